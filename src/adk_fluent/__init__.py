@@ -1,0 +1,1 @@
+"""adk-fluent: a fluent, typed expression layer over Google's Agent Development Kit."""

@@ -1,0 +1,104 @@
+"""Every error that adk-fluent raises on purpose.
+
+All derive from `ADKFluentError`. Each message is one line that says what was wrong, which agent or
+state key it concerns, and what to do about it.
+
+    >>> from adk_fluent.errors import ADKFluentError, NameError_
+    >>> issubclass(NameError_, ADKFluentError)
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ADKFluentError(Exception):
+    """Base of every error raised on purpose; catch it to catch them all."""
+
+
+# --- The expression is wrong: raised while it is written. -----------------------------------------
+
+
+class ExpressionError(ADKFluentError):
+    """An expression was put together wrongly: an empty pipeline, a wrong type, a missing key."""
+
+
+class NameError_(ExpressionError):
+    """A name that ADK would reject (not an identifier, reserved, or used for two different nodes)."""
+
+
+class TypeError_(ExpressionError, TypeError):
+    """An argument of the wrong type; also a `TypeError`, so generic handlers see it."""
+
+
+class CycleError(ExpressionError):
+    """An expression that could only run for ever, such as an unconditional transfer to its own parent."""
+
+
+# --- The expression cannot be compiled or stored. -------------------------------------------------
+
+
+class CompileError(ADKFluentError):
+    """The running ADK, or the chosen target, cannot express this node."""
+
+
+class UnsupportedNodeError(CompileError):
+    """A backend does not handle this node type; the message names the node and the backend."""
+
+
+class CodecError(ADKFluentError):
+    """A node that cannot be written as JSON, or JSON that is not a node."""
+
+
+# --- The run went wrong. --------------------------------------------------------------------------
+
+
+class RunError(ADKFluentError):
+    """Base of errors raised while a pipeline runs."""
+
+
+class MissingKeyError(RunError, KeyError):
+    """An agent's instruction needs a state key that is not set."""
+
+    def __str__(self) -> str:  # KeyError shows the repr of its argument
+        return str(self.args[0]) if self.args else ""
+
+
+class StateGuardError(RunError):
+    """`S.guard`, `S.require` or `S.validate` found state that does not hold what it must."""
+
+
+class PredicateError(RunError):
+    """A predicate of a route, loop, gate or transfer raised; the cause is chained."""
+
+
+class TransformError(RunError):
+    """A state transform returned something that is not a dict."""
+
+
+class TimeoutError_(RunError, TimeoutError):
+    """An expression did not finish in the seconds it was given; also a `TimeoutError`."""
+
+
+class SessionError(RunError):
+    """A session, invocation or approval that does not exist where one is needed."""
+
+
+class EventLoopError(RunError):
+    """A blocking call such as `ask` was made inside a running event loop."""
+
+
+class MockError(RunError):
+    """A scripted model has no (more) response for an agent."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the nearest of `known`, or an empty string.
+
+    >>> did_you_mean("instuct", ["instruct", "model"])
+    " Did you mean 'instruct'?"
+    """
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""
