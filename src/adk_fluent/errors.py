@@ -3,8 +3,8 @@
 All derive from `ADKFluentError`. Each message is one line that says what was wrong, which agent or
 state key it concerns, and what to do about it.
 
-    >>> from adk_fluent.errors import ADKFluentError, NameError_
-    >>> issubclass(NameError_, ADKFluentError)
+    >>> from adk_fluent.errors import ADKFluentError, InvalidNameError
+    >>> issubclass(InvalidNameError, ADKFluentError)
     True
 """
 
@@ -25,11 +25,15 @@ class ExpressionError(ADKFluentError):
     """An expression was put together wrongly: an empty pipeline, a wrong type, a missing key."""
 
 
-class NameError_(ExpressionError):
-    """A name that ADK would reject (not an identifier, reserved, or used for two different nodes)."""
+class InvalidNameError(ExpressionError):
+    """A name that ADK would reject (not an identifier, or reserved)."""
 
 
-class TypeError_(ExpressionError, TypeError):
+class DuplicateNameError(ExpressionError):
+    """Two different nodes of one tree have the same name; equal ones are a reuse and are fine."""
+
+
+class ArgumentError(ExpressionError, TypeError):
     """An argument of the wrong type; also a `TypeError`, so generic handlers see it."""
 
 
@@ -78,7 +82,7 @@ class TransformError(RunError):
     """A state transform returned something that is not a dict."""
 
 
-class TimeoutError_(RunError, TimeoutError):
+class AgentTimeoutError(RunError, TimeoutError):
     """An expression did not finish in the seconds it was given; also a `TimeoutError`."""
 
 
