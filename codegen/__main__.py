@@ -1,0 +1,94 @@
+"""`python -m codegen`: write, check, scan, diff. Run it from the repository root."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .diff import diff
+from .render import render_expr, render_ir
+from .scan import Scan, scan
+from .store import EXPR_MODULE, IR_MODULE, ROOT, stored_scans, version_key
+
+
+def modules(installed: Scan) -> Mapping[Path, str]:
+    """The generated modules for a scan: path below the repository root -> text."""
+    older = [s for s in stored_scans() if version_key(s.adk_version) < version_key(installed.adk_version)]
+    return {IR_MODULE: render_ir(installed), EXPR_MODULE: render_expr(installed, older)}
+
+
+def write(root: Path) -> int:
+    """Write both modules below `root` for the installed google-adk."""
+    for path, text in modules(scan()).items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        print(f"wrote {target}")
+    return 0
+
+
+def check(root: Path) -> int:
+    """1 when a module below `root` is not what the installed google-adk gives."""
+    installed = scan()
+    expected = modules(installed)
+    stale = [p for p, text in expected.items() if not _reads(root / p, text)]
+    for path in stale:
+        print(
+            f"{path} is not what google-adk {installed.adk_version} gives: run `python -m codegen write`",
+            file=sys.stderr,
+        )
+    return 1 if stale else 0
+
+
+def _reads(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def store_scan(target: Path) -> int:
+    """Store the scan of the installed google-adk."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(scan().to_json(), encoding="utf-8")
+    print(f"wrote {target}")
+    return 0
+
+
+def report(before: Path, after: Path, folder: Path) -> int:
+    """Write what changed between two stored scans as JSON and Markdown."""
+    result = diff(Scan.load(before), Scan.load(after))
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, text in ((".json", result.to_json()), (".md", result.to_markdown())):
+        target = folder / f"{result.before}-to-{result.after}{suffix}"
+        target.write_text(text, encoding="utf-8")
+        print(f"wrote {target}")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code: 0 fine, 1 stale output, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m codegen", description="Mirror the installed google-adk.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (("write", "write the generated modules"), ("check", "exit 1 when they are stale")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--root", type=Path, default=ROOT, help="repository root (default: this one)")
+    storing = commands.add_parser("scan", help="store what the installed google-adk looks like")
+    storing.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    comparing = commands.add_parser("diff", help="report what changed between two stored scans")
+    comparing.add_argument("before", type=Path, metavar="OLD.json")
+    comparing.add_argument("after", type=Path, metavar="NEW.json")
+    comparing.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    options = parser.parse_args(argv)
+    match options.command:
+        case "write":
+            return write(options.root)
+        case "check":
+            return check(options.root)
+        case "scan":
+            return store_scan(options.output)
+        case _:
+            return report(options.before, options.after, options.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

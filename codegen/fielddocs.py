@@ -1,0 +1,202 @@
+"""What the generated builder methods say about each ADK field, in our own words.
+
+A field that is not in `FIELD_DOCS` gets a generic sentence, so an ADK upgrade never waits for this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+HANDWRITTEN: Final = frozenset(
+    {
+        "name",
+        "parent_agent",
+        "sub_agents",
+        "model",
+        "instruction",
+        "static_instruction",
+        "global_instruction",
+        "tools",
+        "output_key",
+        "output_schema",
+        "input_schema",
+        "max_iterations",
+    }
+)
+"""Fields whose builder methods need a meaning of their own (`.instruct`, `.writes`, `.tool`, `.returns` ...).
+
+They are written by hand in `adk_fluent.expr`; every other field gets a generated method.
+"""
+
+STRUCTURE: Final = frozenset({"name", "parent_agent", "sub_agents", "max_iterations"})
+"""Fields that are no generated node fields either: names, children and loop bounds belong to the nodes."""
+
+METHOD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {"description": "describe", "timeout": "node_timeout"}
+)
+"""Builder names that differ from ADK's field name; callbacks lose their `_callback` suffix by rule.
+
+`timeout` gives way because `.timeout(seconds)` bounds a whole expression, on every ADK version.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDoc:
+    """Text for one builder method: what it is for, and an argument for its example.
+
+    `setup` holds lines the example needs first, `argument` is Python source, and `notes` are further
+    paragraphs of the docstring.
+    """
+
+    summary: str
+    argument: str
+    setup: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _callback(summary: str, parameters: str, *notes: str) -> FieldDoc:
+    return FieldDoc(summary, "log", (f"def log({parameters}): ...",), notes)
+
+
+_NO_RETRY = "Returning `None` lets the error propagate; it does not try again. `.middleware(retry())` does."
+_NODE_ONLY = "Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`."
+
+FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
+    {
+        "description": FieldDoc(
+            "Say in a sentence what it is good for.",
+            '"Answers billing questions."',
+            notes=("Other agents read it when they decide whom to hand over to, and A2A cards show it.",),
+        ),
+        "rerun_on_resume": FieldDoc(
+            "Choose what happens when a paused run goes on at this node.",
+            "True",
+            notes=("`True` runs the node again; `False` takes the user's reply as its output.", _NODE_ONLY),
+        ),
+        "wait_for_output": FieldDoc(
+            "Keep what comes after it waiting until it has produced an output or a route.",
+            "True",
+            notes=("A node that never produces one then waits for ever.", _NODE_ONLY),
+        ),
+        "retry_config": FieldDoc(
+            "Run the whole node again when it fails, as ADK's `RetryConfig` says.",
+            "RetryConfig(max_attempts=3)",
+            ("from google.adk.workflow import RetryConfig",),
+            ("To repeat single model calls, on every ADK version, use `.middleware(retry())`.", _NODE_ONLY),
+        ),
+        "timeout": FieldDoc(
+            "Bound the seconds that ADK gives this node before it cancels it.",
+            "30.0",
+            notes=(
+                "`None` means no bound. A node cut off fails with ADK's `NodeTimeoutError`, which its retry"
+                " configuration may catch. To bound any expression, on every ADK version, use"
+                " `.timeout(seconds)`.",
+                _NODE_ONLY,
+            ),
+        ),
+        "state_schema": FieldDoc(
+            "Let ADK check state writes against a pydantic model.",
+            "Ticket",
+            ("from pydantic import BaseModel", "class Ticket(BaseModel):", "    intent: str = ''"),
+            (
+                "Keys with a scope prefix (`app:`, `user:`, `temp:`) are not checked. `.schema(StateSchema)` also"
+                " checks before anything runs, on every ADK version.",
+            ),
+        ),
+        "before_agent_callback": _callback(
+            "Call functions before it runs.",
+            "callback_context",
+            "One that returns content ends the turn with it: the agent does not run, nor the functions after.",
+        ),
+        "after_agent_callback": _callback(
+            "Call functions after it has run.",
+            "callback_context",
+            "Content that one returns is added as a further answer; the functions after it are not called.",
+        ),
+        "before_model_callback": _callback(
+            "Call functions before each model call; they may change the request.",
+            "callback_context, llm_request",
+            "One that returns a response has it used in place of the model's; the rest are not called.",
+        ),
+        "after_model_callback": _callback(
+            "Call functions after each model call.",
+            "callback_context, llm_response",
+            "A response that one returns replaces the model's; the rest are not called.",
+        ),
+        "on_model_error_callback": _callback(
+            "Call functions when a model call fails.",
+            "callback_context, llm_request, error",
+            "One that returns a response has it used as the model's answer; the rest are not called.",
+            _NO_RETRY,
+        ),
+        "before_tool_callback": _callback(
+            "Call functions before each tool call; they may change the arguments.",
+            "tool, args, tool_context",
+            "One that returns a dict has it used in place of the tool's result; the rest are not called.",
+        ),
+        "after_tool_callback": _callback(
+            "Call functions after each tool call.",
+            "tool, args, tool_context, tool_response",
+            "A dict that one returns replaces the tool's result; the rest are not called.",
+        ),
+        "on_tool_error_callback": _callback(
+            "Call functions when a tool raises.",
+            "tool, args, tool_context, error",
+            "One that returns a dict has it used as the tool's result; the rest are not called.",
+            _NO_RETRY,
+        ),
+        "generate_content_config": FieldDoc(
+            "Set how the model generates: temperature, safety settings, token limits.",
+            "GenerateContentConfig(temperature=0.2)",
+            ("from google.genai.types import GenerateContentConfig",),
+            (
+                "ADK refuses tools, a system instruction or a response schema in it; they have their own methods.",
+            ),
+        ),
+        "mode": FieldDoc(
+            "Choose how work is handed to the agent.",
+            '"single_turn"',
+            notes=(
+                '`"chat"`: by transfer, talking to the user. `"task"`: as a task that may ask the user.'
+                ' `"single_turn"`: as a task without the user.',
+            ),
+        ),
+        "parallel_worker": FieldDoc(
+            "Run the agent once per item of a list input, in parallel.",
+            "True",
+            notes=(
+                "To map an expression over a state key, on every ADK version, use `map_over`.",
+                _NODE_ONLY,
+            ),
+        ),
+        "disallow_transfer_to_parent": FieldDoc(
+            "Forbid the model to hand the conversation back to the parent agent.",
+            "True",
+            notes=("The agent then answers once; on the user's next turn its parent is in charge again.",),
+        ),
+        "disallow_transfer_to_peers": FieldDoc(
+            "Forbid the model to hand the conversation to its sibling agents.", "True"
+        ),
+        "include_contents": FieldDoc(
+            "Choose whether ADK sends the conversation so far to the model.",
+            '"none"',
+            notes=(
+                "`\"none\"` alone still lets the previous agent's text through and hides the user's message"
+                " behind it; `.context(C.none())` and `.reads(...)` select exactly.",
+            ),
+        ),
+        "planner": FieldDoc(
+            "Let the model plan before it acts.",
+            "PlanReActPlanner()",
+            ("from google.adk.planners import PlanReActPlanner",),
+        ),
+        "code_executor": FieldDoc(
+            "Run the code blocks that the model writes.",
+            "BuiltInCodeExecutor()",
+            ("from google.adk.code_executors import BuiltInCodeExecutor",),
+        ),
+    }
+)
