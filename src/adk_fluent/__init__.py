@@ -1,1 +1,76 @@
-"""adk-fluent: a fluent, typed expression layer over Google's Agent Development Kit."""
+"""adk-fluent: a fluent, typed expression layer over Google's Agent Development Kit.
+
+    from adk_fluent import Agent, Route
+
+    pipeline = Agent("classifier", model).instruct("Classify.").writes("intent") >> Route("intent").eq("booking", booker)
+
+Importing this package, and composing expressions with it, imports no part of ADK.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.events import final_text
+    from adk_fluent.expr.agent import Agent
+    from adk_fluent.expr.preset import Preset
+    from adk_fluent.expr.route import Route
+    from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
+    from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
+    from adk_fluent.state.transforms import S
+
+_HOMES = {
+    "Agent": "expr.agent",
+    "FanOut": "expr.workflow",
+    "Loop": "expr.workflow",
+    "Pipeline": "expr.workflow",
+    "Preset": "expr.preset",
+    "Route": "expr.route",
+    "S": "state.transforms",
+    "agent": "expr.steps",
+    "final_text": "backends.events",
+    "gate": "expr.steps",
+    "loop_until": "expr.steps",
+    "map_over": "expr.steps",
+    "race": "expr.steps",
+    "tap": "expr.steps",
+    "transfer": "expr.steps",
+    "until": "expr.steps",
+}
+
+__all__ = [
+    "Agent",
+    "FanOut",
+    "Loop",
+    "Pipeline",
+    "Preset",
+    "Route",
+    "S",
+    "__version__",
+    "agent",
+    "final_text",
+    "gate",
+    "loop_until",
+    "map_over",
+    "race",
+    "tap",
+    "transfer",
+    "until",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"adk_fluent has no {name!r}; it has {', '.join(sorted(_HOMES))}.")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,298 @@
+"""`ADKBackend`: compiles the IR to a native ADK app and runs it on ADK's own runner."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
+from google.adk.artifacts import BaseArtifactService
+from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+from google.adk.events.event import Event
+from google.adk.memory import BaseMemoryService
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions import BaseSessionService, Session
+from google.genai import types
+from pydantic import TypeAdapter
+
+from adk_fluent.backends.adk.compiler import ModelFor, can_pause, compile_tree, own_model
+from adk_fluent.backends.adk.convert import (
+    Prompt,
+    approval,
+    compaction,
+    resumability,
+    run_config,
+    to_agent_event,
+    to_content,
+)
+from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
+from adk_fluent.backends.events import AgentEvent, Pending
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import SessionError
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.naming import Named, resolve_names
+from adk_fluent.ir.nodes import AgentNode, TimeoutNode
+
+DEFAULT_USER = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A native app with what running it needs to know.
+
+    Attributes:
+        app: ADK's `App`.
+        named: the tree it was made from, with unique names.
+        config: how it is run.
+    """
+
+    app: App
+    named: Named
+    config: ExecutionConfig
+    _runners: dict[tuple[int, ...], FluentRunner] = field(default_factory=dict[Any, Any], repr=False, compare=False)
+
+    def runner(self, services: Services) -> FluentRunner:
+        """A runner on these services; the same one for the same services."""
+        found = self._runners.get(services.key)
+        if found is None:
+            found = self._runners[services.key] = FluentRunner(self.app, self.config, services)
+        return found
+
+    def parse(self, author: str, text: str) -> Any:
+        """The answer of an agent as the type it returns, or as text."""
+        schema = self._schemas().get(author)
+        if schema is None:
+            return text
+        if isinstance(schema, dict | types.Schema):  # JSON schemas say nothing about a Python type
+            return json.loads(text)
+        return TypeAdapter(schema).validate_json(text)
+
+    def _schemas(self) -> Mapping[str, Any]:
+        agents = (node for node in walk(self.named.root) if isinstance(node, AgentNode))
+        return {node.name: node.output_schema for node in agents if node.output_schema not in (UNSET, None)}
+
+
+class ADKBackend:
+    """Compiles expressions to native ADK objects and runs them on ADK's runner.
+
+    Args:
+        session_service: where sessions are kept; by default in the memory of this process.
+        artifact_service: where artifacts are kept; likewise.
+        memory_service: long-term memory; likewise.
+        credential_service: credentials of tools; likewise.
+    """
+
+    def __init__(
+        self,
+        session_service: BaseSessionService | None = None,
+        artifact_service: BaseArtifactService | None = None,
+        memory_service: BaseMemoryService | None = None,
+        credential_service: BaseCredentialService | None = None,
+    ) -> None:
+        self._services = Services(session_service, artifact_service, memory_service, credential_service)
+
+    def model_for(self, node: AgentNode, origin: str) -> Any:
+        """The model an agent gets; test backends give a scripted one."""
+        return own_model(node, origin)
+
+    def plugins(self) -> list[BasePlugin]:
+        """The plugins of ADK's app."""
+        return []
+
+    def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
+        """A native app for `node`.
+
+        Raises:
+            CompileError: ADK cannot express something in it.
+            DuplicateNameError: two different nodes have one name.
+        """
+        config = config or ExecutionConfig()
+        if config.timeout_seconds is not None:
+            node = TimeoutNode(body=node, seconds=config.timeout_seconds)
+        named = resolve_names(node)
+        resumable = can_pause(named.root) if config.resumable is None else config.resumable
+        app = App(
+            name=config.app_name,
+            root_agent=compile_tree(named, self.model_for),
+            plugins=self.plugins(),
+            resumability_config=resumability() if resumable else None,
+            events_compaction_config=compaction(config.compaction) if config.compaction else None,
+        )
+        return Compiled(app, named, config)
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def services(self, given: Services | None = None) -> Services:
+        """The services of a run: those given, else this backend's, else the shared ones."""
+        return (given or Services()).over(self._services).over(shared_services())
+
+    async def run(self, compiled: Compiled, prompt: Prompt, **options: Any) -> list[AgentEvent]:
+        """Run to the end and give all events; takes what `stream` takes."""
+        options.setdefault("streaming", False)
+        async with aclosing(self.stream(compiled, prompt, **options)) as events:
+            return [event async for event in events]
+
+    async def stream(
+        self,
+        compiled: Compiled,
+        prompt: Prompt,
+        *,
+        user_id: str = DEFAULT_USER,
+        session_id: str | None = None,
+        state: Mapping[str, Any] | None = None,
+        services: Services | None = None,
+        streaming: bool = True,
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Give events as they happen.
+
+        Args:
+            session_id: the session to go on in; it is created when missing. By default a new one.
+            state: written to the session before the run.
+            streaming: whether the model's partial answers are given, unless the configuration says.
+        """
+        message = to_content(prompt)
+        runner = compiled.runner(self.services(services))
+        session_id = session_id or str(uuid.uuid4())
+        delta = await self._prepare(runner, user_id, session_id, dict(state or {}))
+        events = runner.run_async(
+            user_id=user_id,
+            session_id=session_id,
+            new_message=message,
+            state_delta=delta,
+            run_config=run_config(compiled.config, streaming=streaming),
+        )
+        async with aclosing(events) as native:
+            async for event in native:
+                yield to_agent_event(event)
+
+    async def _prepare(
+        self, runner: FluentRunner, user_id: str, session_id: str, state: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Put `state` into a session that does not exist yet; for one that does, give it back as a delta."""
+        if not state:
+            return None
+        place = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
+        if await runner.session_service.get_session(**place) is not None:
+            return state
+        await runner.session_service.create_session(state=state, **place)
+        return {key: value for key, value in state.items() if key.startswith("temp:")} or None
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    async def session(
+        self, compiled: Compiled, session_id: str, user_id: str = DEFAULT_USER, services: Services | None = None
+    ) -> Session:
+        """A stored session.
+
+        Raises:
+            SessionError: there is none of that id.
+        """
+        runner = compiled.runner(self.services(services))
+        found = await runner.session_service.get_session(
+            app_name=runner.app_name, user_id=user_id, session_id=session_id
+        )
+        if found is None:
+            raise SessionError(
+                f"There is no session {session_id!r} of user {user_id!r} in app {runner.app_name!r}. "
+                "Pass the session_service and user_id that the run had."
+            )
+        return found
+
+    def waiting(self, session: Session) -> list[str]:
+        """The approvals that the runs of a session wait for."""
+        return list(waiting_in(session))
+
+    async def forget(self, compiled: Compiled, session_id: str, user_id: str, services: Services | None) -> None:
+        """Delete a session that nobody can name any more."""
+        runner = compiled.runner(self.services(services))
+        await runner.session_service.delete_session(
+            app_name=runner.app_name, user_id=user_id, session_id=session_id
+        )
+
+    async def rewind(
+        self,
+        compiled: Compiled,
+        *,
+        session_id: str,
+        before_invocation_id: str,
+        user_id: str = DEFAULT_USER,
+        services: Services | None = None,
+    ) -> None:
+        """Undo a run and all after it.
+
+        Raises:
+            SessionError: there is no such session, or no such run in it.
+        """
+        session = await self.session(compiled, session_id, user_id, services)
+        if not any(event.invocation_id == before_invocation_id for event in session.events):
+            known = list(dict.fromkeys(event.invocation_id for event in session.events))
+            raise SessionError(
+                f"Session {session_id!r} has no run {before_invocation_id!r}; it has {known or 'none'}."
+            )
+        await compiled.runner(self.services(services)).rewind_async(
+            user_id=user_id, session_id=session_id, rewind_before_invocation_id=before_invocation_id
+        )
+
+    async def resume(
+        self,
+        compiled: Compiled,
+        *,
+        session_id: str,
+        approvals: Mapping[str, Any],
+        user_id: str = DEFAULT_USER,
+        services: Services | None = None,
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Answer what a paused run waits for, and give the events that follow.
+
+        Raises:
+            SessionError: there is no such session, or it does not wait for one of the approvals.
+        """
+        session = await self.session(compiled, session_id, user_id, services)
+        waiting = waiting_in(session)
+        for request in approvals:
+            if request not in waiting:
+                ids = ", ".join(map(repr, waiting)) or "nothing"
+                raise SessionError(f"Session {session_id!r} does not wait for {request!r}; it waits for {ids}.")
+        if not approvals:
+            raise SessionError(f"resume() needs approvals={{id: True}}; session {session_id!r} waits for {list(waiting)}.")
+        invocation = waiting[next(iter(approvals))]
+        parts = [approval(request, answer) for request, answer in approvals.items()]
+        events = compiled.runner(self.services(services)).run_async(
+            user_id=user_id,
+            session_id=session_id,
+            invocation_id=invocation,
+            new_message=types.Content(role="user", parts=parts),
+        )
+        async with aclosing(events) as native:
+            async for event in native:
+                yield to_agent_event(event)
+
+
+def waiting_in(session: Session) -> dict[str, str]:
+    """Confirmation requests of a session that nobody answered yet: id → the run they belong to."""
+    asked = {pending.id: event.invocation_id for event in session.events for pending in _pending_of(event)}
+    answered = {r.id for event in session.events if event.author == "user" for r in event.get_function_responses()}
+    return {request: run for request, run in asked.items() if request not in answered}
+
+
+def _pending_of(event: Event) -> tuple[Pending, ...]:
+    return to_agent_event(event).pending
+
+
+def build(node: Node, config: ExecutionConfig | None = None) -> BaseAgent:
+    """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
+    root = ADKBackend().compile(node, replace(config or ExecutionConfig())).app.root_agent
+    assert isinstance(root, BaseAgent)
+    return root
+
+
+@cache
+def default_backend() -> ADKBackend:
+    """The backend that runs an expression when none is given."""
+    return ADKBackend()

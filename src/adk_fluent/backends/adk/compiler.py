@@ -1,0 +1,312 @@
+"""The one compiler from IR to native ADK agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models import BaseLlm
+from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from google.genai import types
+from pydantic import ValidationError
+
+from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.composites import (
+    Composite,
+    FallbackComposite,
+    FanOutComposite,
+    LoopComposite,
+    RaceComposite,
+    RouteComposite,
+    SequentialComposite,
+    TimeoutComposite,
+)
+from adk_fluent.backends.adk.leaves import (
+    CaptureAgent,
+    FluentAgent,
+    FluentLlmAgent,
+    GateAgent,
+    TapAgent,
+    TransferAgent,
+    TransformAgent,
+)
+from adk_fluent.backends.adk.mapping import MapComposite
+from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
+from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.naming import Named
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    ArtifactNode,
+    CaptureNode,
+    FallbackNode,
+    GateNode,
+    LoopNode,
+    MapOverNode,
+    ModelSelectorNode,
+    ParallelNode,
+    RaceNode,
+    RemoteAgentNode,
+    RouteNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransferNode,
+    TransformNode,
+)
+from adk_fluent.ir.template import required_keys
+from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+
+ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
+"""Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
+
+A = TypeVar("A", bound=FluentAgent)
+
+
+def own_model(node: AgentNode, origin: str) -> str | BaseLlm | None:
+    """The model that the node itself names."""
+    return None if node.model is UNSET else node.model
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a node is compiled within.
+
+    Attributes:
+        writers: state key → names of the agents and steps that write it.
+        in_loop: whether an `escalate` can end something around the node.
+    """
+
+    named: Named
+    model_for: ModelFor
+    writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    in_loop: bool = False
+
+
+def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
+    """Native agents for a tree with unique names; always fresh objects, since an ADK agent has one parent.
+
+    Raises:
+        UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
+        CompileError: ADK refuses a field, or a transfer has no target.
+    """
+    _check(named.root)
+    return compile_node(named.root, Scope(named, model_for, _writers(named.root)))
+
+
+def compile_node(node: Node, scope: Scope) -> BaseAgent:
+    """The native agent for one node and all below it."""
+    visit = VISITORS.get(type(node))
+    if visit is None:
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot run a {node.kind} node ({type(node).__name__}) yet."
+        )
+    return visit(node, scope)
+
+
+# --- checks of the whole tree ---------------------------------------------------------------------
+
+
+def _check(root: Node) -> None:
+    by_name = {node.name: node for node in walk(root)}
+    for node in walk(root):
+        if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
+            raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
+        if isinstance(node, TransferNode):
+            target = by_name.get(node.target)
+            if target is None:
+                names = [name for name in by_name if name != node.name]
+                raise CompileError(
+                    f"transfer({node.target!r}): nothing in this tree has that name.{did_you_mean(node.target, names)}"
+                )
+            if node.condition is None and node in set(walk(target)):
+                raise CycleError(
+                    f"transfer({node.target!r}) leads back to the expression it stands in, without a condition, "
+                    "so it would never end. Give it a condition, or use a loop."
+                )
+
+
+def _writers(root: Node) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for node in walk(root):
+        for key in node.writes_keys:
+            found[key] = (*found.get(key, ()), node.name)
+    return found
+
+
+def _explain(agent: str, scope: Scope) -> Callable[[str, Mapping[str, Any]], str]:
+    """What to tell when an agent's instruction needs a key that is not set."""
+
+    def explain(key: str, state: Mapping[str, Any]) -> str:
+        start = f"Agent {agent!r} needs state key {key!r} for its instruction, and it is not set. "
+        if writers := scope.writers.get(key):
+            return start + f"It is written by {_listed(writers)}, which did not write it before {agent!r} ran."
+        known = {*scope.writers, *(name for name, value in state.items() if value is not None)}
+        return (
+            start + f"Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
+            f"earlier agent, pass state={{{key!r}: ...}}, or write {{{key}?}} if it may be missing."
+        )
+
+    return explain
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+# --- fields ---------------------------------------------------------------------------------------
+
+
+def _fields(node: Node, names: Iterable[str], cls: type[BaseAgent]) -> dict[str, Any]:
+    """The ADK fields that are set on a node, as ADK's constructor takes them."""
+    values: dict[str, Any] = {}
+    for name in names:
+        value = getattr(node, name)
+        if value is UNSET or value == ():
+            continue
+        if name not in cls.model_fields:
+            raise CompileError(
+                f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
+                "Remove the call that sets it, or use a newer google-adk."
+            )
+        values[name] = list(value) if isinstance(value, tuple) else value
+    return values
+
+
+def _construct(make: Callable[[], A], node: Node) -> A:
+    try:
+        return make()
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the agent"
+        raise CompileError(f"{node.name!r}: ADK refuses {where}: {first['msg']}") from error
+    except ValueError as error:
+        raise CompileError(f"{node.name!r}: ADK refuses it: {error}") from error
+
+
+def _agent(node: Node, scope: Scope) -> BaseAgent:
+    assert isinstance(node, AgentNode)
+    if node.selector is not None:
+        raise UnsupportedNodeError(f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet.")
+    values = _fields(node, AGENT_FIELDS, LlmAgent)
+    model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
+    if model is not None:
+        values["model"] = model
+    if node.tools:
+        values["tools"] = [_tool(tool) for tool in node.tools]
+    if isinstance(node.generate_content_config, GenerateOptions):
+        values["generate_content_config"] = _generate_config(node, node.generate_content_config)
+    children = [compile_node(child, replace(scope, in_loop=False)) for child in node.children]
+    made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)  # type: ignore[type-var]
+    made._ir = node
+    made._required = tuple(sorted(frozenset().union(*map(required_keys, node.templates))))
+    made._explain = _explain(node.name, scope)
+    return made
+
+
+def _tool(tool: object) -> Any:
+    if isinstance(tool, FunctionTool):
+        return AdkFunctionTool(tool.function, require_confirmation=tool.require_confirmation)
+    return tool
+
+
+def _generate_config(node: AgentNode, options: GenerateOptions) -> types.GenerateContentConfig:
+    known = types.GenerateContentConfig.model_fields
+    for name, _ in options.options:
+        if name not in known:
+            raise CompileError(f"{node.name!r}: generate() has no option {name!r}.{did_you_mean(name, known)}")
+    try:
+        return types.GenerateContentConfig(**dict(options.options))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CompileError(f"{node.name!r}: generate({first['loc'][0]}=): {first['msg']}") from error
+
+
+def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope], BaseAgent]:
+    """A visitor for a node whose native agent needs nothing but the node and its children."""
+
+    def visit(node: Node, scope: Scope) -> BaseAgent:
+        values = _fields(node, fields, cls)
+        if "rerun_on_resume" in cls.model_fields:  # where agents can be nodes, ours must run again to go on
+            values.setdefault("rerun_on_resume", True)
+        inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
+        children = [compile_node(child, inner) for child in node.children]
+        made = _construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
+        made._ir = node
+        if isinstance(made, Composite):
+            _wire(made, node, inner)
+        return made
+
+    return visit
+
+
+def _wire(made: Composite, node: Node, scope: Scope) -> None:
+    """Tell a composite which events of which agents end it."""
+    if isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode)):
+        made._enders = frozenset(_names(node, until=LoopNode))
+    if isinstance(node, SequenceNode | LoopNode):
+        steps = _nodes(node, until=SequenceNode)
+        made._movers = frozenset(step.name for step in steps if isinstance(step, TransferNode))
+    if isinstance(made, MapComposite):
+        made._structured = frozenset(
+            step.name for step in walk(node) if isinstance(step, AgentNode) and step.output_schema is not UNSET
+        )
+
+
+def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
+    """The nodes below `root`, not looking inside another node of type `until`."""
+    for child in root.children:
+        yield child
+        if not isinstance(child, until):
+            yield from _nodes(child, until)
+
+
+def _names(root: Node, until: type[Node]) -> Iterable[str]:
+    return (node.name for node in _nodes(root, until))
+
+
+def _parallel(node: Node, scope: Scope) -> BaseAgent:
+    assert isinstance(node, ParallelNode)
+    if node.merge != "wait_all":
+        raise UnsupportedNodeError(f"{node.name!r}: the ADK backend cannot merge branches by {node.merge!r} yet.")
+    return _plain(FanOutComposite, PARALLEL_FIELDS)(node, scope)
+
+
+VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseAgent]]] = {
+    AgentNode: _agent,
+    SequenceNode: _plain(SequentialComposite, SEQUENCE_FIELDS),
+    ParallelNode: _parallel,
+    LoopNode: _plain(LoopComposite, LOOP_FIELDS),
+    RouteNode: _plain(RouteComposite),
+    FallbackNode: _plain(FallbackComposite),
+    RaceNode: _plain(RaceComposite),
+    MapOverNode: _plain(MapComposite),
+    TimeoutNode: _plain(TimeoutComposite),
+    TransformNode: _plain(TransformAgent),
+    TapNode: _plain(TapAgent),
+    CaptureNode: _plain(CaptureAgent),
+    GateNode: _plain(GateAgent),
+    TransferNode: _plain(TransferAgent),
+}
+"""How each node type becomes a native agent."""
+
+REFUSED_TYPES: Final[frozenset[type[Node]]] = frozenset({ModelSelectorNode, RemoteAgentNode, ArtifactNode})
+"""Node types that this backend refuses by name."""
+
+
+def can_pause(root: Node) -> bool:
+    """Whether a run of the tree may stop to wait for a person."""
+    return any(
+        isinstance(node, GateNode)
+        or (isinstance(node, AgentNode) and any(_asks(tool) for tool in node.tools))
+        for node in walk(root)
+    )
+
+
+def _asks(tool: object) -> bool:
+    if isinstance(tool, FunctionTool):
+        return tool.require_confirmation is not False
+    return private.asks_for_confirmation(tool)

@@ -1,0 +1,312 @@
+"""Native agents for nodes that run others.
+
+Each checkpoints where it is, pauses when a child waits for a person, and goes on at the right child in a
+later run, also in another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import cast
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from pydantic import BaseModel, Field, PrivateAttr
+
+from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.concurrency import apart, cancel, interleave, on_branch, record
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position
+from adk_fluent.backends.adk.signals import failure, pauses, refused
+from adk_fluent.backends.events import DISCARDS
+from adk_fluent.errors import AgentTimeoutError
+from adk_fluent.ir.nodes import LoopNode, RouteNode, TimeoutNode
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the events of a child told so far."""
+
+    paused: bool = False
+    stop: bool = False
+
+
+class Composite(FluentAgent):
+    """Base of agents that run children one at a time.
+
+    Attributes:
+        _enders: names of the agents whose `escalate` ends this composite.
+        _movers: names of the transfer steps that end this composite.
+    """
+
+    _enders: frozenset[str] = PrivateAttr(default=frozenset())
+    _movers: frozenset[str] = PrivateAttr(default=frozenset())
+
+    async def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
+        """The events of one child, unchanged, noting in `seen` what they ask for."""
+        async with aclosing(child.run_async(ctx)) as events:
+            async for event in events:
+                yield event
+                actions = event.actions
+                if pauses(ctx, event):
+                    seen.paused = True
+                if actions.escalate and event.author in self._enders:
+                    seen.stop = True
+                elif actions.transfer_to_agent and event.author in self._movers:
+                    seen.stop = True
+                elif event.custom_metadata and refused(event):
+                    seen.stop = True
+
+    def child(self, name: str) -> BaseAgent | None:
+        """The child called `name`, if the tree still has it."""
+        return next((agent for agent in self.sub_agents if agent.name == name), None)
+
+    def start(self, ctx: InvocationContext) -> tuple[int, int, bool]:
+        """Where to begin: index of the child, rounds done, and whether a paused run goes on."""
+        position = private.load_state(self, ctx, Position)
+        if position is None:
+            return 0, 0, False
+        names = [agent.name for agent in self.sub_agents]
+        if position.child not in names:  # the pipeline was changed while the run was paused
+            return 0, position.round, False
+        return names.index(position.child), position.round, True
+
+
+class SequentialComposite(Composite):
+    """Runs its children in order."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        first, _, resuming = self.start(ctx)
+        seen = Seen()
+        for child in self.sub_agents[first:]:
+            if ctx.is_resumable and not resuming:
+                yield private.checkpoint(self, ctx, Position(child=child.name))
+            resuming = False
+            async with aclosing(self.relay(child, ctx, seen)) as events:
+                async for event in events:
+                    yield event
+            if seen.paused:
+                return
+            if seen.stop:
+                break
+        if ctx.is_resumable:
+            yield private.finished(self, ctx)
+
+
+class LoopComposite(Composite):
+    """Runs its children in order, round after round."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        node = cast(LoopNode, self._ir)
+        first, done, resuming = self.start(ctx)
+        seen = Seen()
+        while done < node.max_iterations and not seen.stop:
+            for child in self.sub_agents[first:]:
+                if ctx.is_resumable and not resuming:
+                    yield private.checkpoint(self, ctx, Position(child=child.name, round=done))
+                resuming = False
+                async with aclosing(self.relay(child, ctx, seen)) as events:
+                    async for event in events:
+                        yield event
+                if seen.paused:
+                    return
+                if seen.stop:
+                    break
+            first, done = 0, done + 1
+            if ctx.is_resumable:
+                ctx.reset_sub_agent_states(self.name)
+            if not seen.stop and node.until is not None and await self.holds(node.until, ctx):
+                break
+        if ctx.is_resumable:
+            yield private.finished(self, ctx)
+
+
+class RouteComposite(Composite):
+    """Runs the branch that the state chooses."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        index, _, resuming = self.start(ctx)
+        branch = self.sub_agents[index] if resuming else await self._choose(ctx)
+        if branch is None:
+            return
+        if ctx.is_resumable and not resuming:
+            yield private.checkpoint(self, ctx, Position(child=branch.name))
+        seen = Seen()
+        async with aclosing(self.relay(branch, ctx, seen)) as events:
+            async for event in events:
+                yield event
+        if ctx.is_resumable and not seen.paused:
+            yield private.finished(self, ctx)
+
+    async def _choose(self, ctx: InvocationContext) -> BaseAgent | None:
+        node = cast(RouteNode, self._ir)
+        for (test, _), branch in zip(node.rules, self.sub_agents, strict=False):
+            if await self.holds(test, ctx):
+                return branch
+        return self.sub_agents[-1] if node.default is not None else None
+
+
+class TimeoutComposite(Composite):
+    """Gives its child a number of seconds."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        node = cast(TimeoutNode, self._ir)
+        (child,) = self.sub_agents
+        resuming = private.load_state(self, ctx, Position) is not None
+        if ctx.is_resumable and not resuming:
+            yield private.checkpoint(self, ctx, Position(child=child.name))
+        deadline = asyncio.get_running_loop().time() + node.seconds
+        seen = Seen()
+        async with aclosing(self.relay(child, ctx, seen)) as events:
+            while (event := await self._next(events, child, deadline)) is not None:
+                yield event
+        if ctx.is_resumable and not seen.paused:
+            yield private.finished(self, ctx)
+
+    async def _next(self, events: Events, child: BaseAgent, deadline: float) -> Event | None:
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                return await anext(events, None)
+        except TimeoutError as error:
+            # The child may raise a TimeoutError of its own; only ours comes from a cancellation.
+            if not limit.expired() or not isinstance(error.__cause__, asyncio.CancelledError):
+                raise
+            seconds = cast(TimeoutNode, self._ir).seconds
+            raise AgentTimeoutError(
+                f"{child.name!r} did not finish within {seconds:g} seconds and was cancelled. "
+                "Give it more time with .timeout(seconds), or a fallback with //."
+            ) from None
+
+
+class FallbackComposite(Composite):
+    """Runs its children in order until one succeeds."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        first, _, resuming = self.start(ctx)
+        for child in self.sub_agents[first:]:
+            if ctx.is_resumable and not resuming:
+                yield private.checkpoint(self, ctx, Position(child=child.name))
+            resuming = False
+            seen, said, problem = Seen(), list[str](), None
+            is_last = child is self.sub_agents[-1]
+            try:
+                async with aclosing(self.relay(child, ctx, seen)) as events:
+                    async for event in events:
+                        said += [event.id] * bool(event.content and not event.partial)
+                        yield event
+                        if not is_last and (problem := failure(event)):
+                            break
+            except Exception as error:
+                if is_last:
+                    raise
+                problem = f"{type(error).__name__}: {error}"
+            if seen.paused:
+                return
+            if problem is None:
+                break
+            yield self.event(ctx, metadata={DISCARDS: said, "adk_fluent.failed": {child.name: problem}})
+        if ctx.is_resumable:
+            yield private.finished(self, ctx)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What one branch of a race did, apart from the session."""
+
+    events: list[Event]
+    paused: bool = False
+    problem: str | None = None
+
+
+class RaceComposite(Composite):
+    """Runs its children at once, each apart from the session, and passes on only what the winner did."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        index, _, resuming = self.start(ctx)
+        if resuming:  # the winner paused; only it goes on
+            winner = self.sub_agents[index]
+            seen = Seen()
+            async with aclosing(self.relay(winner, on_branch(ctx, f"{self.name}.{winner.name}"), seen)) as events:
+                async for event in events:
+                    yield event
+            if not seen.paused:
+                yield private.finished(self, ctx)
+            return
+        winner, attempt = await self._race(ctx)
+        if ctx.is_resumable and attempt.paused:
+            yield private.checkpoint(self, ctx, Position(child=winner.name))
+        for event in attempt.events:
+            yield event
+        if ctx.is_resumable and not attempt.paused:
+            yield private.finished(self, ctx)
+
+    async def _race(self, ctx: InvocationContext) -> tuple[BaseAgent, Attempt]:
+        """The first branch to succeed; else the first that waits for a person; else the first failure."""
+        tasks = {asyncio.ensure_future(self._attempt(child, ctx)): child for child in self.sub_agents}
+        ended: dict[str, asyncio.Task[Attempt]] = {}
+        try:
+            running = set(tasks)
+            while running:
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in (task for task in tasks if task in done):
+                    ended[tasks[task].name] = task
+                    if task.exception() is None and not (task.result().paused or task.result().problem):
+                        return tasks[task], task.result()
+        finally:
+            await cancel(list(tasks))
+        order = [(child, ended[child.name]) for child in self.sub_agents]
+        for child, task in order:
+            if task.exception() is None and task.result().paused:
+                return child, task.result()
+        for _, task in order:
+            if (error := task.exception()) is not None:
+                raise error
+        child, task = order[0]
+        return child, task.result()
+
+    async def _attempt(self, child: BaseAgent, ctx: InvocationContext) -> Attempt:
+        attempt, seen = Attempt([]), Seen()
+        context = apart(ctx, f"{self.name}.{child.name}")
+        async with aclosing(self.relay(child, context, seen)) as events:
+            async for event in events:
+                if not event.partial:
+                    record(context, event)
+                    attempt.events.append(event)
+                    attempt.problem = attempt.problem or failure(event)
+        attempt.paused = seen.paused
+        return attempt
+
+
+class FanOutState(BaseModel):
+    """Which branches are done."""
+
+    done: list[str] = Field(default_factory=list[str])
+
+
+class FanOutComposite(Composite):
+    """Runs its children at once, each on a conversation branch of its own."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        state = private.load_state(self, ctx, FanOutState)
+        if ctx.is_resumable and state is None:
+            yield private.checkpoint(self, ctx, FanOutState())
+        done = list(state.done) if state else []
+        children = [child for child in self.sub_agents if child.name not in done]
+        seen = [Seen() for _ in children]
+        sources = [
+            self.relay(child, on_branch(ctx, f"{self.name}.{child.name}"), noted)
+            for child, noted in zip(children, seen, strict=True)
+        ]
+        async with aclosing(interleave(sources)) as events:
+            async for index, event in events:
+                if event is not None:
+                    yield event
+                elif ctx.is_resumable and not seen[index].paused:
+                    done.append(children[index].name)
+                    yield private.checkpoint(self, ctx, FanOutState(done=done))
+        if ctx.is_resumable and not any(noted.paused for noted in seen):
+            yield private.finished(self, ctx)
+

@@ -1,0 +1,90 @@
+"""Running several children at once, and running one apart from the session."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+
+Events = AsyncGenerator[Event, None]
+
+
+def on_branch(ctx: InvocationContext, name: str) -> InvocationContext:
+    """The context on a conversation branch below the current one, so siblings do not see each other."""
+    return ctx.model_copy(update={"branch": f"{ctx.branch}.{name}" if ctx.branch else name})
+
+
+def apart(ctx: InvocationContext, name: str, *, state: dict[str, Any] | None = None) -> InvocationContext:
+    """A context whose session is a copy: what happens there stays there until it is passed on.
+
+    Args:
+        name: the branch it runs on.
+        state: keys that exist only in the copy.
+    """
+    values = {**copy.deepcopy(dict(ctx.session.state)), **(state or {})}
+    session = ctx.session.model_copy(update={"events": list(ctx.session.events), "state": values})
+    context = on_branch(ctx, name)
+    return context.model_copy(update={"session": session, "agent_states": {}, "end_of_agents": {}})
+
+
+def record(ctx: InvocationContext, event: Event) -> None:
+    """Do to the copied session what the runner does to the real one when it stores an event."""
+    if not event.partial:
+        ctx.session.state.update(event.actions.state_delta)
+        ctx.session.events.append(event)
+
+
+async def interleave(
+    sources: Sequence[Events], limit: int | None = None
+) -> AsyncGenerator[tuple[int, Event | None], None]:
+    """Events of several generators as they come: `(index, event)`, and `(index, None)` when one ends.
+
+    A source goes on only after its event was taken, that is stored. The first error ends all and is raised as
+    it is; so does closing this generator.
+
+    Args:
+        limit: how many sources run at the same time; all by default.
+    """
+    queue: asyncio.Queue[tuple[int, Event | BaseException | None, asyncio.Event]] = asyncio.Queue()
+    slots = asyncio.Semaphore(limit or max(len(sources), 1))
+
+    async def put(index: int, item: Event | BaseException | None) -> None:
+        taken = asyncio.Event()
+        await queue.put((index, item, taken))
+        await taken.wait()
+
+    async def drive(index: int, source: Events) -> None:
+        async with slots:
+            try:
+                async with aclosing(source):
+                    async for event in source:
+                        await put(index, event)
+            except Exception as error:
+                await put(index, error)
+            else:
+                await put(index, None)
+
+    tasks = [asyncio.ensure_future(drive(index, source)) for index, source in enumerate(sources)]
+    try:
+        running = len(tasks)
+        while running:
+            index, item, taken = await queue.get()
+            if isinstance(item, BaseException):
+                raise item
+            running -= item is None
+            yield index, item
+            taken.set()
+    finally:
+        await cancel(tasks)
+
+
+async def cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Cancel tasks and wait until they have really ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

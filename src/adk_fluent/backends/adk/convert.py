@@ -1,0 +1,148 @@
+"""Between ADK's values and ours: prompts, events, configuration."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
+from google.adk.events.event import Event
+from google.genai import types
+
+from adk_fluent.backends.adk.leaves import CONFIRMATION, spoken_text
+from adk_fluent.backends.adk.signals import failure
+from adk_fluent.backends.events import AgentEvent, Pending, ToolCallInfo, ToolResponseInfo, Usage
+from adk_fluent.config import CompactionConfig, ExecutionConfig
+from adk_fluent.errors import ArgumentError
+
+Prompt = Any
+"""Text, a `Content`, a `Part`, or a list of texts and parts."""
+
+
+def to_content(prompt: Prompt) -> types.Content:
+    """A user message of whatever the caller gave.
+
+    Raises:
+        ArgumentError: it is empty, or nothing a message can hold.
+    """
+    if isinstance(prompt, types.Content):
+        return prompt
+    items = cast("list[object]", prompt) if isinstance(prompt, list) else [prompt]
+    if not items or prompt == "":
+        raise ArgumentError("The prompt is empty; give text, or at least one part.")
+    return types.Content(role="user", parts=[_part(item) for item in items])
+
+
+def _part(item: object) -> types.Part:
+    if isinstance(item, str):
+        return types.Part(text=item)
+    if isinstance(item, types.Part):
+        return item
+    raise ArgumentError(
+        f"A prompt is text, a google.genai Content, or a list of texts and Parts, not {type(item).__name__}. "
+        "For an image write Part.from_bytes(data=..., mime_type='image/png')."
+    )
+
+
+def to_agent_event(event: Event) -> AgentEvent:
+    """An ADK event as an `AgentEvent`; the ADK event stays reachable as `.raw`."""
+    actions = event.actions
+    parts = (event.content.parts if event.content else None) or []
+    calls = event.get_function_calls()
+    usage = event.usage_metadata
+    return AgentEvent(
+        author=event.author,
+        content=spoken_text(event) or None,
+        # While streaming, ADK shares the final event's actions with its partial ones.
+        state_delta={} if event.partial else dict(actions.state_delta),
+        artifact_delta=dict(actions.artifact_delta),
+        transfer_to=actions.transfer_to_agent,
+        escalate=bool(actions.escalate),
+        tool_calls=[ToolCallInfo(c.name or "", dict(c.args or {}), c.id or "") for c in calls],
+        tool_responses=[
+            ToolResponseInfo(r.name or "", r.response, r.id or "") for r in event.get_function_responses()
+        ],
+        is_final=event.is_final_response(),
+        is_partial=bool(event.partial),
+        end_of_agent=bool(actions.end_of_agent),
+        agent_state=actions.agent_state,
+        metadata=dict(event.custom_metadata or {}),
+        timestamp=event.timestamp,
+        id=event.id,
+        invocation_id=event.invocation_id,
+        parts=tuple(p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result),
+        branch=event.branch,
+        model=event.model_version,
+        usage=None if usage is None else _usage(usage),
+        error=failure(event),
+        pending=tuple(_pending(event, call) for call in calls if call.name == CONFIRMATION),
+        raw=event,
+    )
+
+
+def _usage(usage: types.GenerateContentResponseUsageMetadata) -> Usage:
+    thoughts = usage.thoughts_token_count or 0
+    return Usage(1, usage.prompt_token_count or 0, (usage.candidates_token_count or 0) + thoughts)
+
+
+def _pending(event: Event, call: types.FunctionCall) -> Pending:
+    arguments: Mapping[str, Any] = call.args or {}
+    confirmation = _mapping(arguments.get("toolConfirmation"))
+    original = _mapping(arguments.get("originalFunctionCall"))
+    payload = {key: original[key] for key in ("name", "args") if key in original}
+    return Pending(call.id or "", event.author, str(confirmation.get("hint") or "Approval required"), payload)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def approval(request: str, answer: object) -> types.Part:
+    """The message part that answers a confirmation request.
+
+    Args:
+        answer: `True`, `False`, or a JSON-able payload, which approves with that payload.
+    """
+    response: dict[str, Any] = {"confirmed": answer is not False}
+    if not isinstance(answer, bool):
+        response["payload"] = json.loads(json.dumps(answer))
+    return types.Part(function_response=types.FunctionResponse(id=request, name=CONFIRMATION, response=response))
+
+
+def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig:
+    """ADK's `RunConfig` for a configuration; `streaming` is what an unset mode means here."""
+    mode = config.streaming_mode or ("sse" if streaming else "none")
+    return RunConfig(
+        max_llm_calls=config.max_llm_calls,
+        streaming_mode=StreamingMode.SSE if mode == "sse" else StreamingMode.NONE,
+        custom_metadata=dict(config.custom_metadata) if config.custom_metadata else None,
+    )
+
+
+@contextmanager
+def knowingly() -> Iterator[None]:
+    """Silence ADK's warning that something is experimental, where we or the caller chose it on purpose."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*EXPERIMENTAL.*", category=UserWarning)
+        yield
+
+
+def resumability() -> ResumabilityConfig:
+    """ADK's switch for pausing and going on."""
+    with knowingly():
+        return ResumabilityConfig(is_resumable=True)
+
+
+def compaction(config: CompactionConfig) -> EventsCompactionConfig:
+    """ADK's compaction settings."""
+    with knowingly():
+        return EventsCompactionConfig(
+            compaction_interval=config.interval,
+            overlap_size=config.overlap,
+            token_threshold=config.token_threshold,
+            event_retention_size=config.event_retention_size,
+        )

@@ -1,0 +1,211 @@
+"""Native agents for nodes without children of their own kind: model, transform, tap, capture, gate, transfer."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, Final, cast
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.genai import types
+from pydantic import BaseModel, PrivateAttr
+
+from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.signals import REFUSED, pauses
+from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.nodes import CaptureNode, GateNode, TapNode, TransferNode, TransformNode
+from adk_fluent.state.delta import ReadOnlyState, changes
+
+Events = AsyncGenerator[Event, None]
+CONFIRMATION: Final = "adk_request_confirmation"
+"""The function name under which ADK asks a person to confirm."""
+
+
+class Position(BaseModel):
+    """Where a composite is: the child that runs, and for loops the rounds that are done."""
+
+    child: str = ""
+    round: int = 0
+
+
+class FluentAgent(BaseAgent):
+    """Base of every native agent that adk-fluent adds; it knows the IR node it was made from."""
+
+    _ir: Node = PrivateAttr()
+
+    def event(
+        self,
+        ctx: InvocationContext,
+        *,
+        state_delta: dict[str, Any] | None = None,
+        text: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **actions: Any,
+    ) -> Event:
+        """An event of this agent in the current run."""
+        return Event(
+            invocation_id=ctx.invocation_id,
+            author=self.name,
+            branch=ctx.branch,
+            content=None if text is None else types.Content(role="model", parts=[types.Part(text=text)]),
+            custom_metadata=metadata,
+            actions=EventActions(state_delta=state_delta or {}, **actions),
+        )
+
+    def state_event(self, ctx: InvocationContext, delta: dict[str, Any]) -> Event:
+        """An event that writes state; `temp:` keys are set here too, since older ADKs drop them from events."""
+        for key, value in delta.items():
+            if key.startswith("temp:"):
+                ctx.session.state[key] = value
+        return self.event(ctx, state_delta=delta)
+
+    async def holds(self, predicate: Predicate, ctx: InvocationContext) -> bool:
+        """Whether a user's predicate holds for the state.
+
+        Raises:
+            PredicateError: it raised; the cause is chained.
+        """
+        try:
+            return bool(await resolved(predicate(ReadOnlyState(ctx.session.state))))
+        except Exception as error:
+            shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
+            raise PredicateError(
+                f"{self.name!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
+                "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
+            ) from error
+
+
+async def resolved(value: object) -> object:
+    """`value`, awaited if it can be; user functions may be sync or async."""
+    return await value if inspect.isawaitable(value) else value
+
+
+class FluentLlmAgent(LlmAgent):
+    """ADK's `LlmAgent`, with a clear error when its instruction needs state that is not there."""
+
+    _ir: Node = PrivateAttr()
+    _required: tuple[str, ...] = PrivateAttr(default=())
+    _explain: Callable[[str, Mapping[str, Any]], str] = PrivateAttr()
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        state = ctx.session.state
+        for key in self._required:
+            if state.get(key) is None:
+                raise MissingKeyError(self._explain(key, state))
+        async with aclosing(private.run_llm(self, ctx)) as events:
+            async for event in events:
+                yield event
+
+
+class TransformAgent(FluentAgent):
+    """Writes what a function makes of the state."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        node = cast(TransformNode, self._ir)
+        view = ReadOnlyState(ctx.session.state)
+        delta = changes(node, await resolved(node.fn(view)), view)
+        if delta:
+            yield self.state_event(ctx, delta)
+
+
+class TapAgent(FluentAgent):
+    """Lets a function look at the state."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        await resolved(cast(TapNode, self._ir).fn(ReadOnlyState(ctx.session.state)))
+        return
+        yield  # an async generator needs one
+
+
+class CaptureAgent(FluentAgent):
+    """Copies the latest user message, or the last turns, into state."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        node = cast(CaptureNode, self._ir)
+        said = [(event.author, text) for event in ctx.session.events if (text := spoken_text(event))]
+        turns = [index for index, (author, _) in enumerate(said) if author == "user"]
+        if not turns:
+            return
+        if node.turns is None:
+            yield self.state_event(ctx, {node.key: said[turns[-1]][1]})
+        else:
+            recent = said[turns[-node.turns :][0] :]
+            yield self.state_event(ctx, {node.key: "\n".join(f"[{author}]: {text}" for author, text in recent)})
+
+
+def spoken_text(event: Event) -> str:
+    """What an event says, without the model's thoughts."""
+    parts = (event.content.parts if event.content else None) or []
+    return "".join(part.text for part in parts if part.text and not part.thought)
+
+
+class GateAgent(FluentAgent):
+    """Asks a person, and lets the run go on only when they agree."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        node = cast(GateNode, self._ir)
+        waiting = private.load_state(self, ctx, Position)
+        if waiting is None and not await self.holds(node.predicate, ctx):
+            return
+        request = waiting.child if waiting and waiting.child else f"gate-{uuid.uuid4()}"
+        answer = _answer(ctx, request)
+        if answer is None:
+            if ctx.is_resumable:
+                yield private.checkpoint(self, ctx, Position(child=request))
+            yield self._request(ctx, request, node.message)
+        elif answer.get("confirmed"):
+            yield private.finished(self, ctx)
+        else:
+            yield self.event(ctx, text=f"Not approved: {node.message}", metadata={REFUSED: True})
+
+    def _request(self, ctx: InvocationContext, request: str, message: str) -> Event:
+        arguments = {"toolConfirmation": {"hint": message, "confirmed": False}}
+        call = types.FunctionCall(id=request, name=CONFIRMATION, args=arguments)
+        event = self.event(ctx)
+        event.content = types.Content(role="model", parts=[types.Part(function_call=call)])
+        event.long_running_tool_ids = {request}
+        return event
+
+
+def _answer(ctx: InvocationContext, request: str) -> Mapping[str, Any] | None:
+    """What the person answered to a confirmation request, if they did."""
+    for event in reversed(ctx.session.events):
+        for response in event.get_function_responses():
+            if response.id == request and event.author == "user":
+                return response.response or {}
+    return None
+
+
+class TransferAgent(FluentAgent):
+    """Runs another agent of the tree in place of what would follow."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        node = cast(TransferNode, self._ir)
+        resuming = private.load_state(self, ctx, Position) is not None
+        if not resuming and node.condition is not None and not await self.holds(node.condition, ctx):
+            return
+        target = self.root_agent.find_agent(node.target)
+        if target is None:
+            raise CompileError(f"transfer({node.target!r}): the compiled tree has no agent of that name.")
+        if not resuming:
+            if ctx.is_resumable:
+                ctx.set_agent_state(target.name)
+                ctx.reset_sub_agent_states(target.name)
+                yield private.checkpoint(self, ctx, Position(child=target.name))
+            yield self.event(ctx, transfer_to_agent=target.name)
+        paused = False
+        async with aclosing(target.run_async(ctx)) as events:
+            async for event in events:
+                paused = paused or pauses(ctx, event)
+                yield event
+        if ctx.is_resumable and not paused:
+            yield private.finished(self, ctx)

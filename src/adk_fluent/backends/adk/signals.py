@@ -1,0 +1,33 @@
+"""What an event tells the composites it passes through: pause, stop, failure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+
+REFUSED: Final = "adk_fluent.refused"
+"""Metadata of the final event of a gate that a person refused; everything around it ends."""
+
+
+def pauses(ctx: InvocationContext, event: Event) -> bool:
+    """Whether the run stops after this event until somebody answers it.
+
+    ADK 1.x says no for apps that are not resumable and lets later steps run unapproved; here they never do.
+    """
+    if not event.long_running_tool_ids:
+        return ctx.should_pause_invocation(event)
+    return any(call.id in event.long_running_tool_ids for call in event.get_function_calls())
+
+
+def refused(event: Event) -> bool:
+    """Whether a person refused a gate, which ends the pipeline."""
+    return bool(event.custom_metadata and event.custom_metadata.get(REFUSED))
+
+
+def failure(event: Event) -> str | None:
+    """What went wrong, for an event that reports a failure instead of raising it."""
+    if event.error_code or event.error_message:
+        return f"{event.error_code or 'error'}: {event.error_message or 'no message'}"
+    return None

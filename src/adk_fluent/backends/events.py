@@ -1,0 +1,211 @@
+"""What a run gives back, the same for every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from google.adk.events import Event
+    from google.genai.types import Part
+
+T_co = TypeVar("T_co", covariant=True)
+
+DISCARDS: Final = "adk_fluent.discards"
+"""Metadata of an event that withdraws the answers of earlier ones, listed by event id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallInfo:
+    """A tool call that a model made."""
+
+    tool_name: str
+    args: dict[str, Any]
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResponseInfo:
+    """What a tool call gave."""
+
+    tool_name: str
+    result: Any
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an agent used of one model.
+
+    Attributes:
+        calls: model calls that reported usage.
+        input_tokens: tokens of the requests.
+        output_tokens: tokens of the answers.
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An approval that a run waits for.
+
+    Attributes:
+        id: what `resume(approvals={id: ...})` refers to.
+        agent: the gate, or the agent whose tool asks.
+        message: what the person is asked.
+        payload: what is to be approved: a tool's name and arguments, or nothing for a gate.
+    """
+
+    id: str
+    agent: str
+    message: str
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEvent:
+    """One thing that happened in a run.
+
+    Attributes:
+        author: the agent or step it came from.
+        content: its text, without the model's thoughts; `None` if it has none.
+        parts: content that is not text: images, audio, files, code.
+        state_delta: state keys it wrote.
+        artifact_delta: artifact name → new version.
+        transfer_to: the agent it hands over to.
+        is_final: whether it can be an answer: whole, and no tool call or its result.
+        is_partial: whether it is a piece of an answer that follows whole later.
+        metadata: ADK's `custom_metadata`.
+        timestamp: seconds since the epoch.
+        branch: the parallel branch it happened on.
+        usage: tokens it reports, with the model's name in `model`.
+        error: what went wrong, for an event that reports a failure.
+        raw: ADK's own event.
+    """
+
+    author: str
+    content: str | None = None
+    state_delta: dict[str, Any] = field(default_factory=dict[str, Any])
+    artifact_delta: dict[str, int] = field(default_factory=dict[str, int])
+    transfer_to: str | None = None
+    escalate: bool = False
+    tool_calls: list[ToolCallInfo] = field(default_factory=list[ToolCallInfo])
+    tool_responses: list[ToolResponseInfo] = field(default_factory=list[ToolResponseInfo])
+    is_final: bool = False
+    is_partial: bool = False
+    end_of_agent: bool = False
+    agent_state: dict[str, Any] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    timestamp: float = 0.0
+    id: str = ""
+    invocation_id: str = ""
+    parts: tuple[Part, ...] = ()
+    branch: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    error: str | None = None
+    pending: tuple[Pending, ...] = ()
+    raw: Event | None = field(default=None, repr=False, compare=False)
+
+
+def answers(events: Iterable[AgentEvent]) -> list[AgentEvent]:
+    """The events that carry an answer: whole text, and not withdrawn by a later fallback."""
+    listed = list(events)
+    discarded = {key for event in listed for key in event.metadata.get(DISCARDS, ())}
+    return [e for e in listed if e.is_final and e.content and not e.is_partial and e.id not in discarded]
+
+
+def final_text(events: Iterable[AgentEvent]) -> str:
+    """The text of the last answer among `events`, or an empty string.
+
+    Events that only change state never count.
+
+    >>> final_text([AgentEvent("a", "Hello.", is_final=True), AgentEvent("s", state_delta={"k": 1}, is_final=True)])
+    'Hello.'
+    """
+    found = answers(events)
+    return (found[-1].content or "") if found else ""
+
+
+class RunResult(list[AgentEvent], Generic[T_co]):
+    """The events of a run, with what is usually wanted of them.
+
+    Attributes:
+        state: the session's state after the run; absent keys are left out.
+        session_id: the session it ran in; give it to the next `run` to go on.
+    """
+
+    def __init__(
+        self,
+        events: Iterable[AgentEvent] = (),
+        *,
+        state: Mapping[str, Any] | None = None,
+        session_id: str = "",
+        origins: Mapping[str, str] | None = None,
+        parse: Callable[[str, str], Any] | None = None,
+        waiting: Iterable[str] | None = None,
+    ) -> None:
+        super().__init__(events)
+        self.state: dict[str, Any] = {k: v for k, v in (state or {}).items() if v is not None}
+        self.session_id = session_id
+        self._origins = origins or {}
+        self._parse = parse
+        self._waiting = None if waiting is None else frozenset(waiting)
+
+    @property
+    def text(self) -> str:
+        """The text of the last answer, or an empty string."""
+        return final_text(self)
+
+    @property
+    def output(self) -> T_co:
+        """The answer as the model that the answering agent `returns`, or its text."""
+        found = answers(self)
+        if not found or self._parse is None:
+            return self.text  # type: ignore[return-value]  # T_co is str where nothing is parsed
+        return self._parse(found[-1].author, found[-1].content or "")
+
+    @property
+    def invocation_id(self) -> str:
+        """The run itself; `rewind(before_invocation_id=)` goes back to before it."""
+        return self[-1].invocation_id if self else ""
+
+    @property
+    def pending(self) -> list[Pending]:
+        """The approvals that the run waits for; empty when it ended."""
+        asked = {pending.id: pending for event in self for pending in event.pending}
+        return [p for key, p in asked.items() if self._waiting is None or key in self._waiting]
+
+    @property
+    def usage(self) -> dict[tuple[str, str], Usage]:
+        """Tokens used, by agent and model."""
+        total: dict[tuple[str, str], Usage] = {}
+        for event in self:
+            if event.usage is not None and not event.is_partial:
+                key = (self.origin(event.author), event.model or "")
+                total[key] = total.get(key, Usage()) + event.usage
+        return total
+
+    def origin(self, author: str) -> str:
+        """The name the user gave to the agent that runs as `author`."""
+        return self._origins.get(author, author)
+
+    def by(self, author: str) -> list[AgentEvent]:
+        """The events of one agent, of every place where it is used."""
+        return [e for e in self if e.author == author or self.origin(e.author) == author]

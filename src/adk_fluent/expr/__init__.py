@@ -1,0 +1,1 @@
+"""The fluent surface: expressions and the operators that join them."""

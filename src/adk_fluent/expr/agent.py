@@ -1,0 +1,231 @@
+"""`Agent`: one model with its instruction, tools and callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from adk_fluent.errors import ArgumentError, ExpressionError
+from adk_fluent.expr._generated import AgentMethods
+from adk_fluent.expr.base import Expr, describe, lift
+from adk_fluent.expr.workflow import check_key
+from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from google.adk.agents.readonly_context import ReadonlyContext
+    from google.adk.models import BaseLlm
+    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools.base_toolset import BaseToolset
+    from google.genai.types import Content, Part
+    from pydantic import BaseModel
+
+    from adk_fluent.expr.preset import Preset
+
+    Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
+    ToolLike = Callable[..., Any] | BaseTool | BaseToolset
+    StaticContent = str | Content | Part | list[Part | str]
+
+T_co = TypeVar("T_co", covariant=True)
+M = TypeVar("M")
+
+
+class Agent(AgentMethods, Expr[T_co]):
+    """One model with its instruction, tools and callbacks: ADK's `LlmAgent`.
+
+    Args:
+        name: a Python identifier; `user` is reserved.
+        model: a model name or a `BaseLlm`; without one, ADK inherits it from the parent or takes its default.
+
+    Raises:
+        InvalidNameError: ADK would reject the name; the message suggests one it takes.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> writer = Agent("writer", "gemini-2.5-flash").instruct("Write about {topic}.").writes("draft")
+        >>> sorted(writer.node.reads_keys), sorted(writer.node.writes_keys)
+        (['topic'], ['draft'])
+    """
+
+    __slots__ = ()
+    _what = "agent"
+
+    def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
+        made = AgentNode(name=check_name(name))
+        object.__setattr__(self, "_node", made if model is None else made.replace(model=_model(model, name)))
+
+    @property
+    def node(self) -> AgentNode:
+        """The IR node that this agent is."""
+        return cast(AgentNode, self._node)
+
+    # --- what the model is told -------------------------------------------------------------------
+
+    def model(self, model: str | BaseLlm) -> Agent[T_co]:
+        """Set ADK's `model`: a model name or a `BaseLlm`."""
+        return self._set(model=_model(model, self.name))
+
+    def instruct(self, instruction: Instruction) -> Agent[T_co]:
+        """Set ADK's `instruction`.
+
+        Args:
+            instruction: text in which `{key}` is filled from state, `{key?}` likewise but may be missing, and
+                `{artifact.name}` is an artifact; or a function of ADK's `ReadonlyContext`, used as it is.
+
+        Raises:
+            ArgumentError: neither text nor a function.
+        """
+        return self._set(instruction=_instruction(instruction, "instruct()"))
+
+    def static(self, content: StaticContent) -> Agent[T_co]:
+        """Set ADK's `static_instruction`: text or content that never changes, so providers can cache it."""
+        return self._set(static_instruction=content)
+
+    def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
+        """Set ADK's `global_instruction`, which every agent of the tree gets; only the root's counts."""
+        return self._set(global_instruction=_instruction(instruction, "global_instruct()"))
+
+    def generate(self, **config: object) -> Agent[T_co]:
+        """Set generation options such as `temperature=0` or `max_output_tokens=200`.
+
+        They become ADK's `generate_content_config`; an option it does not know is refused when the agent is
+        compiled. Later calls add to earlier ones.
+
+        >>> Agent("a").generate(temperature=0).node.generate_content_config
+        GenerateOptions(options=(('temperature', 0),))
+        """
+        present = self.node.generate_content_config
+        options = dict(present.options) if isinstance(present, GenerateOptions) else {}
+        return self._set(generate_content_config=GenerateOptions(tuple({**options, **config}.items())))
+
+    # --- tools ------------------------------------------------------------------------------------
+
+    def tool(self, tool: ToolLike, *, require_confirmation: bool | Callable[..., bool] = False) -> Agent[T_co]:
+        """Add a tool: a function, or any tool or toolset that ADK takes, which passes through unchanged.
+
+        Args:
+            require_confirmation: stop before the tool runs until a person approves; only for functions.
+
+        Raises:
+            ArgumentError: it cannot be a tool, or confirmation is asked of something that is no function.
+        """
+        _check_tool(tool)
+        if require_confirmation is False:
+            return self._append("tools", tool)
+        if not callable(tool) or not hasattr(tool, "__name__"):
+            raise ArgumentError(
+                f"tool(require_confirmation=) works for functions, not {describe(tool)}. "
+                "Set it on the ADK tool itself."
+            )
+        return self._append("tools", FunctionTool(cast("Callable[..., Any]", tool), require_confirmation))
+
+    def tools(self, *tools: ToolLike) -> Agent[T_co]:
+        """Add several tools; see `tool`."""
+        for tool in tools:
+            _check_tool(tool)
+        return self._append("tools", *tools)
+
+    # --- data -------------------------------------------------------------------------------------
+
+    def writes(self, key: str) -> Agent[T_co]:
+        """Store the answer in state under `key` (ADK's `output_key`), scope prefix included.
+
+        Raises:
+            ArgumentError: `key` is not text.
+        """
+        return self._set(output_key=check_key(key, "writes()"))
+
+    def outputs(self, key: str) -> Agent[T_co]:
+        """The same as `writes`."""
+        return self.writes(key)
+
+    def returns(self, schema: type[M]) -> Agent[M]:
+        """Make the answer a `schema` (ADK's `output_schema`); `ask` then returns it parsed.
+
+        Args:
+            schema: a pydantic model; newer ADK versions also take `list[Model]` and more.
+
+        Raises:
+            ArgumentError: `schema` is not a type.
+        """
+        return cast("Agent[M]", self._set(output_schema=_schema(schema, "returns()")))
+
+    def __matmul__(self, schema: type[M]) -> Agent[M]:
+        """`agent @ Model` is `agent.returns(Model)`."""
+        return self.returns(schema)
+
+    def accepts(self, schema: type[BaseModel]) -> Agent[T_co]:
+        """Declare the input it takes when another agent uses it as a tool (ADK's `input_schema`)."""
+        return self._set(input_schema=_schema(schema, "accepts()"))
+
+    def produces(self, schema: type) -> Agent[T_co]:
+        """Note for checks that it produces a `schema`; nothing changes at run time."""
+        return self._set(produces_type=_schema(schema, "produces()"))
+
+    def consumes(self, schema: type) -> Agent[T_co]:
+        """Note for checks that it consumes a `schema`; nothing changes at run time."""
+        return self._set(consumes_type=_schema(schema, "consumes()"))
+
+    # --- delegation -------------------------------------------------------------------------------
+
+    def delegate(self, *agents: Expr[Any]) -> Agent[T_co]:
+        """Add agents that the model may hand the conversation over to (ADK's `sub_agents`).
+
+        Raises:
+            ExpressionError: no agent is given.
+        """
+        if not agents:
+            raise ExpressionError(f"Agent {self.name!r}: delegate() needs at least one agent.")
+        return self._append("children", *(lift(agent, "delegate()").node for agent in agents))
+
+    def sub_agents(self, *agents: Expr[Any]) -> Agent[T_co]:
+        """The same as `delegate`, under ADK's name."""
+        return self.delegate(*agents)
+
+    def stay(self) -> Agent[T_co]:
+        """Forbid handing over to the parent (ADK's `disallow_transfer_to_parent`)."""
+        return self._set(disallow_transfer_to_parent=True)
+
+    def no_peers(self) -> Agent[T_co]:
+        """Forbid handing over to siblings (ADK's `disallow_transfer_to_peers`)."""
+        return self._set(disallow_transfer_to_peers=True)
+
+    def isolate(self) -> Agent[T_co]:
+        """Forbid handing over to parent and siblings: `stay()` and `no_peers()`."""
+        return self.stay().no_peers()
+
+    def use(self, preset: Preset) -> Agent[T_co]:
+        """Apply a `Preset`: its methods are called in order."""
+        return cast("Agent[T_co]", preset.apply(self))
+
+
+def _model(model: object, name: str) -> object:
+    if isinstance(model, str) and model.strip():
+        return model
+    if hasattr(model, "generate_content_async"):
+        return model
+    raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
+
+
+def _instruction(instruction: object, where: str) -> object:
+    if isinstance(instruction, str) or (callable(instruction) and not isinstance(instruction, (type, Expr))):
+        return instruction
+    raise ArgumentError(f"{where} takes text or a function of the context, not {describe(instruction)}.")
+
+
+def _schema(schema: object, where: str) -> object:
+    if isinstance(schema, type) or hasattr(schema, "__origin__"):
+        return schema
+    raise ArgumentError(f"{where} takes a type such as a pydantic model, not {describe(schema)}.")
+
+
+def _check_tool(tool: object) -> None:
+    if isinstance(tool, Expr):
+        raise ArgumentError(
+            f"{tool!r} is an expression, not a tool. Use ADK's AgentTool(agent=expr.build()), or .delegate(expr)."
+        )
+    if isinstance(tool, type) or not (callable(tool) or hasattr(tool, "name") or hasattr(tool, "get_tools")):
+        raise ArgumentError(f"A tool is a function or an ADK tool, not {describe(tool)}.")

@@ -1,0 +1,260 @@
+"""`Expr`: a thin, immutable, typed handle on an IR node, and the operators that join expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
+
+from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
+from adk_fluent.expr.terminals import Terminals
+from adk_fluent.ir.base import UNSET, Node
+from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    LoopNode,
+    RouteNode,
+    SequenceNode,
+    TapFn,
+    TapNode,
+    TimeoutNode,
+    TransformFn,
+    TransformNode,
+)
+
+if TYPE_CHECKING:
+    from adk_fluent.expr.workflow import Fallback, FanOut, Loop, Pipeline, Until
+
+T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
+
+
+class Expr(Terminals[T_co]):
+    """An expression: what a user composes, and what every terminal runs.
+
+    Expressions never change: each method returns a new one. They compare and hash by structure, so any of
+    them can be shared, stored and used in several pipelines. The type parameter is what `ask` returns.
+
+    Attributes:
+        node: the IR node that this expression is.
+        name: the name given to it, or an empty string.
+    """
+
+    __slots__ = ("__weakref__", "_cache", "_node")
+
+    _what: ClassVar[str] = "step"
+
+    def __init__(self) -> None:
+        raise ExpressionError(f"{type(self).__name__} is not built directly; compose expressions instead.")
+
+    @classmethod
+    def _of(cls, node: Node) -> Self:
+        made = object.__new__(cls)
+        object.__setattr__(made, "_node", node)
+        return made
+
+    @property
+    def node(self) -> Node:
+        """The IR node that this expression is."""
+        return cast(Node, self._node)
+
+    @property
+    def name(self) -> str:
+        """The name given to this expression; empty if it has none."""
+        return self.node.name
+
+    def to_ir(self) -> Node:
+        """The frozen graph of this expression.
+
+        >>> from adk_fluent import Agent
+        >>> (Agent("a") >> Agent("b")).to_ir().kind
+        'sequence'
+        """
+        return self.node
+
+    # --- changing a field: used by every builder method -------------------------------------------
+
+    def _set(self, **fields: object) -> Self:
+        return self._of(self.node.replace(**fields))
+
+    def _append(self, field: str, *values: object) -> Self:
+        present = getattr(self.node, field)
+        return self._set(**{field: (*(() if present is UNSET else present), *values)})
+
+    # --- operators --------------------------------------------------------------------------------
+
+    @overload
+    def __rshift__(self, other: Step) -> Pipeline[T_co]: ...
+    @overload
+    def __rshift__(self, other: Expr[U]) -> Pipeline[U]: ...
+    @overload
+    def __rshift__(self, other: Mapping[str, Expr[U]]) -> Pipeline[U]: ...
+    @overload
+    def __rshift__(self, other: TransformFn) -> Pipeline[T_co]: ...
+    def __rshift__(self, other: object) -> Pipeline[Any]:
+        """Run `other` after this: an expression, a function `state -> dict | None`, or `{value: branch}`."""
+        from adk_fluent.expr.workflow import Pipeline
+
+        return Pipeline.joined(self, lift(other, ">>", before=self))
+
+    def __rrshift__(self, other: TransformFn) -> Pipeline[T_co]:
+        """Run this after a plain function."""
+        return cast("Pipeline[T_co]", lift(other, ">>") >> self)
+
+    def __or__(self, other: Expr[U]) -> FanOut[T_co | U]:
+        """Run both at the same time."""
+        from adk_fluent.expr.workflow import FanOut
+
+        return FanOut.joined(self, lift(other, "|"))
+
+    def __floordiv__(self, other: Expr[U]) -> Fallback[T_co | U]:
+        """Run `other` if this one fails."""
+        from adk_fluent.expr.workflow import Fallback
+
+        return Fallback.joined(self, lift(other, "//"))
+
+    def __mul__(self, rounds: int | Until) -> Loop[T_co]:
+        """Run this again and again: `n` times, or `until(predicate, max=n)`."""
+        from adk_fluent.expr.workflow import Loop, Until
+
+        if isinstance(rounds, Until):
+            return Loop(self, max_iterations=rounds.max).until(rounds.predicate)
+        return Loop(self, max_iterations=rounds)
+
+    # --- what every expression can do -------------------------------------------------------------
+
+    def named(self, name: str) -> Self:
+        """The same expression under another name.
+
+        Raises:
+            InvalidNameError: ADK would reject the name.
+        """
+        return self._set(name=check_name(name, self._what))
+
+    def timeout(self, seconds: float) -> Timeout[T_co]:
+        """Cancel this after `seconds` and raise `AgentTimeoutError`.
+
+        >>> from adk_fluent import Agent
+        >>> Agent("slow").timeout(30).node.seconds
+        30
+        """
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
+        return Timeout[T_co]._of(TimeoutNode(body=self.node, seconds=seconds))
+
+    def tap(self, fn: TapFn) -> Pipeline[T_co]:
+        """Show the state to `fn` after this ran; `fn` cannot change it."""
+        return self >> Step._of(TapNode(fn=function(fn, "tap()")))
+
+    def until(self, predicate: Predicate) -> Loop[T_co]:
+        """Repeat this until `predicate(state)` holds, at most 10 times; see `Loop`."""
+        from adk_fluent.expr.workflow import Loop
+
+        return Loop(self).until(predicate)
+
+    def proceed_if(self, predicate: Predicate) -> Conditional[T_co]:
+        """Run this only if `predicate(state)` holds; what follows runs either way."""
+        test = function(predicate, "proceed_if()")
+        return Conditional[T_co]._of(RouteNode(rules=((test, self.node),)))
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and self.node == cast("Expr[Any]", other).node
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+    def __repr__(self) -> str:
+        names = [child.name or child.label for child in self.node.children]
+        inside = ", ".join([repr(self.name)] * bool(self.name) + names)
+        return f"{type(self).__name__}({inside})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Expressions do not change; .{name} cannot be set. Each method returns a new one.")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Never:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = [n for n in dir(type(self)) if not n.startswith("_")]
+            raise AttributeError(f"{type(self).__name__} has no method {name!r}.{did_you_mean(name, known)}")
+
+
+class Step(Expr[Never]):
+    """A step that says nothing itself: a transform, tap, gate, capture or transfer."""
+
+    __slots__ = ()
+
+
+class Timeout(Expr[T_co]):
+    """An expression with a time limit."""
+
+    __slots__ = ()
+
+
+class Conditional(Expr[T_co]):
+    """An expression that is skipped unless a predicate holds."""
+
+    __slots__ = ()
+
+
+def function(fn: Any, where: str) -> Any:
+    """`fn` itself if it can be called.
+
+    Raises:
+        ArgumentError: it cannot.
+    """
+    if not callable(fn) or isinstance(fn, (Expr, type)):
+        raise ArgumentError(f"{where} takes a function of the state, not {describe(fn)}.")
+    return fn
+
+
+def describe(value: object) -> str:
+    """How an error message calls a value of the wrong kind."""
+    if isinstance(value, Expr):
+        return f"the expression {value!r}"
+    return f"{type(value).__name__} {value!r:.40}"
+
+
+def lift(value: object, where: str, before: Expr[Any] | None = None) -> Expr[Any]:
+    """Make an expression of anything that may stand beside `>>`.
+
+    Args:
+        where: the operator or method, for the message.
+        before: what comes before; a dict routes on the key it writes.
+
+    Raises:
+        ArgumentError: the value cannot be a step.
+    """
+    if isinstance(value, Expr):
+        return cast("Expr[Any]", value)
+    if isinstance(value, Mapping):
+        return _route_of(cast("Mapping[Any, Any]", value), before)
+    if callable(value) and not isinstance(value, type):
+        return Step._of(TransformNode(fn=cast(TransformFn, value)))  # pyright: ignore[reportPrivateUsage]
+    raise ArgumentError(
+        f"{where} takes an expression or a function of the state, not {describe(value)}."
+        + (f" Did you mean Agent({value!r})?" if isinstance(value, str) else "")
+    )
+
+
+def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | None) -> Expr[Any]:
+    if not branches:
+        raise ExpressionError("A route needs at least one branch; the dict after >> is empty.")
+    key = _written_by(before.node) if before is not None else None
+    if key is None:
+        raise ExpressionError(
+            "A dict after >> routes on the key that the agent before it writes, and that one writes none. "
+            "Add .writes('key') to it, or use Route('key')."
+        )
+    rules = tuple((Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items())
+    return Conditional[Any]._of(RouteNode(key=key, rules=rules))  # pyright: ignore[reportPrivateUsage]
+
+
+def _written_by(node: Node) -> str | None:
+    """The output key of the last agent that speaks in `node`, if there is exactly one."""
+    while isinstance(node, (SequenceNode, LoopNode, TimeoutNode)) and node.children:
+        node = node.children[-1]
+    return node.output_key if isinstance(node, AgentNode) and isinstance(node.output_key, str) else None

@@ -1,0 +1,107 @@
+"""`Route`: choose a branch by what is in state."""
+
+from __future__ import annotations
+
+from typing import Any, Never, TypeVar, cast
+
+from adk_fluent.errors import ArgumentError, ExpressionError
+from adk_fluent.expr.base import Expr, function, lift
+from adk_fluent.expr.workflow import check_key
+from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.matching import Comparison, Match, Predicate
+from adk_fluent.ir.nodes import RouteNode
+
+T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
+
+
+class Route(Expr[T_co]):
+    """Runs the first branch whose test holds; without one, `otherwise`, or nothing.
+
+    Args:
+        key: the state key that `eq` and its relatives compare; not needed for `when`.
+
+    Example:
+        >>> from adk_fluent import Agent, Route
+        >>> Route("intent").eq("booking", Agent("booker")).otherwise(Agent("helper"))
+        Route(booker, helper)
+    """
+
+    __slots__ = ()
+    _what = "route"
+
+    def __init__(self: Route[Never], key: str | None = None) -> None:
+        object.__setattr__(self, "_node", RouteNode(key=None if key is None else check_key(key, "Route()")))
+
+    @property
+    def node(self) -> RouteNode:
+        """The IR node that this route is."""
+        return cast(RouteNode, self._node)
+
+    def eq(self, value: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+        """Run `then` when the key equals `value`; text is compared without surrounding white space."""
+        return self._rule("eq", value, then, ignore_case=ignore_case)
+
+    def ne(self, value: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+        """Run `then` when the key does not equal `value`, or is missing."""
+        return self._rule("ne", value, then, ignore_case=ignore_case)
+
+    def gt(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
+        """Run `then` when the key is greater than `value`; text that is a number counts as one."""
+        return self._rule("gt", value, then)
+
+    def gte(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
+        """Run `then` when the key is at least `value`."""
+        return self._rule("gte", value, then)
+
+    def lt(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
+        """Run `then` when the key is less than `value`."""
+        return self._rule("lt", value, then)
+
+    def lte(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
+        """Run `then` when the key is at most `value`."""
+        return self._rule("lte", value, then)
+
+    def contains(self, part: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+        """Run `then` when the key's text or list contains `part`."""
+        return self._rule("contains", part, then, ignore_case=ignore_case)
+
+    def matches(self, pattern: str, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+        """Run `then` when the regular expression is found in the key's text.
+
+        Raises:
+            ArgumentError: the pattern is not a regular expression.
+        """
+        import re
+
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ArgumentError(f"matches({pattern!r}) is not a regular expression: {error}.") from error
+        return self._rule("matches", pattern, then, ignore_case=ignore_case)
+
+    def when(self, predicate: Predicate, then: Expr[U]) -> Route[T_co | U]:
+        """Run `then` when `predicate(state)` holds."""
+        return self._add(function(predicate, "when()"), then)
+
+    def otherwise(self, then: Expr[U]) -> Route[T_co | U]:
+        """Run `then` when no test holds.
+
+        Raises:
+            ExpressionError: there is an `otherwise` already.
+        """
+        if self.node.default is not None:
+            raise ExpressionError("This route has an otherwise() already; a route has at most one.")
+        return cast("Route[T_co | U]", self._set(default=lift(then, "otherwise()").node))
+
+    def _rule(self, op: Comparison, value: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+        if self.node.key is None:
+            raise ExpressionError(f"Route() has no key to compare: write Route('key').{op}(...), or use .when(...).")
+        return self._add(Match(self.node.key, op, value, ignore_case), then)
+
+    def _add(self, test: Predicate, then: Expr[Any]) -> Route[Any]:
+        return self._set(rules=(*self.node.rules, (test, lift(then, f"the branch {_label(test)}").node)))
+
+
+def _label(test: Predicate) -> str:
+    return str(test) if isinstance(test, Match) else function_name(test, "when(...)")

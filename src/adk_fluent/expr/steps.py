@@ -1,0 +1,113 @@
+"""The remaining building blocks: `tap`, `gate`, `race`, `map_over`, `transfer`, `until`, `loop_until`, `agent`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from adk_fluent.errors import ArgumentError, ExpressionError
+from adk_fluent.expr.agent import Agent
+from adk_fluent.expr.base import Expr, Step, function
+from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
+from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.nodes import GateNode, TapFn, TapNode, TransferNode
+
+if TYPE_CHECKING:
+    from google.adk.models import BaseLlm
+
+U = TypeVar("U")
+
+
+def tap(fn: TapFn) -> Step:
+    """A step that shows the state to `fn`, which cannot change it.
+
+    >>> from adk_fluent import Agent, tap
+    >>> Agent("a") >> tap(print)
+    Pipeline(a, tap)
+    """
+    return Step._of(TapNode(fn=function(fn, "tap()")))
+
+
+def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
+    """A step that stops the run until a person approves.
+
+    Args:
+        predicate: `state -> bool`; true means that approval is required.
+        message: what the person is asked.
+
+    The run ends with `RunResult.pending`; `resume(session_id=, approvals={id: True})` goes on. A refused gate
+    ends the pipeline with a final event that says so.
+    """
+    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"gate(message=) takes text, not {message!r:.40}.")
+    return Step._of(GateNode(predicate=function(predicate, "gate()"), message=message))
+
+
+def transfer(target: str, *, condition: Predicate | None = None) -> Step:
+    """A step that hands over to the agent named `target` and skips the rest of the enclosing sequence.
+
+    Args:
+        target: the name of an agent, or any named expression, in the same tree.
+        condition: `state -> bool`; without one it always hands over.
+    """
+    test = None if condition is None else function(condition, "transfer(condition=)")
+    return Step._of(TransferNode(target=check_name(target, "target"), condition=test))
+
+
+def race(*branches: Expr[U]) -> Race[U]:
+    """Run all branches at once and keep only what the first to succeed did; the others are cancelled.
+
+    Raises:
+        ExpressionError: fewer than two branches.
+    """
+    return Race.of(*branches)
+
+
+def map_over(
+    key: str, body: Expr[U], *, item_key: str = "_item", output_key: str = "results", concurrency: int = 5
+) -> MapOver[U]:
+    """Run `body` once per item of the list at `key`.
+
+    Args:
+        key: state key of the list.
+        body: what runs per item; it finds its item under `item_key`.
+        item_key: exists only while an item runs.
+        output_key: where the list of answers is written, in the order of the items.
+        concurrency: how many items run at the same time, 5 by default.
+    """
+    return MapOver.of(key, body, item_key, output_key, concurrency)
+
+
+def until(predicate: Predicate, *, max: int = 10) -> Until:
+    """The right side of `body * until(predicate)`: repeat until it holds, at most `max` times."""
+    return Until(function(predicate, "until()"), max)
+
+
+def loop_until(predicate: Predicate, body: Expr[U], *, max_iterations: int = 10) -> Loop[U]:
+    """Repeat `body` until `predicate(state)` holds, at most `max_iterations` times."""
+    return Loop(body, max_iterations=max_iterations).until(predicate)
+
+
+def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[..., Any]], Agent[str]]:
+    """Make an agent of a function; its docstring is the instruction.
+
+    Raises:
+        ExpressionError: the function has no docstring.
+
+    Example:
+        >>> @agent("poet", model="gemini-2.5-flash")
+        ... def poet() -> None:
+        ...     "Write one line about {topic}."
+        >>> poet.node.instruction
+        'Write one line about {topic}.'
+    """
+
+    def make(fn: Callable[..., Any]) -> Agent[str]:
+        instruction = inspect.getdoc(fn)
+        if not instruction:
+            raise ExpressionError(f"@agent({name!r}): the function needs a docstring; it is the instruction.")
+        return Agent(name, model).instruct(instruction)
+
+    return make

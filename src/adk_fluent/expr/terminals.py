@@ -1,0 +1,215 @@
+"""Terminals: the methods that compile, run and draw an expression. The only part of `expr` that runs anything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, TypedDict, Unpack, cast, overload
+
+if TYPE_CHECKING:
+    from google.adk.agents.base_agent import BaseAgent
+    from google.adk.apps.app import App
+    from google.adk.artifacts import BaseArtifactService
+    from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+    from google.adk.memory import BaseMemoryService
+    from google.adk.runners import Runner
+    from google.adk.sessions import BaseSessionService
+    from google.adk.workflow import Workflow
+    from google.genai.types import Content, Part
+
+    from adk_fluent.backends.events import AgentEvent, RunResult
+    from adk_fluent.backends.protocol import Backend
+    from adk_fluent.config import ExecutionConfig
+    from adk_fluent.expr.running import Run
+    from adk_fluent.expr.session import Chat
+    from adk_fluent.ir.base import Node
+
+    Prompt = str | Content | Part | Sequence[str | Part]
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ServiceOptions(TypedDict, total=False):
+    """Where a run keeps things; each defaults to the memory of this process."""
+
+    session_service: BaseSessionService
+    artifact_service: BaseArtifactService
+    memory_service: BaseMemoryService
+    credential_service: BaseCredentialService
+
+
+class RunOptions(ServiceOptions, total=False):
+    """How and where an expression is run.
+
+    Attributes:
+        app_name: the ADK app's name; overrides the configuration's.
+        user_id: whose session it is; `user` by default.
+        session_id: the session to go on in; it is created when missing. A new one by default.
+        state: written to the session before the run.
+        backend: what runs it; ADK by default.
+        config: limits, streaming, resumability, compaction.
+    """
+
+    app_name: str
+    user_id: str
+    session_id: str
+    state: Mapping[str, Any]
+    backend: Backend
+    config: ExecutionConfig
+
+
+class ResumeOptions(ServiceOptions, total=False):
+    """Where the session to go back to is kept."""
+
+    app_name: str
+    user_id: str
+    backend: Backend
+    config: ExecutionConfig
+
+
+class Terminals(Generic[T_co]):
+    """What every expression can be asked to do."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _cache: dict[Any, Any]
+
+        @property
+        def node(self) -> Node:
+            """The IR node that this expression is."""
+            ...
+
+    def _run(self, options: Mapping[str, Any]) -> Run[T_co]:
+        from adk_fluent.expr.running import Run
+
+        return Run(self, options)
+
+    # --- native ADK objects -----------------------------------------------------------------------
+
+    @overload
+    def build(self, *, target: Literal["agent"] = "agent") -> BaseAgent: ...
+    @overload
+    def build(self, *, target: Literal["workflow"]) -> Workflow: ...
+    def build(self, *, target: Literal["agent", "workflow"] = "agent") -> BaseAgent | Workflow:
+        """The native ADK agent, for `root_agent`, `sub_agents`, `AgentTool` and everything else in ADK.
+
+        Each call gives fresh objects, since an ADK agent has one parent.
+
+        Args:
+            target: `workflow` gives an ADK 2.x `Workflow` instead, for sequences, parallel branches, loops and
+                routes of agents; what its agents see of the conversation differs.
+
+        Raises:
+            CompileError: ADK cannot express something in it, or the installed ADK has no `Workflow`.
+        """
+        if target == "workflow":
+            from adk_fluent.backends.adk.workflow import build_workflow
+
+            return build_workflow(self.node)
+        from adk_fluent.backends.adk.backend import build
+
+        return build(self.node)
+
+    def to_agent(self) -> BaseAgent:
+        """The same as `build()`."""
+        return self.build()
+
+    def to_app(self, config: ExecutionConfig | None = None) -> App:
+        """The native ADK `App`: the agent with its plugins and configuration; for `adk web` and runners."""
+        from adk_fluent.backends.adk.backend import ADKBackend
+
+        return ADKBackend().compile(self.node, config).app
+
+    def to_runner(self, config: ExecutionConfig | None = None, **services: Unpack[ServiceOptions]) -> Runner:
+        """A native ADK `Runner` that knows the configuration's limits and creates missing sessions."""
+        from adk_fluent.backends.adk.backend import ADKBackend
+        from adk_fluent.backends.adk.runner import Services
+
+        backend = ADKBackend()
+        return backend.compile(self.node, config).runner(backend.services(Services(**services)))
+
+    # --- running ----------------------------------------------------------------------------------
+
+    async def run(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunResult[T_co]:
+        """Run to the end, or until a person must approve.
+
+        Args:
+            prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
+            options: see `RunOptions`.
+
+        Returns:
+            All events, with `.text`, `.output`, `.state`, `.usage` and `.pending`.
+        """
+        return await self._run(options).result(prompt)
+
+    def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
+        """Give events as they happen, pieces of answers (`is_partial`) included."""
+        return self._run(options).stream(prompt)
+
+    def ask(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:
+        """Run and wait for the answer: the parsed `returns` model, or text.
+
+        Raises:
+            EventLoopError: called inside a running event loop; use `await expr.ask_async(...)` there.
+        """
+        return self._run(options).ask(prompt)
+
+    async def ask_async(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:
+        """Run and give the answer: the parsed `returns` model, or text."""
+        return await self._run(options).answer(prompt)
+
+    async def map(
+        self, prompts: Sequence[Prompt], *, concurrency: int = 5, **options: Unpack[RunOptions]
+    ) -> list[T_co]:
+        """Ask every prompt in a session of its own, `concurrency` at a time; answers keep the order.
+
+        The first error cancels the rest and is raised.
+        """
+        return await self._run(options).map(prompts, concurrency)
+
+    def session(self, **options: Unpack[RunOptions]) -> Chat[T_co]:
+        """A conversation: `async with expr.session() as chat: await chat.send("Hi")`."""
+        from adk_fluent.expr.session import Chat
+
+        return Chat(self._run(options))
+
+    async def resume(
+        self, *, session_id: str, approvals: Mapping[str, Any], **options: Unpack[ResumeOptions]
+    ) -> RunResult[T_co]:
+        """Go on with a run that waits for a person, also in another process.
+
+        Args:
+            session_id: the session of the run.
+            approvals: `RunResult.pending` id → `True`, `False`, or a payload that approves.
+
+        Raises:
+            SessionError: there is no such session, or it does not wait for one of these approvals.
+        """
+        return await self._run({**options, "session_id": session_id}).resume(approvals)
+
+    async def rewind(
+        self, *, session_id: str, before_invocation_id: str, **options: Unpack[ResumeOptions]
+    ) -> None:
+        """Undo a run and all after it: the state is what it was before.
+
+        Args:
+            before_invocation_id: `RunResult.invocation_id` of the first run to undo.
+
+        Raises:
+            SessionError: there is no such session or run.
+        """
+        await self._run({**options, "session_id": session_id}).rewind(before_invocation_id)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def visualize(self) -> str:
+        """The expression as a Mermaid flowchart.
+
+        >>> from adk_fluent import Agent
+        >>> print((Agent("a").writes("x") >> Agent("b")).visualize())  # doctest: +ELLIPSIS
+        flowchart TD
+        ...
+        """
+        from adk_fluent.backends.viz.mermaid import to_mermaid
+
+        return to_mermaid(self.node)

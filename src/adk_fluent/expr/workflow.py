@@ -1,0 +1,259 @@
+"""Expressions that hold others: `Pipeline`, `FanOut`, `Loop`, `Fallback`, `Race`, `MapOver`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar, cast
+
+from adk_fluent.errors import ArgumentError, ExpressionError
+from adk_fluent.expr._generated import WorkflowMethods
+from adk_fluent.expr.base import Expr, describe, function, lift
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.nodes import FallbackNode, LoopNode, MapOverNode, ParallelNode, RaceNode, SequenceNode, TransformFn
+
+T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
+
+
+class _Associative(Expr[T_co]):
+    """An expression made by an associative operator.
+
+    `a >> b >> c` keeps its two sides and is flattened into one node when that is first asked for, so a long
+    chain costs no more than its length.
+    """
+
+    __slots__ = ("_sides",)
+
+    _plain: ClassVar[Node]
+    """The node with nothing in it; only nodes that differ from it in their children are flattened."""
+
+    @classmethod
+    def joined(cls, left: Expr[Any], right: Expr[Any]) -> Self:
+        """Both sides as one expression."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "_node", None)
+        object.__setattr__(made, "_sides", (left, right))
+        return made
+
+    @property
+    def node(self) -> Node:
+        if self._node is None:
+            object.__setattr__(self, "_node", self._plain.with_children(self._flat()))
+            object.__setattr__(self, "_sides", None)
+        return cast(Node, self._node)
+
+    def _flat(self) -> tuple[Node, ...]:
+        flat: list[Node] = []
+        pending: list[Expr[Any]] = [self]
+        while pending:
+            part = pending.pop()
+            if isinstance(part, type(self)) and part._node is None:
+                pending.extend(reversed(part._sides))
+            else:
+                flat.extend(self._members(part.node))
+        return tuple(flat)
+
+    @classmethod
+    def _members(cls, node: Node) -> tuple[Node, ...]:
+        plain = type(node) is type(cls._plain) and node.with_children(()) == cls._plain
+        return node.children if plain else (node,)
+
+    @classmethod
+    def _build(cls, members: tuple[object, ...], name: str | None, what: str) -> Node:
+        """A node of `members`, the first of which may be the name."""
+        if members and isinstance(members[0], str):
+            if name is not None:
+                raise ArgumentError(f"{cls.__name__} got two names, {members[0]!r} and {name!r}; give one.")
+            name, members = members[0], members[1:]
+        nodes = tuple(n for member in members for n in cls._members(lift(member, f"{cls.__name__}()").node))
+        if not nodes and name is None:
+            raise ExpressionError(f"{cls.__name__}() is empty: give it at least one {what}.")
+        made = cls._plain.with_children(nodes)
+        return made if name is None else made.replace(name=check_name(name, cls._what))
+
+    def _with(self, member: object, method: str) -> Self:
+        before = self if self.node.children else None
+        added = self._members(lift(member, f".{method}()", before=before).node)
+        return self._of(self.node.with_children((*self.node.children, *added)))
+
+
+class Pipeline(WorkflowMethods, _Associative[T_co]):
+    """Steps that run one after another.
+
+    The first argument may be the name. Steps may also be functions `state -> dict | None`.
+
+    Args:
+        steps: expressions or functions, in order.
+        name: the name, if it is not the first argument.
+
+    Raises:
+        ExpressionError: there is neither a step nor a name.
+
+    Example:
+        >>> from adk_fluent import Agent, Pipeline
+        >>> Pipeline("etl").step(Agent("extract")).step(Agent("load"))
+        Pipeline('etl', extract, load)
+    """
+
+    __slots__ = ()
+    _what = "pipeline"
+    _plain = SequenceNode()
+
+    def __init__(self: Pipeline[U], *steps: Expr[U] | Expr[Any] | TransformFn | str, name: str | None = None) -> None:
+        object.__setattr__(self, "_node", self._build(steps, name, "step"))
+
+    def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
+        """The pipeline with one more step at its end."""
+        return cast("Pipeline[U]", self._with(step, "step"))
+
+
+class FanOut(WorkflowMethods, _Associative[T_co]):
+    """Branches that run at the same time, each seeing only the conversation before them and its own.
+
+    Args:
+        branches: expressions; the first argument may be the name.
+        name: the name, if it is not the first argument.
+
+    Raises:
+        ExpressionError: there is neither a branch nor a name.
+
+    Example:
+        >>> from adk_fluent import Agent, FanOut
+        >>> FanOut(Agent("web"), Agent("papers"), name="research")
+        FanOut('research', web, papers)
+    """
+
+    __slots__ = ()
+    _what = "fan_out"
+    _plain = ParallelNode()
+
+    def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None:
+        object.__setattr__(self, "_node", self._build(branches, name, "branch"))
+
+    def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
+        """The fan-out with one more branch."""
+        return cast("FanOut[T_co | U]", self._with(branch, "branch"))
+
+
+class Fallback(_Associative[T_co]):
+    """Alternatives that are tried in order until one succeeds; made by `a // b`."""
+
+    __slots__ = ()
+    _what = "fallback"
+    _plain = FallbackNode()
+
+
+class Loop(WorkflowMethods, Expr[T_co]):
+    """Steps that run again and again.
+
+    `until` is tested after each round, so the steps run at least once. An agent or tool that escalates ends
+    the loop at once.
+
+    Args:
+        steps: the body; the first argument may be the name.
+        max_iterations: at most this many rounds, 10 by default.
+        name: the name, if it is not the first argument.
+
+    Raises:
+        ArgumentError: `max_iterations` is not a positive whole number.
+        ExpressionError: there is neither a step nor a name.
+
+    Example:
+        >>> from adk_fluent import Agent, Loop
+        >>> Loop("refine").step(Agent("writer")).step(Agent("critic")).max_iterations(3)
+        Loop('refine', writer, critic)
+    """
+
+    __slots__ = ()
+    _what = "loop"
+
+    def __init__(
+        self: Loop[U],
+        *steps: Expr[U] | Expr[Any] | TransformFn | str,
+        max_iterations: int = 10,
+        name: str | None = None,
+    ) -> None:
+        body = Pipeline._build(steps, name, "step")  # pyright: ignore[reportPrivateUsage]
+        rounds = _rounds(max_iterations)
+        made = LoopNode(name=body.name, children=body.children, max_iterations=rounds)
+        object.__setattr__(self, "_node", made)
+
+    def step(self, step: Expr[U] | TransformFn) -> Loop[U]:
+        """The loop with one more step at the end of its body."""
+        members = Pipeline._members(lift(step, ".step()").node)  # pyright: ignore[reportPrivateUsage]
+        return cast("Loop[U]", self._set(children=(*self.node.children, *members)))
+
+    def max_iterations(self, count: int) -> Self:
+        """The loop with another limit of rounds."""
+        return self._set(max_iterations=_rounds(count))
+
+    def until(self, predicate: Predicate) -> Self:  # type: ignore[override]  # a loop is not wrapped again
+        """The loop that also ends when `predicate(state)` holds after a round."""
+        return self._set(until=function(predicate, "until()"))
+
+
+class Race(Expr[T_co]):
+    """Branches that run at the same time; the first to succeed is kept. Made by `race`."""
+
+    __slots__ = ()
+    _what = "race"
+
+    @classmethod
+    def of(cls, *branches: Expr[T_co]) -> Race[T_co]:
+        """A race between at least two expressions."""
+        if len(branches) < 2:
+            raise ExpressionError("race() needs at least two expressions to choose from.")
+        return cls._of(RaceNode(children=tuple(lift(branch, "race()").node for branch in branches)))
+
+
+class MapOver(Expr[T_co]):
+    """A body that runs once per item of a list in state. Made by `map_over`."""
+
+    __slots__ = ()
+    _what = "map"
+
+    @classmethod
+    def of(cls, key: str, body: Expr[T_co], item_key: str, output_key: str, concurrency: int) -> MapOver[T_co]:
+        """A map over the list at `key`."""
+        for what, value in (("key", key), ("item_key", item_key), ("output_key", output_key)):
+            check_key(value, f"map_over({what}=)")
+        if not _positive(concurrency):
+            raise ArgumentError(f"map_over(concurrency=) takes a positive whole number, not {concurrency!r}.")
+        inner = lift(body, "map_over()").node
+        return cls._of(
+            MapOverNode(
+                list_key=key, body=inner, item_key=item_key, output_key=output_key, concurrency=concurrency
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """What `until(predicate, max=)` gives, for use in `body * until(...)`."""
+
+    predicate: Predicate
+    max: int = 10
+
+
+def check_key(key: object, where: str) -> str:
+    """`key` if it can be a state key.
+
+    Raises:
+        ArgumentError: it is not text, or empty.
+    """
+    if not isinstance(key, str) or not key.strip():
+        raise ArgumentError(f"{where} takes a state key as text, not {describe(key)}.")
+    return key
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _rounds(value: object) -> int:
+    if not _positive(value):
+        raise ArgumentError(f"A loop runs a positive whole number of times, not {value!r}; the default is 10.")
+    return cast(int, value)

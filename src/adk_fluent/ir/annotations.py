@@ -1,0 +1,150 @@
+"""What an IR node carries beside its structure: facts for checks, pictures, cost and backends.
+
+Annotations never change what a node *is*; they say how it is seen, streamed, placed or priced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Literal
+
+Visibility = Literal["user", "internal", "zero_cost"]
+"""Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
+
+VisibilityPolicy = Literal["transparent", "filtered", "annotated"]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSemantics:
+    """How text travels along an edge to the next step.
+
+    Attributes:
+        buffering: `full` waits for the whole answer, `chunked` passes pieces of `chunk_size` tokens,
+            `token` passes each piece as it is generated.
+        backpressure: bound the queue between producer and consumer.
+        chunk_size: tokens per chunk, for `chunked`.
+        merge: how parallel branches come together.
+    """
+
+    buffering: Literal["full", "chunked", "token"] = "full"
+    backpressure: bool = False
+    chunk_size: int | None = None
+    merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
+
+
+class Modality(Enum):
+    """A kind of content an agent takes or gives."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    AUDIO = "audio"
+    VIDEO = "video"
+    PDF = "pdf"
+    STRUCTURED = "structured"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentSpec:
+    """The modalities an agent accepts and produces, and its token limits."""
+
+    input_modalities: frozenset[Modality] = frozenset({Modality.TEXT})
+    output_modalities: frozenset[Modality] = frozenset({Modality.TEXT})
+    max_input_tokens: int | None = None
+    max_output_tokens: int | None = None
+
+
+class ContextSpec:
+    """Base of the values that say what part of the conversation an agent sees."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TransportConfig:
+    """How work reaches the other side of a boundary: a `type` such as `queue`, and its endpoint."""
+
+    type: str = "queue"
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingConfig:
+    """How many workers may serve a boundary."""
+
+    min_instances: int = 0
+    max_instances: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionBoundary:
+    """A cut before an expression: from here on it may run in another process or on another machine."""
+
+    serialization: Literal["json", "protobuf", "arrow"] = "json"
+    transport: TransportConfig | None = None
+    isolation: Literal["none", "process", "container"] = "none"
+    scaling: ScalingConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCandidate:
+    """A model that may be chosen, with its price in USD per 1,000 tokens.
+
+    Attributes:
+        quality_tier: higher is better.
+        condition: `state -> bool`; the candidate is considered only when it is true.
+    """
+
+    model: str
+    cost_per_1k_input: float | None = None
+    cost_per_1k_output: float | None = None
+    quality_tier: int = 1
+    max_tokens: int | None = None
+    condition: Callable[[Mapping[str, Any]], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthConfig:
+    """How to authenticate against a remote agent. The token is never shown in a `repr`."""
+
+    type: Literal["bearer", "api_key"] = "bearer"
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return f"AuthConfig(type={self.type!r}, token=***)"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryConfig:
+    """How often a remote call is attempted, and the first delay in seconds."""
+
+    max_attempts: int = 3
+    initial_delay: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What is said about a node; `None` means nothing was said.
+
+    Attributes:
+        visibility: overrides what topology would infer (`.show()`, `.hide()`).
+        policy: what a caller sees of this expression (`.transparent()`, `.filtered()`, `.annotated()`).
+        edge: semantics of the edge leaving the node.
+        context: what part of the conversation the node sees.
+        content: modalities and token limits.
+        boundary: where execution may be cut before the node.
+        schema: the state schema bound to the node.
+    """
+
+    visibility: Visibility | None = None
+    policy: VisibilityPolicy | None = None
+    edge: EdgeSemantics | None = None
+    context: ContextSpec | None = None
+    content: ContentSpec | None = None
+    boundary: ExecutionBoundary | None = None
+    schema: type | None = None
+
+
+NO_ANNOTATIONS: Final = Annotations()

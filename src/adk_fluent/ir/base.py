@@ -1,0 +1,138 @@
+"""What every IR node is: a frozen value with a name, children, and the state keys it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+
+from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
+from adk_fluent.ir.functions import NO_ACCESS, Access
+
+
+class Unset(Enum):
+    """The type of `UNSET`. A field that is "not set" is different from one set to `None`."""
+
+    UNSET = "UNSET"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+
+
+class _CachedHash:
+    """Holds the cached hash outside the dataclass fields, so it is neither compared, copied nor pickled."""
+
+    __slots__ = ("_hash",)
+
+    def __hash__(self) -> int:
+        try:
+            return cast(int, object.__getattribute__(self, "_hash"))
+        except AttributeError:
+            parts = [getattr(self, field.name) for field in fields(cast(Any, self))]
+            value = hash((type(self), *map(_hash, parts)))
+            object.__setattr__(self, "_hash", value)
+            return value
+
+
+def _hash(value: object) -> int:
+    """A hash for any value; values that have none (dicts, pydantic models) hash by their type.
+
+    Equality still compares them fully, so the hash is only coarser, never wrong.
+    """
+    try:
+        return hash(value)
+    except TypeError:
+        if isinstance(value, tuple):
+            return hash(tuple(_hash(item) for item in cast("tuple[object, ...]", value)))
+        return hash(type(value))
+
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def node(cls: C) -> C:
+    """Make a class a node type: a frozen, slotted, keyword-only dataclass with a cached hash."""
+    made = cast(C, dataclass(frozen=True, slots=True, kw_only=True)(cls))
+    made.__hash__ = _CachedHash.__hash__
+    return made
+
+
+@node
+class Node(_CachedHash):
+    """Base of all IR nodes: immutable, compared by structure, hash cached.
+
+    Attributes:
+        name: unique in a tree once `resolve_names` has run; empty where the user gave none.
+        annotations: what checks and backends are told beside the structure; see `Annotations`.
+    """
+
+    kind: ClassVar[str] = "node"
+    """The node type in one lower-case word."""
+
+    name: str = ""
+    annotations: Annotations = NO_ANNOTATIONS
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The nodes it runs, in order."""
+        return ()
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        """The same node around other children; the count must stay the same."""
+        if children:
+            raise ValueError(f"{self.kind} has no children")
+        return self
+
+    @property
+    def access(self) -> Access:
+        """The state keys this node itself (not its children) reads and writes, as far as that is known."""
+        return NO_ACCESS
+
+    @property
+    def reads_keys(self) -> frozenset[str]:
+        """State keys this node itself needs, scope prefix included (`user:tier`)."""
+        return self.access.reads
+
+    @property
+    def writes_keys(self) -> frozenset[str]:
+        """State keys this node itself writes."""
+        return self.access.writes
+
+    @property
+    def label(self) -> str:
+        """What a derived name starts with when `name` is empty."""
+        return self.kind
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """Every node of the tree, parents before children, in order."""
+    stack = [root]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(current.children))
+
+
+def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:
+    """The tree with `fn` applied to every node, children first.
+
+    A node whose children did not change is handed to `fn` as it is, so `rewrite(root, lambda n: n)`
+    returns `root` itself.
+    """
+    children = root.children
+    if children:
+        changed = tuple(rewrite(child, fn) for child in children)
+        if any(new is not old for new, old in zip(changed, children, strict=True)):
+            root = root.with_children(changed)
+    return fn(root)

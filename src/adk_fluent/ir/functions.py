@@ -1,0 +1,118 @@
+"""Functions inside nodes: what they declare to read and write, and how they are named."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from adk_fluent.errors import ArgumentError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ATTRIBUTE = "__adk_fluent_declares__"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The state keys a function reads and writes, as far as that is known.
+
+    Attributes:
+        reads: keys it reads, scope prefix included.
+        writes: keys it writes.
+        reads_known: False when it may read other keys too.
+        writes_known: False when it may write other keys too.
+    """
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    reads_known: bool = True
+    writes_known: bool = True
+
+    def __or__(self, other: Access) -> Access:
+        return Access(
+            self.reads | other.reads,
+            self.writes | other.writes,
+            self.reads_known and other.reads_known,
+            self.writes_known and other.writes_known,
+        )
+
+
+NO_ACCESS: Final = Access()
+UNKNOWN_ACCESS: Final = Access(reads_known=False, writes_known=False)
+
+
+def declares(*, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Callable[[F], F]:
+    """Tell the checker which state keys a function, predicate, transform or tool touches.
+
+    Args:
+        reads: keys the function reads, scope prefix included.
+        writes: keys the function writes.
+
+    Example:
+        >>> @declares(reads=["draft"], writes=["words"])
+        ... def count(state):
+        ...     return {"words": len(state["draft"].split())}
+        >>> sorted(access(count).writes)
+        ['words']
+    """
+    if isinstance(reads, str) or isinstance(writes, str):
+        raise ArgumentError("declares() takes collections of keys: write reads=['key'], not reads='key'.")
+    facts = Access(frozenset(reads), frozenset(writes))
+
+    def mark(fn: F) -> F:
+        try:
+            setattr(fn, _ATTRIBUTE, facts)
+        except AttributeError:  # built-ins and bound methods take no attributes
+
+            @functools.wraps(fn)
+            def marked(*args: Any, **kwargs: Any) -> Any:
+                return fn(*args, **kwargs)
+
+            setattr(marked, _ATTRIBUTE, facts)
+            return cast(F, marked)
+        return fn
+
+    return mark
+
+
+def access(*functions: object) -> Access:
+    """What some functions touch together: what they declare, or unknown for one that says nothing.
+
+    `None` stands for no function. A callable value may say it in an `access` attribute instead.
+    """
+    total = NO_ACCESS
+    for fn in functions:
+        if fn is not None:
+            facts = getattr(fn, _ATTRIBUTE, None) or getattr(fn, "access", None)
+            total |= facts if isinstance(facts, Access) else UNKNOWN_ACCESS
+    return total
+
+
+def function_name(fn: object, default: str) -> str:
+    """An identifier to name a step after: the function's own name, or `default` for a lambda."""
+    name = getattr(fn, "__name__", "")
+    return name if isinstance(name, str) and name.isidentifier() else default
+
+
+def import_path(target: object) -> str | None:
+    """`module:qualname` under which `target` can be found again, or `None` if it cannot."""
+    module, qualname = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(qualname, str):
+        return None
+    path = f"{module}:{qualname}"
+    return path if find(path) is target else None
+
+
+def find(path: str) -> object | None:
+    """The object at `module:qualname` in an already imported module, or `None`.
+
+    Nothing is ever imported here, so loading a stored graph runs no code.
+    """
+    module, _, qualname = path.partition(":")
+    found: object | None = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found

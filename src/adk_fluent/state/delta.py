@@ -1,0 +1,79 @@
+"""Reading and changing state: a read-only view, and what a transform's result means for the state."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from adk_fluent.errors import TransformError
+from adk_fluent.ir.matching import StateView
+from adk_fluent.ir.nodes import TransformNode
+
+SCOPE_PREFIXES: Final = ("app:", "user:", "temp:")
+_CONTAINERS: Final = (dict, list, set)
+
+
+class ReadOnlyState(Mapping[str, Any]):
+    """State as user functions see it.
+
+    A key whose value is `None` is absent. Containers are handed out as copies, so nothing a function
+    does to them reaches the state.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._values.get(key)
+        if value is None:
+            raise KeyError(key)
+        return copy.deepcopy(value) if isinstance(value, _CONTAINERS) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, value in self._values.items() if value is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"ReadOnlyState({dict(self)!r})"
+
+
+def is_session_scoped(key: str) -> bool:
+    """Whether a key lives with the session; only such keys are ever dropped."""
+    return not key.startswith(SCOPE_PREFIXES)
+
+
+def changes(node: TransformNode, result: object, state: StateView) -> dict[str, Any]:
+    """What a transform's `result` changes in `state`: key → new value, `None` for a key that goes.
+
+    Keys that keep their value are left out, so an empty dict means that nothing changed.
+
+    Raises:
+        TransformError: the function returned something that is not a dict with text keys.
+    """
+    if result is None:
+        result = {}
+    if not isinstance(result, Mapping) or not all(isinstance(key, str) for key in result):
+        raise TransformError(
+            f"Transform {node.name or node.label!r} returned {type(result).__name__}: {result!r:.60}. It must "
+            "return a dict of state keys to values, or None to change nothing."
+        )
+    delta = {**_removed(node, result, state), **result}
+    return {key: value for key, value in delta.items() if not _same(state.get(key), value)}
+
+
+def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:
+    if node.semantics == "replace_session":
+        return {key: None for key in state if key not in result and is_session_scoped(key)}
+    if node.semantics == "delete_keys":
+        return {key: None for key in node.affected_keys or () if is_session_scoped(key)}
+    return {}
+
+
+def _same(old: object, new: object) -> bool:
+    return old is new or (type(old) is type(new) and bool(old == new))
+

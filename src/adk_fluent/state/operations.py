@@ -1,0 +1,257 @@
+"""What each `S` transform does: pure functions from state to the values to write.
+
+An `Operation` names one of them with its parameters. It is a frozen value, so it compares, hashes,
+prints and stores; being callable, it is what a `TransformNode` runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
+from adk_fluent.ir.functions import Access
+from adk_fluent.ir.matching import Predicate, StateView
+from adk_fluent.ir.nodes import TransformFn, TransformNode
+from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+logger = logging.getLogger("adk_fluent.state")
+
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One named state operation with its parameters.
+
+    Attributes:
+        name: which operation, a key of `OPERATIONS`.
+        params: its keyword parameters, as pairs.
+        access: the state keys it touches.
+    """
+
+    name: str
+    params: tuple[tuple[str, Any], ...] = ()
+    access: Access = Access()
+
+    @property
+    def step_label(self) -> str:
+        """What a step that runs this operation is called."""
+        return self.name
+
+    def __call__(self, state: StateView) -> Result:
+        return OPERATIONS[self.name](state, **dict(self.params))
+
+
+def pick(state: StateView, keys: tuple[str, ...]) -> Result:
+    return {key: state[key] for key in keys if key in state}
+
+
+def nothing(state: StateView) -> Result:
+    return {}
+
+
+def rename(state: StateView, pairs: tuple[tuple[str, str], ...]) -> Result:
+    return {new: state[old] for old, new in pairs if old in state}
+
+
+def default(state: StateView, values: tuple[tuple[str, Any], ...]) -> Result:
+    return {key: value for key, value in values if key not in state}
+
+
+def assign(state: StateView, values: tuple[tuple[str, Any], ...]) -> Result:
+    return dict(values)
+
+
+def merge(state: StateView, keys: tuple[str, ...], into: str, fn: Callable[..., Any] | None) -> Result:
+    if fn is not None:
+        return {into: fn(*(state.get(key) for key in keys))}
+    return {into: "\n".join(str(state[key]) for key in keys if key in state)}
+
+
+def transform(state: StateView, key: str, fn: Callable[[Any], Any]) -> Result:
+    return {key: fn(_required(state, key, "transform"))}
+
+
+def compute(state: StateView, values: tuple[tuple[str, Callable[[StateView], Any]], ...]) -> Result:
+    return {key: fn(state) for key, fn in values}
+
+
+def call(state: StateView, fn: TransformFn) -> Result | None:
+    return fn(state)
+
+
+def guard(state: StateView, test: Predicate, message: str) -> Result:
+    if not test(state):
+        raise StateGuardError(message)
+    return {}
+
+
+def require(state: StateView, keys: tuple[str, ...]) -> Result:
+    if missing := [key for key in keys if key not in state]:
+        raise StateGuardError(f"State is missing {', '.join(map(repr, missing))}; an earlier step must write them.")
+    return {}
+
+
+def validate(state: StateView, model: type[BaseModel]) -> Result:
+    from pydantic import ValidationError
+
+    try:
+        model.model_validate({key: state[key] for key in model.model_fields if key in state})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or model.__name__
+        raise StateGuardError(
+            f"State does not fit {model.__name__}: {where!r}: {first['msg']} ({error.error_count()} problem(s))."
+        ) from error
+    return {}
+
+
+def log(state: StateView, keys: tuple[str, ...], label: str) -> Result:
+    shown = {key: state.get(key) for key in keys} if keys else dict(state)
+    logger.info("%s%s", f"{label}: " if label else "", shown)
+    return {}
+
+
+def accumulate(state: StateView, key: str, into: str) -> Result:
+    return {into: [*_list(state, into), state[key]]} if key in state else {}
+
+
+def counter(state: StateView, key: str, step: int | float) -> Result:
+    count = state.get(key, 0)
+    if not isinstance(count, (int, float)):
+        raise TransformError(f"S.counter({key!r}) found {count!r:.40}, which is not a number.")
+    return {key: count + step}
+
+
+def history(state: StateView, key: str, max_size: int) -> Result:
+    into = f"{key}_history"
+    return {into: [*_list(state, into), state[key]][-max_size:]} if key in state else {}
+
+
+def flatten(state: StateView, key: str) -> Result:
+    value = state.get(key)
+    if not isinstance(value, dict) or not value:
+        return {}
+    dropped = {key: None} if is_session_scoped(key) else {}
+    return {**dropped, **_leaves(key, cast("dict[str, Any]", value))}
+
+
+def unflatten(state: StateView) -> Result:
+    out: dict[str, Any] = {}
+    for key in state:
+        root, *path = key.split(".")
+        if path and is_session_scoped(key):
+            out[key] = None
+            branch = out.setdefault(root, {})
+            for part in path[:-1]:
+                branch = branch.setdefault(part, {})
+            branch[path[-1]] = state[key]
+    return out
+
+
+def zip_lists(state: StateView, keys: tuple[str, ...], into: str) -> Result:
+    columns = [list(_required(state, key, "zip")) for key in keys]
+    if len({len(column) for column in columns}) > 1:
+        lengths = ", ".join(f"{key!r} has {len(column)}" for key, column in zip(keys, columns, strict=True))
+        raise TransformError(f"S.zip needs lists of one length: {lengths}.")
+    return {into: [list(row) for row in zip(*columns, strict=True)]}
+
+
+def group_by(state: StateView, key: str, fn: Callable[[Any], Any], into: str) -> Result:
+    groups: dict[str, list[Any]] = {}
+    for item in _required(state, key, "group_by"):
+        groups.setdefault(str(fn(item)), []).append(item)
+    return {into: groups}
+
+
+def when(state: StateView, test: Predicate, steps: tuple[TransformNode, ...]) -> Result:
+    return _chain(state, steps) if test(state) else {}
+
+
+def branch(state: StateView, key: str, cases: tuple[tuple[str, tuple[TransformNode, ...]], ...]) -> Result:
+    value = state.get(key)
+    label = value.strip() if isinstance(value, str) else str(value)
+    return next((_chain(state, steps) for case, steps in cases if case == label), {})
+
+
+def together(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
+    """All steps on the same input; what a replacement removes or writes wins over a delta."""
+    deltas: dict[str, Any] = {}
+    replacements: dict[str, Any] = {}
+    for step in steps:
+        delta = changes(step, step.fn(state), state)
+        if step.semantics != "merge":
+            replacements |= delta
+            continue
+        if clash := deltas.keys() & delta.keys():
+            raise TransformError(f"Two transforms joined by + both write {sorted(clash)[0]!r}; chain them with >>.")
+        deltas |= delta
+    return deltas | replacements
+
+
+def _chain(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
+    """All steps one after another, each on the result of the one before."""
+    total: dict[str, Any] = {}
+    for step in steps:
+        view = ReadOnlyState({**state, **total})
+        total |= changes(step, step.fn(view), view)
+    return total
+
+
+def _required(state: StateView, key: str, operation: str) -> Any:
+    if key not in state:
+        raise MissingKeyError(
+            f"S.{operation} needs state key {key!r}, which is not set. Write it before, or put S.default in front."
+        )
+    return state[key]
+
+
+def _list(state: StateView, key: str) -> list[Any]:
+    value = state.get(key, [])
+    if not isinstance(value, list):
+        raise TransformError(f"State key {key!r} holds {value!r:.40}, not the list that is kept there.")
+    return cast("list[Any]", value)
+
+
+def _leaves(prefix: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for part, inner in value.items():
+        if not isinstance(part, str) or "." in part or not part:  # pyright: ignore[reportUnnecessaryIsInstance]  # values come from state
+            raise TransformError(f"S.flatten cannot name the entry {part!r} of {prefix!r}: keys must be text without dots.")
+        path = f"{prefix}.{part}"
+        leaves |= _leaves(path, cast("Mapping[str, Any]", inner)) if isinstance(inner, dict) and inner else {path: inner}
+    return leaves
+
+
+OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "pick": pick,
+    "drop": nothing,
+    "rename": rename,
+    "default": default,
+    "set": assign,
+    "merge": merge,
+    "transform": transform,
+    "compute": compute,
+    "fn": call,
+    "guard": guard,
+    "require": require,
+    "validate": validate,
+    "log": log,
+    "identity": nothing,
+    "accumulate": accumulate,
+    "counter": counter,
+    "history": history,
+    "flatten": flatten,
+    "unflatten": unflatten,
+    "zip": zip_lists,
+    "group_by": group_by,
+    "when": when,
+    "branch": branch,
+    "together": together,
+}
