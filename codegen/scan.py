@@ -173,7 +173,7 @@ def signature(function: typing.Callable[..., object], seen: dict[str, type] | No
         if not isinstance(annotation, str):
             return str(resolve(annotation, seen))
         try:
-            return str(resolve(eval(annotation, dict(namespace)), seen))  # noqa: S307 - ADK's own source text
+            return str(resolve(eval(annotation, dict(namespace)), seen))
         except NameError:  # a name that ADK imports for type checkers only
             return str(parse(annotation))
 

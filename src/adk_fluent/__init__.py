@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from adk_fluent.expr.preset import Preset
     from adk_fluent.expr.route import Route
     from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
+    from adk_fluent.expr.transforms import S
     from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
-    from adk_fluent.state.transforms import S
 
 _HOMES = {
     "Agent": "expr.agent",
@@ -30,7 +30,7 @@ _HOMES = {
     "Pipeline": "expr.workflow",
     "Preset": "expr.preset",
     "Route": "expr.route",
-    "S": "state.transforms",
+    "S": "expr.transforms",
     "agent": "expr.steps",
     "final_text": "backends.events",
     "gate": "expr.steps",

@@ -70,7 +70,9 @@ class ExecutionConfig:
                 f"ExecutionConfig(streaming_mode={self.streaming_mode!r}): choose one of {STREAMING_MODES}."
             )
         if self.timeout_seconds is not None and self.timeout_seconds <= 0:
-            raise ArgumentError(f"ExecutionConfig(timeout_seconds={self.timeout_seconds!r}) must be positive.")
+            raise ArgumentError(
+                f"ExecutionConfig(timeout_seconds={self.timeout_seconds!r}) must be positive."
+            )
 
     def __hash__(self) -> int:
         metadata = json.dumps(self.custom_metadata, sort_keys=True, default=repr)

@@ -103,7 +103,9 @@ class Agent(AgentMethods, Expr[T_co]):
 
     # --- tools ------------------------------------------------------------------------------------
 
-    def tool(self, tool: ToolLike, *, require_confirmation: bool | Callable[..., bool] = False) -> Agent[T_co]:
+    def tool(
+        self, tool: ToolLike, *, require_confirmation: bool | Callable[..., bool] = False
+    ) -> Agent[T_co]:
         """Add a tool: a function, or any tool or toolset that ADK takes, which passes through unchanged.
 
         Args:

@@ -171,7 +171,9 @@ class Expr(Terminals[T_co]):
         return f"{type(self).__name__}({inside})"
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Expressions do not change; .{name} cannot be set. Each method returns a new one.")
+        raise AttributeError(
+            f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
+        )
 
     if not TYPE_CHECKING:
 
@@ -249,7 +251,9 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | None) -> Expr[Any
             "A dict after >> routes on the key that the agent before it writes, and that one writes none. "
             "Add .writes('key') to it, or use Route('key')."
         )
-    rules = tuple((Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items())
+    rules = tuple(
+        (Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items()
+    )
     return Conditional[Any]._of(RouteNode(key=key, rules=rules))  # pyright: ignore[reportPrivateUsage]
 
 

@@ -94,9 +94,13 @@ class Route(Expr[T_co]):
             raise ExpressionError("This route has an otherwise() already; a route has at most one.")
         return cast("Route[T_co | U]", self._set(default=lift(then, "otherwise()").node))
 
-    def _rule(self, op: Comparison, value: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+    def _rule(
+        self, op: Comparison, value: object, then: Expr[U], *, ignore_case: bool = False
+    ) -> Route[T_co | U]:
         if self.node.key is None:
-            raise ExpressionError(f"Route() has no key to compare: write Route('key').{op}(...), or use .when(...).")
+            raise ExpressionError(
+                f"Route() has no key to compare: write Route('key').{op}(...), or use .when(...)."
+            )
         return self._add(Match(self.node.key, op, value, ignore_case), then)
 
     def _add(self, test: Predicate, then: Expr[Any]) -> Route[Any]:

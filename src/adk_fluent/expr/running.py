@@ -72,7 +72,9 @@ class Run(Generic[T_co]):
 
     # --- running ----------------------------------------------------------------------------------
 
-    async def events(self, prompt: Any, session_id: str, *, streaming: bool) -> AsyncGenerator[AgentEvent, None]:
+    async def events(
+        self, prompt: Any, session_id: str, *, streaming: bool
+    ) -> AsyncGenerator[AgentEvent, None]:
         """The events of this run."""
         source = self.backend.stream(
             self.compiled,
@@ -118,7 +120,9 @@ class Run(Generic[T_co]):
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(self.answer(prompt))
-        raise EventLoopError("ask() cannot wait inside a running event loop; write `await expr.ask_async(...)`.")
+        raise EventLoopError(
+            "ask() cannot wait inside a running event loop; write `await expr.ask_async(...)`."
+        )
 
     async def map(self, prompts: Sequence[Any], concurrency: int) -> list[T_co]:
         """The answers to all prompts, in order."""
@@ -144,7 +148,11 @@ class Run(Generic[T_co]):
         """The rest of a paused run."""
         session_id = self._options["session_id"]
         source = self.backend.resume(
-            self.compiled, session_id=session_id, approvals=approvals, user_id=self._user_id, services=self.services
+            self.compiled,
+            session_id=session_id,
+            approvals=approvals,
+            user_id=self._user_id,
+            services=self.services,
         )
         async with aclosing(source) as stream:
             events = [event async for event in stream]

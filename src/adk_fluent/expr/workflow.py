@@ -12,7 +12,15 @@ from adk_fluent.expr.base import Expr, describe, function, lift
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
-from adk_fluent.ir.nodes import FallbackNode, LoopNode, MapOverNode, ParallelNode, RaceNode, SequenceNode, TransformFn
+from adk_fluent.ir.nodes import (
+    FallbackNode,
+    LoopNode,
+    MapOverNode,
+    ParallelNode,
+    RaceNode,
+    SequenceNode,
+    TransformFn,
+)
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
@@ -102,7 +110,9 @@ class Pipeline(WorkflowMethods, _Associative[T_co]):
     _what = "pipeline"
     _plain = SequenceNode()
 
-    def __init__(self: Pipeline[U], *steps: Expr[U] | Expr[Any] | TransformFn | str, name: str | None = None) -> None:
+    def __init__(
+        self: Pipeline[U], *steps: Expr[U] | Expr[Any] | TransformFn | str, name: str | None = None
+    ) -> None:
         object.__setattr__(self, "_node", self._build(steps, name, "step"))
 
     def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
@@ -216,7 +226,9 @@ class MapOver(Expr[T_co]):
     _what = "map"
 
     @classmethod
-    def of(cls, key: str, body: Expr[T_co], item_key: str, output_key: str, concurrency: int) -> MapOver[T_co]:
+    def of(
+        cls, key: str, body: Expr[T_co], item_key: str, output_key: str, concurrency: int
+    ) -> MapOver[T_co]:
         """A map over the list at `key`."""
         for what, value in (("key", key), ("item_key", item_key), ("output_key", output_key)):
             check_key(value, f"map_over({what}=)")
@@ -255,5 +267,7 @@ def _positive(value: object) -> bool:
 
 def _rounds(value: object) -> int:
     if not _positive(value):
-        raise ArgumentError(f"A loop runs a positive whole number of times, not {value!r}; the default is 10.")
+        raise ArgumentError(
+            f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
+        )
     return cast(int, value)

@@ -113,8 +113,6 @@ class Node(_CachedHash):
         return replace(self, **changes)
 
 
-
-
 def walk(root: Node) -> Iterator[Node]:
     """Every node of the tree, parents before children, in order."""
     stack = [root]

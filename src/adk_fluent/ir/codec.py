@@ -51,7 +51,9 @@ def from_dict(data: Mapping[str, Json]) -> Node:
         CodecError: the data is not a stored tree, or names something that is not imported.
     """
     if not isinstance(data, Mapping) or data.get("version") != VERSION or "root" not in data:  # pyright: ignore[reportUnnecessaryIsInstance]  # data comes from a file
-        raise CodecError(f"This is not a stored graph of version {VERSION}: expected keys 'version' and 'root'.")
+        raise CodecError(
+            f"This is not a stored graph of version {VERSION}: expected keys 'version' and 'root'."
+        )
     root = _decode(data["root"])
     if not isinstance(root, Node):
         raise CodecError("The stored graph has no node at its root.")

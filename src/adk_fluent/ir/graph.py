@@ -89,7 +89,9 @@ def _connect_step(node: Node, out: list[Edge]) -> tuple[tuple[str, ...], tuple[s
     if isinstance(node, MapOverNode):
         _link(here, parts[0][0], "next", out)
         return here, parts[0][1]
-    kind = "delegate" if isinstance(node, AgentNode) else "else" if isinstance(node, RemoteAgentNode) else "next"
+    kind = (
+        "delegate" if isinstance(node, AgentNode) else "else" if isinstance(node, RemoteAgentNode) else "next"
+    )
     _link(here, _flat(entries for entries, _ in parts), kind, out)
     return here, (*here, *_flat(exits for _, exits in parts))
 

@@ -76,4 +76,3 @@ def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -
 
 def _same(old: object, new: object) -> bool:
     return old is new or (type(old) is type(new) and bool(old == new))
-

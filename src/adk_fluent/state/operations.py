@@ -94,7 +94,9 @@ def guard(state: StateView, test: Predicate, message: str) -> Result:
 
 def require(state: StateView, keys: tuple[str, ...]) -> Result:
     if missing := [key for key in keys if key not in state]:
-        raise StateGuardError(f"State is missing {', '.join(map(repr, missing))}; an earlier step must write them.")
+        raise StateGuardError(
+            f"State is missing {', '.join(map(repr, missing))}; an earlier step must write them."
+        )
     return {}
 
 
@@ -190,7 +192,9 @@ def together(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
             replacements |= delta
             continue
         if clash := deltas.keys() & delta.keys():
-            raise TransformError(f"Two transforms joined by + both write {sorted(clash)[0]!r}; chain them with >>.")
+            raise TransformError(
+                f"Two transforms joined by + both write {sorted(clash)[0]!r}; chain them with >>."
+            )
         deltas |= delta
     return deltas | replacements
 
@@ -223,9 +227,15 @@ def _leaves(prefix: str, value: Mapping[str, Any]) -> dict[str, Any]:
     leaves: dict[str, Any] = {}
     for part, inner in value.items():
         if not isinstance(part, str) or "." in part or not part:  # pyright: ignore[reportUnnecessaryIsInstance]  # values come from state
-            raise TransformError(f"S.flatten cannot name the entry {part!r} of {prefix!r}: keys must be text without dots.")
+            raise TransformError(
+                f"S.flatten cannot name the entry {part!r} of {prefix!r}: keys must be text without dots."
+            )
         path = f"{prefix}.{part}"
-        leaves |= _leaves(path, cast("Mapping[str, Any]", inner)) if isinstance(inner, dict) and inner else {path: inner}
+        leaves |= (
+            _leaves(path, cast("Mapping[str, Any]", inner))
+            if isinstance(inner, dict) and inner
+            else {path: inner}
+        )
     return leaves
 
 

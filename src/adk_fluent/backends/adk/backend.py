@@ -21,7 +21,7 @@ from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
 from pydantic import TypeAdapter
 
-from adk_fluent.backends.adk.compiler import ModelFor, can_pause, compile_tree, own_model
+from adk_fluent.backends.adk.compiler import can_pause, compile_tree, own_model
 from adk_fluent.backends.adk.convert import (
     Prompt,
     approval,
@@ -55,7 +55,9 @@ class Compiled:
     app: App
     named: Named
     config: ExecutionConfig
-    _runners: dict[tuple[int, ...], FluentRunner] = field(default_factory=dict[Any, Any], repr=False, compare=False)
+    _runners: dict[tuple[int, ...], FluentRunner] = field(
+        default_factory=dict[Any, Any], repr=False, compare=False
+    )
 
     def runner(self, services: Services) -> FluentRunner:
         """A runner on these services; the same one for the same services."""
@@ -186,7 +188,11 @@ class ADKBackend:
     # --- sessions ---------------------------------------------------------------------------------
 
     async def session(
-        self, compiled: Compiled, session_id: str, user_id: str = DEFAULT_USER, services: Services | None = None
+        self,
+        compiled: Compiled,
+        session_id: str,
+        user_id: str = DEFAULT_USER,
+        services: Services | None = None,
     ) -> Session:
         """A stored session.
 
@@ -208,7 +214,9 @@ class ADKBackend:
         """The approvals that the runs of a session wait for."""
         return list(waiting_in(session))
 
-    async def forget(self, compiled: Compiled, session_id: str, user_id: str, services: Services | None) -> None:
+    async def forget(
+        self, compiled: Compiled, session_id: str, user_id: str, services: Services | None
+    ) -> None:
         """Delete a session that nobody can name any more."""
         runner = compiled.runner(self.services(services))
         await runner.session_service.delete_session(
@@ -258,9 +266,13 @@ class ADKBackend:
         for request in approvals:
             if request not in waiting:
                 ids = ", ".join(map(repr, waiting)) or "nothing"
-                raise SessionError(f"Session {session_id!r} does not wait for {request!r}; it waits for {ids}.")
+                raise SessionError(
+                    f"Session {session_id!r} does not wait for {request!r}; it waits for {ids}."
+                )
         if not approvals:
-            raise SessionError(f"resume() needs approvals={{id: True}}; session {session_id!r} waits for {list(waiting)}.")
+            raise SessionError(
+                f"resume() needs approvals={{id: True}}; session {session_id!r} waits for {list(waiting)}."
+            )
         invocation = waiting[next(iter(approvals))]
         parts = [approval(request, answer) for request, answer in approvals.items()]
         events = compiled.runner(self.services(services)).run_async(
@@ -277,7 +289,9 @@ class ADKBackend:
 def waiting_in(session: Session) -> dict[str, str]:
     """Confirmation requests of a session that nobody answered yet: id → the run they belong to."""
     asked = {pending.id: event.invocation_id for event in session.events for pending in _pending_of(event)}
-    answered = {r.id for event in session.events if event.author == "user" for r in event.get_function_responses()}
+    answered = {
+        r.id for event in session.events if event.author == "user" for r in event.get_function_responses()
+    }
     return {request: run for request, run in asked.items() if request not in answered}
 
 

@@ -143,10 +143,13 @@ def _explain(agent: str, scope: Scope) -> Callable[[str, Mapping[str, Any]], str
     def explain(key: str, state: Mapping[str, Any]) -> str:
         start = f"Agent {agent!r} needs state key {key!r} for its instruction, and it is not set. "
         if writers := scope.writers.get(key):
-            return start + f"It is written by {_listed(writers)}, which did not write it before {agent!r} ran."
+            return (
+                start + f"It is written by {_listed(writers)}, which did not write it before {agent!r} ran."
+            )
         known = {*scope.writers, *(name for name, value in state.items() if value is not None)}
         return (
-            start + f"Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
+            start
+            + f"Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
             f"earlier agent, pass state={{{key!r}: ...}}, or write {{{key}?}} if it may be missing."
         )
 
@@ -190,7 +193,9 @@ def _construct(make: Callable[[], A], node: Node) -> A:
 def _agent(node: Node, scope: Scope) -> BaseAgent:
     assert isinstance(node, AgentNode)
     if node.selector is not None:
-        raise UnsupportedNodeError(f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet.")
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
+        )
     values = _fields(node, AGENT_FIELDS, LlmAgent)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
@@ -217,7 +222,9 @@ def _generate_config(node: AgentNode, options: GenerateOptions) -> types.Generat
     known = types.GenerateContentConfig.model_fields
     for name, _ in options.options:
         if name not in known:
-            raise CompileError(f"{node.name!r}: generate() has no option {name!r}.{did_you_mean(name, known)}")
+            raise CompileError(
+                f"{node.name!r}: generate() has no option {name!r}.{did_you_mean(name, known)}"
+            )
     try:
         return types.GenerateContentConfig(**dict(options.options))
     except ValidationError as error:
@@ -252,7 +259,9 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
         made._movers = frozenset(step.name for step in steps if isinstance(step, TransferNode))
     if isinstance(made, MapComposite):
         made._structured = frozenset(
-            step.name for step in walk(node) if isinstance(step, AgentNode) and step.output_schema is not UNSET
+            step.name
+            for step in walk(node)
+            if isinstance(step, AgentNode) and step.output_schema is not UNSET
         )
 
 
@@ -271,7 +280,9 @@ def _names(root: Node, until: type[Node]) -> Iterable[str]:
 def _parallel(node: Node, scope: Scope) -> BaseAgent:
     assert isinstance(node, ParallelNode)
     if node.merge != "wait_all":
-        raise UnsupportedNodeError(f"{node.name!r}: the ADK backend cannot merge branches by {node.merge!r} yet.")
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot merge branches by {node.merge!r} yet."
+        )
     return _plain(FanOutComposite, PARALLEL_FIELDS)(node, scope)
 
 

@@ -52,11 +52,7 @@ class Composite(FluentAgent):
                 actions = event.actions
                 if pauses(ctx, event):
                     seen.paused = True
-                if actions.escalate and event.author in self._enders:
-                    seen.stop = True
-                elif actions.transfer_to_agent and event.author in self._movers:
-                    seen.stop = True
-                elif event.custom_metadata and refused(event):
+                if (actions.escalate and event.author in self._enders) or (actions.transfer_to_agent and event.author in self._movers) or (event.custom_metadata and refused(event)):
                     seen.stop = True
 
     def child(self, name: str) -> BaseAgent | None:
@@ -229,7 +225,9 @@ class RaceComposite(Composite):
         if resuming:  # the winner paused; only it goes on
             winner = self.sub_agents[index]
             seen = Seen()
-            async with aclosing(self.relay(winner, on_branch(ctx, f"{self.name}.{winner.name}"), seen)) as events:
+            async with aclosing(
+                self.relay(winner, on_branch(ctx, f"{self.name}.{winner.name}"), seen)
+            ) as events:
                 async for event in events:
                     yield event
             if not seen.paused:
@@ -309,4 +307,3 @@ class FanOutComposite(Composite):
                     yield private.checkpoint(self, ctx, FanOutState(done=done))
         if ctx.is_resumable and not any(noted.paused for noted in seen):
             yield private.finished(self, ctx)
-

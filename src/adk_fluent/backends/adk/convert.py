@@ -74,7 +74,9 @@ def to_agent_event(event: Event) -> AgentEvent:
         timestamp=event.timestamp,
         id=event.id,
         invocation_id=event.invocation_id,
-        parts=tuple(p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result),
+        parts=tuple(
+            p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result
+        ),
         branch=event.branch,
         model=event.model_version,
         usage=None if usage is None else _usage(usage),
@@ -110,7 +112,9 @@ def approval(request: str, answer: object) -> types.Part:
     response: dict[str, Any] = {"confirmed": answer is not False}
     if not isinstance(answer, bool):
         response["payload"] = json.loads(json.dumps(answer))
-    return types.Part(function_response=types.FunctionResponse(id=request, name=CONFIRMATION, response=response))
+    return types.Part(
+        function_response=types.FunctionResponse(id=request, name=CONFIRMATION, response=response)
+    )
 
 
 def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig:

@@ -139,7 +139,9 @@ class CaptureAgent(FluentAgent):
             yield self.state_event(ctx, {node.key: said[turns[-1]][1]})
         else:
             recent = said[turns[-node.turns :][0] :]
-            yield self.state_event(ctx, {node.key: "\n".join(f"[{author}]: {text}" for author, text in recent)})
+            yield self.state_event(
+                ctx, {node.key: "\n".join(f"[{author}]: {text}" for author, text in recent)}
+            )
 
 
 def spoken_text(event: Event) -> str:

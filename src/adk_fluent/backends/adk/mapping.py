@@ -98,7 +98,9 @@ class MapComposite(Composite):
         if values is None:
             raise MissingKeyError(f"{self.name!r}: map_over needs the state key {key!r}, which is not set.")
         if not isinstance(values, list | tuple):
-            raise TransformError(f"{self.name!r}: map_over needs a list at {key!r}, not {type(values).__name__}.")
+            raise TransformError(
+                f"{self.name!r}: map_over needs a list at {key!r}, not {type(values).__name__}."
+            )
         return cast("Sequence[Any]", values)
 
     def _item(self, ctx: InvocationContext, index: int, value: Any, saved: ItemState | None) -> Item:
@@ -116,4 +118,3 @@ class MapComposite(Composite):
                 record(item.ctx, event)
                 item.hear(event)
                 yield event
-

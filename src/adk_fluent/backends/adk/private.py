@@ -54,7 +54,11 @@ def probe() -> None:
     Raises:
         CompileError: one is missing in the installed google-adk.
     """
-    names = [(BaseAgent, "_load_agent_state"), (BaseAgent, "_create_agent_state_event"), (LlmAgent, "_run_async_impl")]
+    names = [
+        (BaseAgent, "_load_agent_state"),
+        (BaseAgent, "_create_agent_state_event"),
+        (LlmAgent, "_run_async_impl"),
+    ]
     for owner, name in names:
         if not callable(getattr(owner, name, None)):
             raise CompileError(

@@ -278,7 +278,9 @@ class S:
         """Run the transform named by the value at `key`, or none."""
         _keys(tuple(transforms), "S.branch()")
         cases = tuple((value, _steps(expr, "S.branch()")) for value, expr in transforms.items())
-        touches = _touch({check_key(key, "S.branch()")}) | access(*(s.fn for _, steps in cases for s in steps))
+        touches = _touch({check_key(key, "S.branch()")}) | access(
+            *(s.fn for _, steps in cases for s in steps)
+        )
         return _step("branch", touches, key=key, cases=cases)
 
     @staticmethod

@@ -1,0 +1,69 @@
+"""What every test runs under: no keys, no network beyond this machine, and repeatable random examples."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.load_profile("ci")
+
+_MODEL_SETTINGS = (
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_GEMINI_BASE_URL",
+    "GOOGLE_GENAI_USE_ENTERPRISE",
+    "GOOGLE_GENAI_USE_VERTEXAI",
+    "GOOGLE_VERTEX_BASE_URL",
+    "OPENAI_BASE_URL",
+)
+_THIS_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})
+
+_resolve = socket.getaddrinfo
+_connect = socket.socket.connect
+
+
+def guard_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Make looking up or dialling another machine raise; the list grows by each host that was tried."""
+    attempts: list[str] = []
+
+    def check(host: object) -> None:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name is None or name in _THIS_MACHINE:
+            return
+        attempts.append(str(name))
+        raise AssertionError(f"a test tried to reach {name!r}; tests may only use this machine")
+
+    def getaddrinfo(host: bytes | str | None, *args: Any, **kwargs: Any) -> object:
+        check(host)
+        return _resolve(host, *args, **kwargs)
+
+    def connect(self: socket.socket, address: tuple[str, int] | str | bytes) -> None:
+        if isinstance(address, tuple):  # a path is a local socket
+            check(address[0])
+        _connect(self, address)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    return attempts
+
+
+@pytest.fixture(autouse=True)
+def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test can reach a real model: no key is set, and a connection to another machine fails the test.
+
+    The test fails at its end as well, since code under test may turn the error into an event.
+    """
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    for name in _MODEL_SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    attempts = guard_network(monkeypatch)
+    yield
+    assert not attempts, f"the test tried to reach {', '.join(sorted(set(attempts)))}"

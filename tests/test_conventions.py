@@ -1,0 +1,185 @@
+"""The project's own rules, checked over its files."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.newest
+
+ROOT = Path(__file__).resolve().parent.parent
+CODE = ("src", "codegen", "benchmarks", "examples", "tests")
+
+# Only these import google.adk; the import rules in pyproject.toml say the same of the source text.
+MAY_IMPORT_ADK = ("a2a", "backends.adk", "eval", "local", "telemetry")
+# The one module that may use names which ADK keeps to itself.
+PRIVATE_NAMES = "src/adk_fluent/backends/adk/private.py"
+
+# Written in pieces, so that this file keeps its own rules.
+REGISTRY_HOSTS = (
+    "pypi" + ".org",
+    "pythonhosted" + ".org",
+    "npmjs" + ".org",
+    "debian" + ".org",
+    "npmjs" + ".com",
+)
+MACHINE_PATH = re.compile(r"(?<![\w.~$}-])/(?:home|root|tmp|Users|work|workspace)/\w")
+UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|NotImplemented" + r"Error)\b")
+AVOIDED_TEST = re.compile(r"\bpytest\.(?:mark\.)?(?:skip|skipif|xfail|import" + r"orskip)\b")
+IGNORE = re.compile(r"#\s*(?:type|pyright):\s*ignore")
+EXPLAINED_IGNORE = re.compile(r"#\s*pyright:\s*ignore\[[\w, ]+\]\s+#\s*\w")
+
+
+def repo_files() -> list[Path]:
+    """Every text file that is part of the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True
+    )
+    names = listed.stdout.decode().split("\0")
+    return sorted(ROOT / name for name in names if name and (ROOT / name).is_file())
+
+
+def python_files(*folders: str) -> list[Path]:
+    """Every Python file under these top-level folders."""
+    return [
+        path for path in repo_files() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in folders
+    ]
+
+
+def matches(paths: list[Path], pattern: re.Pattern[str]) -> list[str]:
+    """`file:line: text` of each line that the pattern finds."""
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in paths
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def module_name(path: Path) -> str:
+    """The dotted name under which a file of src is imported."""
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def may_import_adk(module: str) -> bool:
+    """Whether this module is one of those that talk to ADK."""
+    inside = module.removeprefix("adk_fluent.")
+    return any(inside == allowed or inside.startswith(f"{allowed}.") for allowed in MAY_IMPORT_ADK)
+
+
+def imported_names(tree: ast.AST) -> Iterator[str]:
+    """Each name that a module imports, dotted, however deep the statement stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+IMPORT_AND_LOOK = """
+import importlib, json, sys
+found = {}
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(name)
+    heavy = sorted(module for module in sys.modules if module.startswith(("google.adk", "google.genai")))
+    if heavy:
+        found[name] = heavy[0]
+        break
+print(json.dumps(found))
+"""
+
+
+def test_importing_the_library_does_not_import_adk() -> None:
+    """`import adk_fluent`, and every module that need not talk to ADK, leaves google.adk unloaded."""
+    modules = [module_name(path) for path in python_files("src") if path.name != "__main__.py"]
+    light = [module for module in modules if not may_import_adk(module)]
+    assert "adk_fluent" in light
+    command = [sys.executable, "-W", "error", "-c", IMPORT_AND_LOOK, json.dumps(light)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {}
+
+
+def test_private_names_of_adk_are_used_in_one_module() -> None:
+    """No module but the one made for it imports a name that ADK marks as its own with an underscore."""
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in python_files("src")
+        if path != ROOT / PRIVATE_NAMES
+        for name in imported_names(ast.parse(path.read_text()))
+        if name.startswith("google.") and any(part.startswith("_") for part in name.split("."))
+    ]
+    assert found == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    """Every module of the library, its generator and its benchmarks starts with a docstring."""
+    paths = python_files("src", "codegen", "benchmarks", "examples")
+    assert paths
+    silent = [
+        str(path.relative_to(ROOT)) for path in paths if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert silent == []
+
+
+def test_every_test_states_its_promise() -> None:
+    """Every test function has a docstring, and none is skipped or expected to fail."""
+    tests = [
+        (path, node)
+        for path in python_files("tests")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert tests
+    silent = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path, node in tests
+        if not ast.get_docstring(node)
+    ]
+    assert silent == []
+    assert matches(python_files("tests"), AVOIDED_TEST) == []
+
+
+def test_every_type_ignore_gives_its_rule_and_reason() -> None:
+    """An ignored type error names the pyright rule and, in a comment after it, why it is wrong here."""
+    ignored = matches(python_files(*CODE), IGNORE)
+    assert [line for line in ignored if not EXPLAINED_IGNORE.search(line)] == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    """The code holds no notes about work to do and no methods that only raise."""
+    assert matches(python_files(*CODE), UNFINISHED) == []
+
+
+def test_no_address_of_a_package_registry() -> None:
+    """No file, lock files included, names the host that packages come from."""
+    pattern = re.compile("|".join(re.escape(host) for host in REGISTRY_HOSTS))
+    assert matches(repo_files(), pattern) == []
+
+
+def test_no_path_of_somebodys_machine() -> None:
+    """No file names a folder that exists on one machine only."""
+    assert matches(repo_files(), MACHINE_PATH) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "good"),
+    [
+        (MACHINE_PATH, 'open("/ho' + 'me/ann/x")', 'open("docs/home/ann")'),
+        (UNFINISHED, "# TO" + "DO: later", "todos = []"),
+        (AVOIDED_TEST, "@pytest.mark.sk" + "ip", "@pytest.mark.local"),
+        (IGNORE, "x = y  # ty" + "pe: ignore", "x = y  # ignore the type"),
+    ],
+)
+def test_the_rules_find_what_they_forbid(rule: re.Pattern[str], bad: str, good: str) -> None:
+    """Each pattern finds a line that breaks its rule and leaves a similar harmless one alone."""
+    assert rule.search(bad)
+    assert not rule.search(good)

@@ -1,0 +1,169 @@
+"""Runs every example that a reader sees: code blocks of the documentation, doctests of the code."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import doctest
+import importlib
+import inspect
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import pytest
+
+pytestmark = pytest.mark.newest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its info string, its text, and the lines where it starts and ends in its file."""
+
+    info: str
+    text: str
+    first_line: int
+    last_line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The fenced blocks of a Markdown text, in order; a fence is closed by one at least as long."""
+    lines = page.splitlines()
+    fence, start, indent = "", 0, 0
+    for number, line in enumerate(lines, 1):
+        bare = line.strip()
+        ticks = bare[: len(bare) - len(bare.lstrip("`"))]
+        if not fence and len(ticks) >= 3:
+            fence, start, indent = ticks, number, len(line) - len(line.lstrip())
+        elif fence and bare == ticks and len(ticks) >= len(fence):
+            body = [text[min(indent, len(text) - len(text.lstrip())) :] for text in lines[start : number - 1]]
+            info = lines[start - 1].strip().lstrip("`").strip()
+            yield Block(info, "".join(f"{text}\n" for text in body), start, number)
+            fence = ""
+
+
+def is_output_of(block: Block, previous: Block | None, page: str) -> bool:
+    """Whether a block shows what the Python block right before it prints."""
+    if previous is None or previous.info != "python" or block.info not in ("text", "console"):
+        return False
+    between = page.splitlines()[previous.last_line : block.first_line - 1]
+    return not "".join(between).strip() and not block.text.startswith("$ ")
+
+
+def compiled(block: Block, path: Path) -> CodeType:
+    """A block's code, with `await` allowed outside functions and the line numbers of its file."""
+    source = "\n" * block.first_line + block.text
+    return compile(source, str(path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def run_page(path: Path, module: ModuleType) -> int:
+    """Run a page's Python blocks in order in one module; compare what each prints with the block after it.
+
+    Returns how many blocks ran.
+    """
+    page = path.read_text(encoding="utf-8")
+    previous: Block | None = None
+    printed = ""
+    ran = 0
+    with asyncio.Runner() as runner:
+        for block in blocks(page):
+            where = f"{path.name}:{block.first_line}"
+            if block.info == "python":
+                out = io.StringIO()
+                with contextlib.redirect_stdout(out):
+                    code = compiled(block, path)
+                    result = eval(code, module.__dict__)
+                    if code.co_flags & inspect.CO_COROUTINE:
+                        runner.run(result)
+                printed = out.getvalue()
+                ran += 1
+            elif is_output_of(block, previous, page):
+                assert printed == block.text, f"{where} does not show what the block before it prints"
+            elif block.info.startswith(("py", "Py")):
+                pytest.fail(f"{where}: write ```python alone; every Python block is run")
+            previous = block
+    return ran
+
+
+@pytest.fixture
+def page_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """An empty module that the blocks of a page share, importable like a user's own, in an empty folder."""
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    monkeypatch.chdir(tmp_path)
+    return module
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_documentation_runs(path: Path, page_module: ModuleType) -> None:
+    """Every Python block of this page runs as a reader would run it, and prints what the page says."""
+    expected = sum(block.info == "python" for block in blocks(path.read_text(encoding="utf-8")))
+    assert run_page(path, page_module) == expected
+
+
+def modules_of(folder: str, root: Path) -> list[str]:
+    """The dotted names of the modules in a folder, as imported from `root`."""
+    files = (path.relative_to(root).with_suffix("") for path in sorted((root / folder).rglob("*.py")))
+    names = (".".join(path.parts).removesuffix(".__init__") for path in files if path.name != "__main__")
+    return list(names)
+
+
+@pytest.mark.parametrize("name", [*modules_of("adk_fluent", ROOT / "src"), *modules_of("codegen", ROOT)])
+def test_docstring_examples_run(name: str) -> None:
+    """Every example in this module's docstrings gives the result that the docstring shows."""
+    report = io.StringIO()
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for example in doctest.DocTestFinder().find(importlib.import_module(name), name):
+        runner.run(example, out=report.write)
+    assert runner.failures == 0, report.getvalue()
+
+
+GOOD_PAGE = """
+```python
+import asyncio
+async def answer():
+    await asyncio.sleep(0)
+    return 42
+```
+
+Later blocks know the names of earlier ones.
+
+```python
+print(await answer())
+```
+
+```text
+42
+```
+"""
+
+
+def test_a_right_page_passes(tmp_path: Path, page_module: ModuleType) -> None:
+    """Blocks share their names, may await, and a page that shows the real output passes."""
+    path = tmp_path / "page.md"
+    path.write_text(GOOD_PAGE)
+    assert run_page(path, page_module) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("text\n42\n", "text\n43\n", "does not show"),
+        ("print(await answer())", "print(await question())", "question"),
+        ("```python\nimport", "```python no-run\nimport", "every Python block is run"),
+    ],
+)
+def test_a_wrong_page_fails(old: str, new: str, error: str, tmp_path: Path, page_module: ModuleType) -> None:
+    """A page fails for output it does not print, a name that does not exist, a block kept from running."""
+    path = tmp_path / "page.md"
+    assert old in GOOD_PAGE
+    path.write_text(GOOD_PAGE.replace(old, new))
+    with pytest.raises((AssertionError, NameError, pytest.fail.Exception), match=error):
+        run_page(path, page_module)
