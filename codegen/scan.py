@@ -156,7 +156,7 @@ def _default(info: FieldInfo) -> str | None:
 
 def callbacks(plugin: type, seen: dict[str, type] | None = None) -> tuple[Field, ...]:
     """The hooks of a plugin class, each with its signature as type, in declaration order."""
-    names = (n for n, v in vars(plugin).items() if n.endswith("_callback") and inspect.isfunction(v))
+    names = (n for n, v in vars(plugin).items() if not n.startswith("_") and inspect.isfunction(v))
     return tuple(Field(name, signature(getattr(plugin, name), seen)) for name in names)
 
 
@@ -208,6 +208,8 @@ def _prefixes(parts: list[str]) -> Iterable[str]:
 
 def _exports(module: str, cls: type) -> bool:
     try:
-        return getattr(import_module(module), cls.__name__, None) is cls
+        home = import_module(module)
+        listed = module == cls.__module__ or cls.__name__ in getattr(home, "__all__", ())
+        return listed and getattr(home, cls.__name__, None) is cls
     except ImportError:  # a package whose lazy exports need an extra that is not installed
         return False

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.agents.readonly_context import ReadonlyContext
     from google.adk.code_executors import BaseCodeExecutor
-    from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+    from google.adk.models import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
     from google.adk.planners import BasePlanner
     from google.adk.tools import BaseTool, ToolContext
     from google.adk.tools.base_toolset import BaseToolset
@@ -61,27 +63,27 @@ class AgentFields(Node):
     description: str | Unset = UNSET
     rerun_on_resume: bool | Unset = UNSET
     wait_for_output: bool | Unset = UNSET
-    retry_config: RetryConfig | None | Unset = UNSET
-    timeout: float | None | Unset = UNSET
-    input_schema: type[BaseModel] | None | Unset = UNSET
-    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | None | Unset = UNSET
-    state_schema: type[BaseModel] | None | Unset = UNSET
+    retry_config: RetryConfig | Unset | None = UNSET
+    timeout: float | Unset | None = UNSET
+    input_schema: type[BaseModel] | Unset | None = UNSET
+    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    state_schema: type[BaseModel] | Unset | None = UNSET
     before_agent_callback: tuple[SingleBeforeAgentCallback, ...] = ()
     after_agent_callback: tuple[SingleAfterAgentCallback, ...] = ()
     model: BaseLlm | str | Unset = UNSET
     instruction: Callable[[ReadonlyContext], Awaitable[str] | str] | str | Unset = UNSET
     global_instruction: Callable[[ReadonlyContext], Awaitable[str] | str] | str | Unset = UNSET
-    static_instruction: Content | File | Part | list[File | Part | str] | str | None | Unset = UNSET
-    tools: tuple[BaseTool | BaseToolset | Callable[..., Any], ...] = ()
-    generate_content_config: GenerateContentConfig | None | Unset = UNSET
-    mode: Literal["chat", "task", "single_turn"] | None | Unset = UNSET
-    parallel_worker: bool | None | Unset = UNSET
+    static_instruction: Content | File | Part | list[File | Part | str] | str | Unset | None = UNSET
+    tools: tuple[BaseTool | BaseToolset | Callable[..., object], ...] = ()
+    generate_content_config: GenerateContentConfig | Unset | None = UNSET
+    mode: Literal["chat", "task", "single_turn"] | Unset | None = UNSET
+    parallel_worker: bool | Unset | None = UNSET
     disallow_transfer_to_parent: bool | Unset = UNSET
     disallow_transfer_to_peers: bool | Unset = UNSET
     include_contents: Literal["default", "none"] | Unset = UNSET
-    output_key: str | None | Unset = UNSET
-    planner: BasePlanner | None | Unset = UNSET
-    code_executor: BaseCodeExecutor | None | Unset = UNSET
+    output_key: str | Unset | None = UNSET
+    planner: BasePlanner | Unset | None = UNSET
+    code_executor: BaseCodeExecutor | Unset | None = UNSET
     before_model_callback: tuple[SingleBeforeModelCallback, ...] = ()
     after_model_callback: tuple[SingleAfterModelCallback, ...] = ()
     on_model_error_callback: tuple[SingleOnModelErrorCallback, ...] = ()
@@ -132,11 +134,11 @@ class SequenceFields(Node):
     description: str | Unset = UNSET
     rerun_on_resume: bool | Unset = UNSET
     wait_for_output: bool | Unset = UNSET
-    retry_config: RetryConfig | None | Unset = UNSET
-    timeout: float | None | Unset = UNSET
-    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | None | Unset = UNSET
-    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | None | Unset = UNSET
-    state_schema: type[BaseModel] | None | Unset = UNSET
+    retry_config: RetryConfig | Unset | None = UNSET
+    timeout: float | Unset | None = UNSET
+    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    state_schema: type[BaseModel] | Unset | None = UNSET
     before_agent_callback: tuple[SingleBeforeAgentCallback, ...] = ()
     after_agent_callback: tuple[SingleAfterAgentCallback, ...] = ()
 
@@ -163,11 +165,11 @@ class ParallelFields(Node):
     description: str | Unset = UNSET
     rerun_on_resume: bool | Unset = UNSET
     wait_for_output: bool | Unset = UNSET
-    retry_config: RetryConfig | None | Unset = UNSET
-    timeout: float | None | Unset = UNSET
-    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | None | Unset = UNSET
-    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | None | Unset = UNSET
-    state_schema: type[BaseModel] | None | Unset = UNSET
+    retry_config: RetryConfig | Unset | None = UNSET
+    timeout: float | Unset | None = UNSET
+    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    state_schema: type[BaseModel] | Unset | None = UNSET
     before_agent_callback: tuple[SingleBeforeAgentCallback, ...] = ()
     after_agent_callback: tuple[SingleAfterAgentCallback, ...] = ()
 
@@ -194,11 +196,11 @@ class LoopFields(Node):
     description: str | Unset = UNSET
     rerun_on_resume: bool | Unset = UNSET
     wait_for_output: bool | Unset = UNSET
-    retry_config: RetryConfig | None | Unset = UNSET
-    timeout: float | None | Unset = UNSET
-    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | None | Unset = UNSET
-    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | None | Unset = UNSET
-    state_schema: type[BaseModel] | None | Unset = UNSET
+    retry_config: RetryConfig | Unset | None = UNSET
+    timeout: float | Unset | None = UNSET
+    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    state_schema: type[BaseModel] | Unset | None = UNSET
     before_agent_callback: tuple[SingleBeforeAgentCallback, ...] = ()
     after_agent_callback: tuple[SingleAfterAgentCallback, ...] = ()
 
