@@ -113,12 +113,12 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
         "before_agent_callback": _callback(
             "Call functions before it runs.",
             "callback_context",
-            "One that returns content ends the turn with it; neither the agent nor the rest are called.",
+            "One that returns content ends the turn with it; nothing else is called.",
         ),
         "after_agent_callback": _callback(
             "Call functions after it has run.",
             "callback_context",
-            "Content that one returns is added as a further answer; the rest are not called.",
+            "Content that one returns becomes a further answer; the rest are not called.",
         ),
         "before_model_callback": _callback(
             "Call functions before each model call; they may change the request.",

@@ -149,9 +149,8 @@ def _default(info: FieldInfo) -> str | None:
             else literal(info.default) or type(info.default).__name__
         )
     factory = typing.cast("typing.Callable[[], object]", info.default_factory)
-    if isinstance(factory, type):
-        return f"{factory.__name__}()"
-    return literal(factory()) or f"{factory.__name__}()"
+    value = None if isinstance(factory, type) else literal(factory())
+    return value or f"{getattr(factory, '__name__', type(factory).__name__)}()"
 
 
 def callbacks(plugin: type, seen: dict[str, type] | None = None) -> tuple[Field, ...]:
@@ -173,7 +172,7 @@ def signature(function: typing.Callable[..., object], seen: dict[str, type] | No
         if not isinstance(annotation, str):
             return str(resolve(annotation, seen))
         try:
-            return str(resolve(eval(annotation, dict(namespace)), seen))  # noqa: S307 - ADK's own source text
+            return str(resolve(eval(annotation, dict(namespace)), seen))  # ADK's own source text
         except NameError:  # a name that ADK imports for type checkers only
             return str(parse(annotation))
 

@@ -64,7 +64,7 @@ _BARE = {
 
 
 def union(members: Iterable[TypeRef]) -> TypeRef:
-    """The union of `members`: flat, without repeats, sorted, `None` last; one member is itself, none `object`."""
+    """The union of `members`: flat, without repeats, sorted, `None` last; of nothing it is `object`."""
     flat = {m for member in members for m in (member.args if member.name == UNION else (member,))}
     ordered = sorted(flat, key=lambda m: (m == NONE, str(m)))
     if len(ordered) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Optional, Union
+from itertools import pairwise
 
 from pydantic import BaseModel
 
@@ -13,7 +13,7 @@ from codegen.store import REPORTS, stored_scans
 
 
 class Before(BaseModel):
-    kept: Union[int, str]
+    kept: int | str
     retyped: int
     relaxed: int
     redefaulted: int = 1
@@ -21,11 +21,11 @@ class Before(BaseModel):
 
 
 class After(BaseModel):
-    kept: Union[str, int]
+    kept: str | int
     retyped: str
     relaxed: int = 0
     redefaulted: int = 2
-    new: Optional[str] = None
+    new: str | None = None
 
 
 class Demanding(After):
@@ -84,7 +84,7 @@ def test_json_and_markdown_tell_the_same() -> None:
 def test_committed_reports_are_what_the_committed_scans_give() -> None:
     """Reports in the repository are never edited by hand or forgotten."""
     scans = stored_scans()
-    found = [diff(old, new) for old, new in zip(scans, scans[1:], strict=False)]
+    found = [diff(old, new) for old, new in pairwise(scans)]
     expected = {f"{d.before}-to-{d.after}": (d.to_json(), d.to_markdown()) for d in found}
     stored = {
         path.stem: (path.read_text(encoding="utf-8"), path.with_suffix(".md").read_text(encoding="utf-8"))

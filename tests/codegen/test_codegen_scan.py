@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
+from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import BaseModel, Field, PrivateAttr
@@ -16,11 +16,15 @@ from codegen.diff import diff
 from codegen.scan import AGENTS, COMPARED, Scan, callbacks, model_fields, scan
 from codegen.store import ROOT, stored_scans
 
+if TYPE_CHECKING:
+    from google.adk.agents.callback_context import CallbackContext
+
 ALL = [*AGENTS, *COMPARED, "BasePlugin"]
 
-# The first line stands for an ADK from which optional modules are missing.
+# The agents are imported first because some ADK releases need the apps module for them.
 SCAN_WITHOUT_APPS = """
-import sys; sys.modules["google.adk.apps.app"] = None
+import sys, google.adk.agents
+sys.modules["google.adk.apps.app"] = None
 from codegen.scan import scan
 sys.stdout.write(scan().to_json())
 """
@@ -95,9 +99,9 @@ def test_scanning_does_not_depend_on_the_hash_seed() -> None:
 class Model(BaseModel):
     needed: int
     text: str = "x"
-    numbers: list[int] = Field(default_factory=list)
+    numbers: list[int] = Field(default_factory=list[int])
     limit: int = Field(default_factory=lambda: 500)
-    path: Optional[Path] = None
+    path: Path | None = None
     _secret: int = PrivateAttr(default=1)
 
 
@@ -113,7 +117,7 @@ def test_defaults_are_told_as_source_and_private_attributes_left_out() -> None:
 
 
 class Plugin:
-    def before(self, *, context: CallbackContext, maybe: Optional[Path] = None) -> None: ...  # noqa: F821
+    def before(self, *, context: CallbackContext, maybe: Path | None = None) -> None: ...
 
     def _hidden(self) -> None: ...
 

@@ -148,7 +148,7 @@ class AgentMethods(_SetsFields):
     def before_agent(self, *callbacks: SingleBeforeAgentCallback) -> Self:
         """Call functions before it runs.
 
-        One that returns content ends the turn with it; neither the agent nor the rest are called.
+        One that returns content ends the turn with it; nothing else is called.
 
         Adds to ADK's `before_agent_callback`; further calls add more, and all are called in that order.
 
@@ -162,7 +162,7 @@ class AgentMethods(_SetsFields):
     def after_agent(self, *callbacks: SingleAfterAgentCallback) -> Self:
         """Call functions after it has run.
 
-        Content that one returns is added as a further answer; the rest are not called.
+        Content that one returns becomes a further answer; the rest are not called.
 
         Adds to ADK's `after_agent_callback`; further calls add more, and all are called in that order.
 
@@ -482,7 +482,7 @@ class WorkflowMethods(_SetsFields):
     def before_agent(self, *callbacks: SingleBeforeAgentCallback) -> Self:
         """Call functions before it runs.
 
-        One that returns content ends the turn with it; neither the agent nor the rest are called.
+        One that returns content ends the turn with it; nothing else is called.
 
         Adds to ADK's `before_agent_callback`; further calls add more, and all are called in that order.
 
@@ -496,7 +496,7 @@ class WorkflowMethods(_SetsFields):
     def after_agent(self, *callbacks: SingleAfterAgentCallback) -> Self:
         """Call functions after it has run.
 
-        Content that one returns is added as a further answer; the rest are not called.
+        Content that one returns becomes a further answer; the rest are not called.
 
         Adds to ADK's `after_agent_callback`; further calls add more, and all are called in that order.
 
