@@ -106,8 +106,8 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
             "Ticket",
             ("from pydantic import BaseModel", "class Ticket(BaseModel):", "    intent: str = ''"),
             (
-                "Keys with a scope prefix (`app:`, `user:`, `temp:`) are not checked. `.schema(StateSchema)` also"
-                " checks before anything runs, on every ADK version.",
+                "Keys with a scope prefix (`app:`, `user:`, `temp:`) are not checked."
+                " `.schema(StateSchema)` also checks before anything runs, on every ADK version.",
             ),
         ),
         "before_agent_callback": _callback(
