@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .diff import diff
-from .render import render_expr, render_ir
+from .render_expr import render_expr
+from .render_ir import render_ir
 from .scan import Scan, scan
 from .store import EXPR_MODULE, IR_MODULE, ROOT, stored_scans, version_key
 

@@ -10,25 +10,26 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-HANDWRITTEN: Final = frozenset(
+HANDWRITTEN: Final[Mapping[str, str | None]] = MappingProxyType(
     {
-        "name",
-        "parent_agent",
-        "sub_agents",
-        "model",
-        "instruction",
-        "static_instruction",
-        "global_instruction",
-        "tools",
-        "output_key",
-        "output_schema",
-        "input_schema",
-        "max_iterations",
+        "name": "named",
+        "parent_agent": None,
+        "sub_agents": "delegate",
+        "model": "model",
+        "instruction": "instruct",
+        "static_instruction": "static",
+        "global_instruction": "global_instruct",
+        "tools": "tool",
+        "output_key": "writes",
+        "output_schema": "returns",
+        "input_schema": "accepts",
+        "max_iterations": "max_iterations",
     }
 )
-"""Fields whose builder methods need a meaning of their own (`.instruct`, `.writes`, `.tool`, `.returns` ...).
+"""ADK field -> builder method, where the method means more than setting the field.
 
-They are written by hand in `adk_fluent.expr`; every other field gets a generated method.
+They are written by hand in `adk_fluent.expr`; every other field gets a generated method. `parent_agent` has
+none: ADK sets it when it is given an agent tree.
 """
 
 STRUCTURE: Final = frozenset({"name", "parent_agent", "sub_agents", "max_iterations"})
@@ -62,7 +63,10 @@ def _callback(summary: str, parameters: str, *notes: str) -> FieldDoc:
 
 
 _NO_RETRY = "Returning `None` lets the error propagate; it does not try again. `.middleware(retry())` does."
-_NODE_ONLY = "Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`."
+_NODE_ONLY = (
+    "ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it"
+    " does nothing."
+)
 
 FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
     {
@@ -83,8 +87,8 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
         ),
         "retry_config": FieldDoc(
             "Run the whole node again when it fails, as ADK's `RetryConfig` says.",
-            "RetryConfig(max_attempts=3)",
-            ("from google.adk.workflow import RetryConfig",),
+            "config",
+            ("from google.adk.workflow import RetryConfig", "config = RetryConfig(max_attempts=3)"),
             ("To repeat single model calls, on every ADK version, use `.middleware(retry())`.", _NODE_ONLY),
         ),
         "timeout": FieldDoc(
@@ -102,19 +106,19 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
             "Ticket",
             ("from pydantic import BaseModel", "class Ticket(BaseModel):", "    intent: str = ''"),
             (
-                "Keys with a scope prefix (`app:`, `user:`, `temp:`) are not checked. `.schema(StateSchema)` also"
-                " checks before anything runs, on every ADK version.",
+                "Keys with a scope prefix (`app:`, `user:`, `temp:`) are not checked."
+                " `.schema(StateSchema)` also checks before anything runs, on every ADK version.",
             ),
         ),
         "before_agent_callback": _callback(
             "Call functions before it runs.",
             "callback_context",
-            "One that returns content ends the turn with it: the agent does not run, nor the functions after.",
+            "One that returns content ends the turn with it; nothing else is called.",
         ),
         "after_agent_callback": _callback(
             "Call functions after it has run.",
             "callback_context",
-            "Content that one returns is added as a further answer; the functions after it are not called.",
+            "Content that one returns becomes a further answer; the rest are not called.",
         ),
         "before_model_callback": _callback(
             "Call functions before each model call; they may change the request.",
@@ -150,11 +154,12 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
         ),
         "generate_content_config": FieldDoc(
             "Set how the model generates: temperature, safety settings, token limits.",
-            "GenerateContentConfig(temperature=0.2)",
-            ("from google.genai.types import GenerateContentConfig",),
+            "config",
             (
-                "ADK refuses tools, a system instruction or a response schema in it; they have their own methods.",
+                "from google.genai.types import GenerateContentConfig",
+                "config = GenerateContentConfig(temperature=0.2)",
             ),
+            ("ADK refuses tools, a system instruction or a response schema in it: they have own methods.",),
         ),
         "mode": FieldDoc(
             "Choose how work is handed to the agent.",
@@ -169,7 +174,7 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
             "True",
             notes=(
                 "To map an expression over a state key, on every ADK version, use `map_over`.",
-                _NODE_ONLY,
+                "ADK heeds it in nodes of a `Workflow`; elsewhere it does nothing.",
             ),
         ),
         "disallow_transfer_to_parent": FieldDoc(
@@ -190,13 +195,16 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
         ),
         "planner": FieldDoc(
             "Let the model plan before it acts.",
-            "PlanReActPlanner()",
-            ("from google.adk.planners import PlanReActPlanner",),
+            "planner",
+            ("from google.adk.planners import PlanReActPlanner", "planner = PlanReActPlanner()"),
         ),
         "code_executor": FieldDoc(
             "Run the code blocks that the model writes.",
-            "BuiltInCodeExecutor()",
-            ("from google.adk.code_executors import BuiltInCodeExecutor",),
+            "executor",
+            (
+                "from google.adk.code_executors import BuiltInCodeExecutor",
+                "executor = BuiltInCodeExecutor()",
+            ),
         ),
     }
 )

@@ -149,14 +149,13 @@ def _default(info: FieldInfo) -> str | None:
             else literal(info.default) or type(info.default).__name__
         )
     factory = typing.cast("typing.Callable[[], object]", info.default_factory)
-    if isinstance(factory, type):
-        return f"{factory.__name__}()"
-    return literal(factory()) or f"{factory.__name__}()"
+    value = None if isinstance(factory, type) else literal(factory())
+    return value or f"{getattr(factory, '__name__', type(factory).__name__)}()"
 
 
 def callbacks(plugin: type, seen: dict[str, type] | None = None) -> tuple[Field, ...]:
     """The hooks of a plugin class, each with its signature as type, in declaration order."""
-    names = (n for n, v in vars(plugin).items() if n.endswith("_callback") and inspect.isfunction(v))
+    names = (n for n, v in vars(plugin).items() if not n.startswith("_") and inspect.isfunction(v))
     return tuple(Field(name, signature(getattr(plugin, name), seen)) for name in names)
 
 
@@ -173,7 +172,11 @@ def signature(function: typing.Callable[..., object], seen: dict[str, type] | No
         if not isinstance(annotation, str):
             return str(resolve(annotation, seen))
         try:
+<<<<<<< HEAD
             return str(resolve(eval(annotation, dict(namespace)), seen))
+=======
+            return str(resolve(eval(annotation, dict(namespace)), seen))  # ADK's own source text
+>>>>>>> codegen
         except NameError:  # a name that ADK imports for type checkers only
             return str(parse(annotation))
 
@@ -208,6 +211,8 @@ def _prefixes(parts: list[str]) -> Iterable[str]:
 
 def _exports(module: str, cls: type) -> bool:
     try:
-        return getattr(import_module(module), cls.__name__, None) is cls
+        home = import_module(module)
+        listed = module == cls.__module__ or cls.__name__ in getattr(home, "__all__", ())
+        return listed and getattr(home, cls.__name__, None) is cls
     except ImportError:  # a package whose lazy exports need an extra that is not installed
         return False

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-import collections.abc
 import sys
 import types
 import typing
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -59,15 +59,17 @@ NONE, ANY, ANYTHING = TypeRef("None"), TypeRef("Any"), TypeRef("...")
 _BARE = {
     "dict": TypeRef("dict", (TypeRef("str"), ANY)),
     "list": TypeRef("list", (ANY,)),
-    CALLABLE: TypeRef(CALLABLE, (ANYTHING, ANY)),
+    CALLABLE: TypeRef(CALLABLE, (ANYTHING, TypeRef("object"))),
 }
 
 
-def union(members: collections.abc.Iterable[TypeRef]) -> TypeRef:
-    """The union of `members`: flat, without repeats, sorted, `None` last; one member is itself."""
+def union(members: Iterable[TypeRef]) -> TypeRef:
+    """The union of `members`: flat, without repeats, sorted, `None` last; of nothing it is `object`."""
     flat = {m for member in members for m in (member.args if member.name == UNION else (member,))}
     ordered = sorted(flat, key=lambda m: (m == NONE, str(m)))
-    return ordered[0] if len(ordered) == 1 else TypeRef(UNION, tuple(ordered))
+    if len(ordered) > 1:
+        return TypeRef(UNION, tuple(ordered))
+    return ordered[0] if ordered else TypeRef("object")
 
 
 def make(name: str, args: tuple[TypeRef, ...] = ()) -> TypeRef:
@@ -94,9 +96,8 @@ def resolve(annotation: object, seen: dict[str, type] | None = None) -> TypeRef:
         return NONE
     if annotation is Ellipsis:
         return ANYTHING
-    alias = getattr(annotation, "__value__", None)  # `type X = ...`, and NewType-like aliases
-    if isinstance(annotation, typing_extensions.TypeAliasType):
-        return resolve(alias, found)
+    if isinstance(annotation, typing_extensions.TypeAliasType):  # `type X = ...`
+        return resolve(annotation.__value__, found)
     origin = typing.get_origin(annotation)
     return (
         _plain(annotation, found) if origin is None else _generic(origin, typing.get_args(annotation), found)
@@ -110,22 +111,19 @@ def _generic(origin: object, args: tuple[object, ...], seen: dict[str, type]) ->
         return union(resolve(a, seen) for a in args if _is_always_there(a))
     if origin is typing.Literal:
         return TypeRef(LITERAL, tuple(TypeRef(repr(a)) for a in args))
-    if origin is collections.abc.Callable:
-        return TypeRef(CALLABLE, tuple(resolve(a, seen) for a in args)) if args else _BARE[CALLABLE]
     return make(_plain(origin, seen).name, tuple(resolve(a, seen) for a in args))
 
 
 def _plain(annotation: object, seen: dict[str, type]) -> TypeRef:
     if isinstance(annotation, typing.TypeVar):
         return make(annotation.__name__)
-    name = str(getattr(annotation, "__qualname__", None) or getattr(annotation, "__name__", annotation))
-    ref = make(name.rpartition("<locals>.")[2])
+    name = str(getattr(annotation, "__name__", annotation))
     if isinstance(annotation, type) and seen.setdefault(name, annotation) is not annotation:
         raise TypeError(
             f"two classes are called {name}: {seen[name].__module__} and {annotation.__module__};"
             " teach codegen.typeref to tell them apart"
         )
-    return ref
+    return make(name)
 
 
 def _is_always_there(annotation: object) -> bool:

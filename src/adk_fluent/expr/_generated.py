@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Literal, Self
+    from typing import Literal, Protocol, Self
 
     from google.adk.code_executors import BaseCodeExecutor
     from google.adk.planners import BasePlanner
@@ -25,21 +25,17 @@ if TYPE_CHECKING:
         SingleOnToolErrorCallback,
     )
 
+    class _SetsFields(Protocol):
+        """What the methods below need of the expression class they are mixed into."""
 
-class _SetsFields:
-    """What the methods below need of the expression class they are mixed into."""
+        def _set(self, **fields: object) -> Self: ...
 
-    __slots__ = ()
+        def _append(self, field: str, *values: object) -> Self: ...
 
-    if TYPE_CHECKING:
+else:
 
-        def _set(self, **fields: object) -> Self:
-            """The expression with these fields of its node replaced."""
-            raise NotImplementedError
-
-        def _append(self, field: str, *values: object) -> Self:
-            """The expression with `values` added to a tuple field of its node."""
-            raise NotImplementedError
+    class _SetsFields:
+        __slots__ = ()
 
 
 class AgentMethods(_SetsFields):
@@ -65,10 +61,11 @@ class AgentMethods(_SetsFields):
 
         `True` runs the node again; `False` takes the user's reply as its output.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        does nothing.
 
-        Sets ADK's `rerun_on_resume`, of type `bool`; ADK's default is `False`. Needs google-adk 2.13.0 or
-        another release that has this field.
+        Sets ADK's `rerun_on_resume`, of type `bool`; ADK's default is `False`. Not in google-adk 1.25.0:
+        needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent
             >>> Agent("a").rerun_on_resume(True).node.rerun_on_resume
@@ -81,10 +78,11 @@ class AgentMethods(_SetsFields):
 
         A node that never produces one then waits for ever.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        does nothing.
 
-        Sets ADK's `wait_for_output`, of type `bool`; ADK's default is `False`. Needs google-adk 2.13.0 or
-        another release that has this field.
+        Sets ADK's `wait_for_output`, of type `bool`; ADK's default is `False`. Not in google-adk 1.25.0:
+        needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent
             >>> Agent("a").wait_for_output(True).node.wait_for_output
@@ -97,14 +95,16 @@ class AgentMethods(_SetsFields):
 
         To repeat single model calls, on every ADK version, use `.middleware(retry())`.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        does nothing.
 
-        Sets ADK's `retry_config`, of type `RetryConfig | None`; ADK's default is `None`. Needs google-adk
-        2.13.0 or another release that has this field.
+        Sets ADK's `retry_config`, of type `RetryConfig | None`; ADK's default is `None`. Not in google-adk
+        1.25.0: needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent
             >>> from google.adk.workflow import RetryConfig
-            >>> Agent("a").retry_config(RetryConfig(max_attempts=3)).node.retry_config == RetryConfig(max_attempts=3)
+            >>> config = RetryConfig(max_attempts=3)
+            >>> Agent("a").retry_config(config).node.retry_config == config
             True
         """
         return self._set(retry_config=retry_config)
@@ -115,10 +115,11 @@ class AgentMethods(_SetsFields):
         `None` means no bound. A node cut off fails with ADK's `NodeTimeoutError`, which its retry
         configuration may catch. To bound any expression, on every ADK version, use `.timeout(seconds)`.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        does nothing.
 
-        Sets ADK's `timeout`, of type `float | None`; ADK's default is `None`. Needs google-adk 2.13.0 or
-        another release that has this field.
+        Sets ADK's `timeout`, of type `float | None`; ADK's default is `None`. Not in google-adk 1.25.0: needs
+        a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent
             >>> Agent("a").node_timeout(30.0).node.timeout
@@ -132,8 +133,8 @@ class AgentMethods(_SetsFields):
         Keys with a scope prefix (`app:`, `user:`, `temp:`) are not checked. `.schema(StateSchema)` also
         checks before anything runs, on every ADK version.
 
-        Sets ADK's `state_schema`, of type `type[BaseModel] | None`; ADK's default is `None`. Needs google-adk
-        2.13.0 or another release that has this field.
+        Sets ADK's `state_schema`, of type `type[BaseModel] | None`; ADK's default is `None`. Not in
+        google-adk 1.25.0: needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent
             >>> from pydantic import BaseModel
@@ -147,9 +148,9 @@ class AgentMethods(_SetsFields):
     def before_agent(self, *callbacks: SingleBeforeAgentCallback) -> Self:
         """Call functions before it runs.
 
-        One that returns content ends the turn with it: the agent does not run, nor the functions after.
+        One that returns content ends the turn with it; nothing else is called.
 
-        Adds to ADK's `before_agent_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `before_agent_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent
             >>> def log(callback_context): ...
@@ -161,9 +162,9 @@ class AgentMethods(_SetsFields):
     def after_agent(self, *callbacks: SingleAfterAgentCallback) -> Self:
         """Call functions after it has run.
 
-        Content that one returns is added as a further answer; the functions after it are not called.
+        Content that one returns becomes a further answer; the rest are not called.
 
-        Adds to ADK's `after_agent_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `after_agent_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent
             >>> def log(callback_context): ...
@@ -175,13 +176,14 @@ class AgentMethods(_SetsFields):
     def generate_content_config(self, generate_content_config: GenerateContentConfig | None) -> Self:
         """Set how the model generates: temperature, safety settings, token limits.
 
-        ADK refuses tools, a system instruction or a response schema in it; they have their own methods.
+        ADK refuses tools, a system instruction or a response schema in it: they have own methods.
 
         Sets ADK's `generate_content_config`, of type `GenerateContentConfig | None`; ADK's default is `None`.
 
             >>> from adk_fluent import Agent
             >>> from google.genai.types import GenerateContentConfig
-            >>> Agent("a").generate_content_config(GenerateContentConfig(temperature=0.2)).node.generate_content_config == GenerateContentConfig(temperature=0.2)
+            >>> config = GenerateContentConfig(temperature=0.2)
+            >>> Agent("a").generate_content_config(config).node.generate_content_config == config
             True
         """
         return self._set(generate_content_config=generate_content_config)
@@ -193,7 +195,7 @@ class AgentMethods(_SetsFields):
         `"single_turn"`: as a task without the user.
 
         Sets ADK's `mode`, of type `Literal["chat", "task", "single_turn"] | None`; ADK's default is `None`.
-        Needs google-adk 2.13.0 or another release that has this field.
+        Not in google-adk 1.25.0: needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent
             >>> Agent("a").mode("single_turn").node.mode
@@ -206,10 +208,10 @@ class AgentMethods(_SetsFields):
 
         To map an expression over a state key, on every ADK version, use `map_over`.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`; elsewhere it does nothing.
 
-        Sets ADK's `parallel_worker`, of type `bool | None`; ADK's default is `None`. Needs google-adk 2.13.0
-        or another release that has this field.
+        Sets ADK's `parallel_worker`, of type `bool | None`; ADK's default is `None`. Not in google-adk
+        1.25.0: needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent
             >>> Agent("a").parallel_worker(True).node.parallel_worker
@@ -262,7 +264,8 @@ class AgentMethods(_SetsFields):
 
             >>> from adk_fluent import Agent
             >>> from google.adk.planners import PlanReActPlanner
-            >>> Agent("a").planner(PlanReActPlanner()).node.planner == PlanReActPlanner()
+            >>> planner = PlanReActPlanner()
+            >>> Agent("a").planner(planner).node.planner == planner
             True
         """
         return self._set(planner=planner)
@@ -274,7 +277,8 @@ class AgentMethods(_SetsFields):
 
             >>> from adk_fluent import Agent
             >>> from google.adk.code_executors import BuiltInCodeExecutor
-            >>> Agent("a").code_executor(BuiltInCodeExecutor()).node.code_executor == BuiltInCodeExecutor()
+            >>> executor = BuiltInCodeExecutor()
+            >>> Agent("a").code_executor(executor).node.code_executor == executor
             True
         """
         return self._set(code_executor=code_executor)
@@ -284,7 +288,7 @@ class AgentMethods(_SetsFields):
 
         One that returns a response has it used in place of the model's; the rest are not called.
 
-        Adds to ADK's `before_model_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `before_model_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent
             >>> def log(callback_context, llm_request): ...
@@ -298,7 +302,7 @@ class AgentMethods(_SetsFields):
 
         A response that one returns replaces the model's; the rest are not called.
 
-        Adds to ADK's `after_model_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `after_model_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent
             >>> def log(callback_context, llm_response): ...
@@ -314,7 +318,7 @@ class AgentMethods(_SetsFields):
 
         Returning `None` lets the error propagate; it does not try again. `.middleware(retry())` does.
 
-        Adds to ADK's `on_model_error_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `on_model_error_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent
             >>> def log(callback_context, llm_request, error): ...
@@ -328,7 +332,7 @@ class AgentMethods(_SetsFields):
 
         One that returns a dict has it used in place of the tool's result; the rest are not called.
 
-        Adds to ADK's `before_tool_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `before_tool_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent
             >>> def log(tool, args, tool_context): ...
@@ -342,7 +346,7 @@ class AgentMethods(_SetsFields):
 
         A dict that one returns replaces the tool's result; the rest are not called.
 
-        Adds to ADK's `after_tool_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `after_tool_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent
             >>> def log(tool, args, tool_context, tool_response): ...
@@ -358,7 +362,7 @@ class AgentMethods(_SetsFields):
 
         Returning `None` lets the error propagate; it does not try again. `.middleware(retry())` does.
 
-        Adds to ADK's `on_tool_error_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `on_tool_error_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent
             >>> def log(tool, args, tool_context, error): ...
@@ -391,10 +395,11 @@ class WorkflowMethods(_SetsFields):
 
         `True` runs the node again; `False` takes the user's reply as its output.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        does nothing.
 
-        Sets ADK's `rerun_on_resume`, of type `bool`; ADK's default is `False`. Needs google-adk 2.13.0 or
-        another release that has this field.
+        Sets ADK's `rerun_on_resume`, of type `bool`; ADK's default is `False`. Not in google-adk 1.25.0:
+        needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent, Pipeline
             >>> Pipeline(Agent("a"), Agent("b")).rerun_on_resume(True).node.rerun_on_resume
@@ -407,10 +412,11 @@ class WorkflowMethods(_SetsFields):
 
         A node that never produces one then waits for ever.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        does nothing.
 
-        Sets ADK's `wait_for_output`, of type `bool`; ADK's default is `False`. Needs google-adk 2.13.0 or
-        another release that has this field.
+        Sets ADK's `wait_for_output`, of type `bool`; ADK's default is `False`. Not in google-adk 1.25.0:
+        needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent, Pipeline
             >>> Pipeline(Agent("a"), Agent("b")).wait_for_output(True).node.wait_for_output
@@ -423,14 +429,16 @@ class WorkflowMethods(_SetsFields):
 
         To repeat single model calls, on every ADK version, use `.middleware(retry())`.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        does nothing.
 
-        Sets ADK's `retry_config`, of type `RetryConfig | None`; ADK's default is `None`. Needs google-adk
-        2.13.0 or another release that has this field.
+        Sets ADK's `retry_config`, of type `RetryConfig | None`; ADK's default is `None`. Not in google-adk
+        1.25.0: needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent, Pipeline
             >>> from google.adk.workflow import RetryConfig
-            >>> Pipeline(Agent("a"), Agent("b")).retry_config(RetryConfig(max_attempts=3)).node.retry_config == RetryConfig(max_attempts=3)
+            >>> config = RetryConfig(max_attempts=3)
+            >>> Pipeline(Agent("a"), Agent("b")).retry_config(config).node.retry_config == config
             True
         """
         return self._set(retry_config=retry_config)
@@ -441,10 +449,11 @@ class WorkflowMethods(_SetsFields):
         `None` means no bound. A node cut off fails with ADK's `NodeTimeoutError`, which its retry
         configuration may catch. To bound any expression, on every ADK version, use `.timeout(seconds)`.
 
-        Takes effect where ADK runs the agent as a node of its own, such as in a `Workflow`.
+        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        does nothing.
 
-        Sets ADK's `timeout`, of type `float | None`; ADK's default is `None`. Needs google-adk 2.13.0 or
-        another release that has this field.
+        Sets ADK's `timeout`, of type `float | None`; ADK's default is `None`. Not in google-adk 1.25.0: needs
+        a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent, Pipeline
             >>> Pipeline(Agent("a"), Agent("b")).node_timeout(30.0).node.timeout
@@ -458,8 +467,8 @@ class WorkflowMethods(_SetsFields):
         Keys with a scope prefix (`app:`, `user:`, `temp:`) are not checked. `.schema(StateSchema)` also
         checks before anything runs, on every ADK version.
 
-        Sets ADK's `state_schema`, of type `type[BaseModel] | None`; ADK's default is `None`. Needs google-adk
-        2.13.0 or another release that has this field.
+        Sets ADK's `state_schema`, of type `type[BaseModel] | None`; ADK's default is `None`. Not in
+        google-adk 1.25.0: needs a newer one, such as 2.13.0.
 
             >>> from adk_fluent import Agent, Pipeline
             >>> from pydantic import BaseModel
@@ -473,9 +482,9 @@ class WorkflowMethods(_SetsFields):
     def before_agent(self, *callbacks: SingleBeforeAgentCallback) -> Self:
         """Call functions before it runs.
 
-        One that returns content ends the turn with it: the agent does not run, nor the functions after.
+        One that returns content ends the turn with it; nothing else is called.
 
-        Adds to ADK's `before_agent_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `before_agent_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent, Pipeline
             >>> def log(callback_context): ...
@@ -487,9 +496,9 @@ class WorkflowMethods(_SetsFields):
     def after_agent(self, *callbacks: SingleAfterAgentCallback) -> Self:
         """Call functions after it has run.
 
-        Content that one returns is added as a further answer; the functions after it are not called.
+        Content that one returns becomes a further answer; the rest are not called.
 
-        Adds to ADK's `after_agent_callback`; further calls add more, and they are called in that order.
+        Adds to ADK's `after_agent_callback`; further calls add more, and all are called in that order.
 
             >>> from adk_fluent import Agent, Pipeline
             >>> def log(callback_context): ...

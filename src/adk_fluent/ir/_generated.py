@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.agents.readonly_context import ReadonlyContext
     from google.adk.code_executors import BaseCodeExecutor
-    from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+    from google.adk.models import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
     from google.adk.planners import BasePlanner
     from google.adk.tools import BaseTool, ToolContext
     from google.adk.tools.base_toolset import BaseToolset
@@ -72,7 +74,7 @@ class AgentFields(Node):
     instruction: Callable[[ReadonlyContext], Awaitable[str] | str] | str | Unset = UNSET
     global_instruction: Callable[[ReadonlyContext], Awaitable[str] | str] | str | Unset = UNSET
     static_instruction: Content | File | Part | list[File | Part | str] | str | Unset | None = UNSET
-    tools: tuple[BaseTool | BaseToolset | Callable[..., Any], ...] = ()
+    tools: tuple[BaseTool | BaseToolset | Callable[..., object], ...] = ()
     generate_content_config: GenerateContentConfig | Unset | None = UNSET
     mode: Literal["chat", "task", "single_turn"] | Unset | None = UNSET
     parallel_worker: bool | Unset | None = UNSET
