@@ -172,11 +172,7 @@ def signature(function: typing.Callable[..., object], seen: dict[str, type] | No
         if not isinstance(annotation, str):
             return str(resolve(annotation, seen))
         try:
-<<<<<<< HEAD
-            return str(resolve(eval(annotation, dict(namespace)), seen))
-=======
             return str(resolve(eval(annotation, dict(namespace)), seen))  # ADK's own source text
->>>>>>> codegen
         except NameError:  # a name that ADK imports for type checkers only
             return str(parse(annotation))
 

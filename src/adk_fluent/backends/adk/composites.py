@@ -52,7 +52,11 @@ class Composite(FluentAgent):
                 actions = event.actions
                 if pauses(ctx, event):
                     seen.paused = True
-                if (actions.escalate and event.author in self._enders) or (actions.transfer_to_agent and event.author in self._movers) or (event.custom_metadata and refused(event)):
+                if (
+                    (actions.escalate and event.author in self._enders)
+                    or (actions.transfer_to_agent and event.author in self._movers)
+                    or (event.custom_metadata and refused(event))
+                ):
                     seen.stop = True
 
     def child(self, name: str) -> BaseAgent | None:
