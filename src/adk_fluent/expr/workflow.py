@@ -85,10 +85,10 @@ class _Associative(Expr[T_co]):
     def _with(self, member: object, method: str) -> Self:
         before = self if self.node.children else None
         added = self._members(lift(member, f".{method}()", before=before).node)
-        return self._of(self.node.with_children((*self.node.children, *added)))
+        return self.from_node(self.node.with_children((*self.node.children, *added)))
 
 
-class Pipeline(WorkflowMethods, _Associative[T_co]):
+class Pipeline(_Associative[T_co], WorkflowMethods):
     """Steps that run one after another.
 
     The first argument may be the name. Steps may also be functions `state -> dict | None`.
@@ -120,7 +120,7 @@ class Pipeline(WorkflowMethods, _Associative[T_co]):
         return cast("Pipeline[U]", self._with(step, "step"))
 
 
-class FanOut(WorkflowMethods, _Associative[T_co]):
+class FanOut(_Associative[T_co], WorkflowMethods):
     """Branches that run at the same time, each seeing only the conversation before them and its own.
 
     Args:
@@ -156,7 +156,7 @@ class Fallback(_Associative[T_co]):
     _plain = FallbackNode()
 
 
-class Loop(WorkflowMethods, Expr[T_co]):
+class Loop(Expr[T_co], WorkflowMethods):
     """Steps that run again and again.
 
     `until` is tested after each round, so the steps run at least once. An agent or tool that escalates ends
@@ -200,7 +200,7 @@ class Loop(WorkflowMethods, Expr[T_co]):
         """The loop with another limit of rounds."""
         return self._set(max_iterations=_rounds(count))
 
-    def until(self, predicate: Predicate) -> Self:  # type: ignore[override]  # a loop is not wrapped again
+    def until(self, predicate: Predicate) -> Self:
         """The loop that also ends when `predicate(state)` holds after a round."""
         return self._set(until=function(predicate, "until()"))
 
@@ -216,7 +216,7 @@ class Race(Expr[T_co]):
         """A race between at least two expressions."""
         if len(branches) < 2:
             raise ExpressionError("race() needs at least two expressions to choose from.")
-        return cls._of(RaceNode(children=tuple(lift(branch, "race()").node for branch in branches)))
+        return cls.from_node(RaceNode(children=tuple(lift(branch, "race()").node for branch in branches)))
 
 
 class MapOver(Expr[T_co]):
@@ -235,7 +235,7 @@ class MapOver(Expr[T_co]):
         if not _positive(concurrency):
             raise ArgumentError(f"map_over(concurrency=) takes a positive whole number, not {concurrency!r}.")
         inner = lift(body, "map_over()").node
-        return cls._of(
+        return cls.from_node(
             MapOverNode(
                 list_key=key, body=inner, item_key=item_key, output_key=output_key, concurrency=concurrency
             )

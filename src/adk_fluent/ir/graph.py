@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import (
@@ -67,13 +68,13 @@ def _connect(node: Node, out: list[Edge]) -> tuple[tuple[str, ...], tuple[str, .
     if not parts:
         return (node.name,), (node.name,)
     if isinstance(node, (SequenceNode, LoopNode)):
-        for (_, exits), (entries, _) in zip(parts, parts[1:], strict=False):
+        for (_, exits), (entries, _) in pairwise(parts):
             _link(exits, entries, "next", out)
         if isinstance(node, LoopNode):
             _link(parts[-1][1], parts[0][0], "back", out)
         return parts[0][0], parts[-1][1]
     if isinstance(node, FallbackNode):
-        for (_, exits), (entries, _) in zip(parts, parts[1:], strict=False):
+        for (_, exits), (entries, _) in pairwise(parts):
             _link(exits, entries, "else", out)
         return parts[0][0], _flat(exits for _, exits in parts)
     return _flat(entries for entries, _ in parts), _flat(exits for _, exits in parts)
