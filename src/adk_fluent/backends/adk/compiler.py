@@ -126,8 +126,8 @@ def _check(root: Node) -> None:
                 )
             if node.condition is None and node in set(walk(target)):
                 raise CycleError(
-                    f"transfer({node.target!r}) leads back to the expression it stands in without a condition, so "
-                    "it would never end. Give it a condition, or use a loop."
+                    f"transfer({node.target!r}) leads back to the expression it stands in, without a "
+                    "condition, so it would never end. Give it a condition, or use a loop."
                 )
 
 
