@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
@@ -110,9 +110,21 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     _what = "pipeline"
     _plain = SequenceNode()
 
+    @overload
+    def __init__(self: Pipeline[Never], name: str, /) -> None: ...
+    @overload
     def __init__(
-        self: Pipeline[U], *steps: Expr[U] | Expr[Any] | TransformFn | str, name: str | None = None
-    ) -> None:
+        self: Pipeline[U],
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Pipeline[object],
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], TransformFn],
+        name: str | None = None,
+    ) -> None: ...
+    def __init__(self, *steps: object, name: str | None = None) -> None:
         object.__setattr__(self, "_node", self._build(steps, name, "step"))
 
     def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
@@ -180,12 +192,16 @@ class Loop(Expr[T_co], WorkflowMethods):
     __slots__ = ()
     _what = "loop"
 
+    @overload
+    def __init__(self: Loop[Never], name: str, /, *, max_iterations: int = 10) -> None: ...
+    @overload
     def __init__(
         self: Loop[U],
-        *steps: Expr[U] | Expr[Any] | TransformFn | str,
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
         max_iterations: int = 10,
         name: str | None = None,
-    ) -> None:
+    ) -> None: ...
+    def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
         body = Pipeline._build(steps, name, "step")  # pyright: ignore[reportPrivateUsage]
         rounds = _rounds(max_iterations)
         made = LoopNode(name=body.name, children=body.children, max_iterations=rounds)

@@ -18,6 +18,7 @@ from adk_fluent.ir.nodes import (
     RouteNode,
     SequenceNode,
     TimeoutNode,
+    TransferNode,
 )
 
 _INVISIBLE = (SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode)
@@ -58,6 +59,21 @@ def edges(root: Node) -> tuple[Edge, ...]:
     collected: list[Edge] = []
     _connect(root, collected)
     return tuple(dict.fromkeys(collected))
+
+
+def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
+    """The transfers that run whenever `node` does, whatever the state and the models say."""
+    match node:
+        case TransferNode():
+            return () if node.condition is not None else (node,)
+        case SequenceNode() | LoopNode():
+            return next((found for child in node.children if (found := inevitable_transfers(child))), ())
+        case ParallelNode() | TimeoutNode():
+            return tuple(found for child in node.children for found in inevitable_transfers(child))
+        case FallbackNode():
+            return inevitable_transfers(node.children[0]) if node.children else ()
+        case _:
+            return ()
 
 
 def _connect(node: Node, out: list[Edge]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -37,6 +37,7 @@ from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -124,11 +125,25 @@ def _check(root: Node) -> None:
                     f"transfer({node.target!r}): nothing in this tree has that name."
                     + did_you_mean(node.target, names)
                 )
-            if node.condition is None and node in set(walk(target)):
+            if _never_ends(node, by_name):
                 raise CycleError(
-                    f"transfer({node.target!r}) leads back to the expression it stands in, without a condition, so "
-                    "it would never end. Give it a condition, or use a loop."
+                    f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
+                    "Give it a condition, or use a loop."
                 )
+
+
+def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
+    """Whether following unconditional transfers from `start` comes back to it."""
+    pending, seen = list(inevitable_transfers(start)), set[str]()
+    while pending:
+        target = by_name.get(pending.pop().target)
+        for transfer in inevitable_transfers(target) if target else ():
+            if transfer.name == start.name:
+                return True
+            if transfer.name not in seen:
+                seen.add(transfer.name)
+                pending.append(transfer)
+    return False
 
 
 def _writers(root: Node) -> Mapping[str, tuple[str, ...]]:

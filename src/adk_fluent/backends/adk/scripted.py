@@ -134,7 +134,7 @@ def _counted(response: LlmResponse, request: LlmRequest) -> LlmResponse:
     """The response with a usage, estimated at four characters a token, unless it brings one."""
     if response.usage_metadata is None:
         asked = sum(len(part.text or "") for content in request.contents for part in content.parts or [])
-        asked += len(str(cast(object, request.config.system_instruction) or ""))
+        asked += len(str(_instruction(request.config) or ""))
         said = sum(len(part.text or "") for part in (response.content and response.content.parts) or [])
         response.usage_metadata = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=asked // 4,
@@ -157,8 +157,11 @@ def _copy(request: LlmRequest) -> LlmRequest:
 
 
 def _copy_config(config: types.GenerateContentConfig) -> types.GenerateContentConfig:
-    instruction = copy.deepcopy(cast(object, config.system_instruction))
-    return config.model_copy(update={"system_instruction": instruction})
+    return config.model_copy(update={"system_instruction": copy.deepcopy(_instruction(config))})
+
+
+def _instruction(config: types.GenerateContentConfig) -> object:
+    return getattr(config, "system_instruction")  # noqa: B009  # its type names the optional PIL
 
 
 class StatePlugin(BasePlugin):
