@@ -13,6 +13,9 @@ from adk_fluent.errors import LocalModelError
 from adk_fluent.local.messages import without_fences
 from adk_fluent.local.schema import JsonSchema, json_schema
 
+# How ADK asks an agent with tools for its structured answer; it cannot use any other answer.
+_ANSWER_TOOL = "set_model_response"
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -65,7 +68,8 @@ def reply_for(config: types.GenerateContentConfig, contents: Sequence[types.Cont
     if not tools:
         return Reply(schema=answer)
     branches = [_call_schema(tool) for tool in tools]
-    if _mode(config) is not types.FunctionCallingConfigMode.ANY:
+    only_calls = _mode(config) is types.FunctionCallingConfigMode.ANY
+    if not only_calls and all(tool.name != _ANSWER_TOOL for tool in tools):
         branches.append(_record(answer=answer or json_schema(str)))
     return Reply(schema={"anyOf": branches}, tools=tools, answer=answer)
 

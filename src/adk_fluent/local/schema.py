@@ -21,12 +21,16 @@ NUMBER_STEP = 0.01
 
 # What the engine enforces. A keyword it does not know would switch the whole constraint off, so all
 # others (titles, defaults, uniqueItems, ...) are left out.
-_KEPT = frozenset(
-    "type enum const properties required additionalProperties minProperties maxProperties items prefixItems "
-    "minItems maxItems pattern format minLength maxLength minimum maximum exclusiveMinimum exclusiveMaximum "
-    "multipleOf anyOf allOf $ref $defs".split()
-)
-_FORMATS = frozenset("date-time date time duration email hostname ipv4 ipv6 uuid".split())
+# fmt: off
+_KEPT = frozenset({
+    "type", "enum", "const", "anyOf", "allOf", "$ref", "$defs",
+    "properties", "required", "additionalProperties", "minProperties", "maxProperties",
+    "items", "prefixItems", "minItems", "maxItems",
+    "pattern", "format", "minLength", "maxLength",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+})
+_FORMATS = frozenset({"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+# fmt: on
 # How `google.genai.types.Schema` and JSON schema say the same thing.
 _RENAMED = {"oneOf": "anyOf", "ref": "$ref", "defs": "$defs", "definitions": "$defs"}
 
