@@ -10,6 +10,7 @@ from typing import Any, Literal
 from adk_fluent.errors import ArgumentError
 
 STREAMING_MODES = ("none", "sse")
+CONTRACT_MODES = ("log", "error", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class ExecutionConfig:
         resumable: whether a run can pause and go on later, even in another process; by default it can when
             the expression holds a gate or a tool that asks for confirmation.
         compaction: when old events are summarised.
+        contracts: what building does with what the contract check finds: `log` it, once, on the logger
+            `adk_fluent.contracts`; raise `ContractError` for an `error`; or `off`.
         custom_metadata: JSON-able data that ADK puts on every event of the run.
 
     Raises:
@@ -58,6 +61,7 @@ class ExecutionConfig:
     streaming_mode: Literal["none", "sse"] | None = None
     resumable: bool | None = None
     compaction: CompactionConfig | None = None
+    contracts: Literal["log", "error", "off"] = "log"
     custom_metadata: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -68,6 +72,10 @@ class ExecutionConfig:
         if self.streaming_mode is not None and self.streaming_mode not in STREAMING_MODES:
             raise ArgumentError(
                 f"ExecutionConfig(streaming_mode={self.streaming_mode!r}): choose one of {STREAMING_MODES}."
+            )
+        if self.contracts not in CONTRACT_MODES:
+            raise ArgumentError(
+                f"ExecutionConfig(contracts={self.contracts!r}): choose one of {CONTRACT_MODES}."
             )
         if self.timeout_seconds is not None and self.timeout_seconds <= 0:
             raise ArgumentError(

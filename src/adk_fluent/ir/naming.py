@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
 
 RESERVED = frozenset({"user"})
@@ -51,6 +51,21 @@ class Named(Frozen):
     origins: Mapping[str, str]
 
 
+def named_nodes(root: Node) -> tuple[dict[str, Node], dict[str, Node]]:
+    """The names that the user gave, each with the first node of that name, and those that clash.
+
+    A name clashes when a different node has it too; the second mapping holds that other node.
+    """
+    first: dict[str, Node] = {}
+    other: dict[str, Node] = {}
+    for node in walk(root):
+        if node.name:
+            known = first.setdefault(node.name, node)
+            if known is not node and known != node:
+                other.setdefault(node.name, node)
+    return first, other
+
+
 def resolve_names(root: Node) -> Named:
     """Give every node a name of its own, the same for equal trees.
 
@@ -60,47 +75,50 @@ def resolve_names(root: Node) -> Named:
     Raises:
         DuplicateNameError: two different nodes have one name.
     """
-    uses: dict[str, Node] = {}
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.name:
-            first = uses.setdefault(node.name, node)
-            if first is not node and first != node:
-                raise DuplicateNameError(
-                    f"Two different nodes are called {node.name!r} (one is a {first.kind}, the other a "
-                    f"{node.kind}). Rename one with .named('{node.name}_b')."
-                )
-        stack.extend(node.children)
-    return _Resolver(set(uses)).run(root)
+    first, clashing = named_nodes(root)
+    for name, other in clashing.items():
+        raise DuplicateNameError(
+            f"Two different nodes are called {name!r} (one is a {first[name].kind}, the other a "
+            f"{other.kind}). Rename one with .named('{name}_b')."
+        )
+    giver = NameGiver(first)
+    return Named(_renamed(root, giver), giver.origins)
 
 
-class _Resolver:
-    def __init__(self, user_names: set[str]) -> None:
-        self._taken = set(user_names)
-        self._first = set(user_names)
+def _renamed(node: Node, giver: NameGiver) -> Node:
+    name = giver.name(node)
+    children = node.children
+    if children:
+        renamed = tuple(_renamed(child, giver) for child in children)
+        if any(new is not old for new, old in zip(renamed, children, strict=True)):
+            node = node.with_children(renamed)
+    return node if name == node.name else node.replace(name=name)
+
+
+class NameGiver:
+    """Gives each node of a tree its unique name; to be asked for parents first, children in order.
+
+    Args:
+        given: the names that the user gave in this tree.
+
+    Attributes:
+        origins: unique name → the name the user gave.
+    """
+
+    def __init__(self, given: Iterable[str]) -> None:
+        self._taken = set(given)
+        self._first = set(self._taken)
         self._counts: dict[str, int] = {}
-        self._origins: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
 
-    def run(self, root: Node) -> Named:
-        return Named(self._rename(root), self._origins)
-
-    def _rename(self, node: Node) -> Node:
-        name = self._unique(node)
-        children = node.children
-        if children:
-            renamed = tuple(self._rename(child) for child in children)
-            if any(new is not old for new, old in zip(renamed, children, strict=True)):
-                node = node.with_children(renamed)
-        return node if name == node.name else node.replace(name=name)
-
-    def _unique(self, node: Node) -> str:
+    def name(self, node: Node) -> str:
+        """The unique name of the next node."""
         base = node.name or node.label
         name = base if node.name in self._first else self._next(base)
         self._first.discard(name)
         self._taken.add(name)
         if node.name:
-            self._origins[name] = node.name
+            self.origins[name] = node.name
         return name
 
     def _next(self, base: str) -> str:

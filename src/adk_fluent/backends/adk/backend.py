@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
@@ -34,6 +35,7 @@ from adk_fluent.backends.adk.convert import (
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
 from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.contracts.checking import check_on_build
 from adk_fluent.errors import SessionError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import Named, resolve_names
@@ -107,14 +109,25 @@ class ADKBackend:
         """The plugins of ADK's app."""
         return []
 
-    def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
+    def compile(
+        self,
+        node: Node,
+        config: ExecutionConfig | None = None,
+        *,
+        state: Mapping[str, Any] | None = MappingProxyType({}),
+    ) -> Compiled:
         """A native app for `node`.
+
+        Args:
+            state: what the contract check may take to be in the session; `None` if that is not known.
 
         Raises:
             CompileError: ADK cannot express something in it.
+            ContractError: the contract check found what the expression or the configuration refuses.
             DuplicateNameError: two different nodes have one name.
         """
         config = config or ExecutionConfig()
+        check_on_build(node, config=config, state=state, mode=config.contracts)
         if config.timeout_seconds is not None:
             node = TimeoutNode(body=node, seconds=config.timeout_seconds)
         named = resolve_names(node)

@@ -1,0 +1,17 @@
+"""Keys are written before they are read."""
+
+from __future__ import annotations
+
+from adk_fluent.contracts.facts import facts_of
+from adk_fluent.contracts.missing import about
+from adk_fluent.contracts.report import ContractIssue
+
+_ELSEWHERE = ("template", "route", "budget", "quality")
+"""What other checks look at."""
+
+
+def check_dataflow_contracts(root: object) -> list[ContractIssue]:
+    """Every key that a step reads is in state by then; instructions and routes have checks of their own."""
+    facts = facts_of(root)
+    found = (about(read, facts) for read in facts.reads if read.via not in _ELSEWHERE)
+    return [issue for issue in found if issue is not None]

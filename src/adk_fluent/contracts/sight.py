@@ -1,0 +1,69 @@
+"""What of the conversation an agent is shown, according to its context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.talk import audible
+from adk_fluent.ir.nodes import AgentNode
+
+Answer = Literal["yes", "no", "maybe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What an agent is shown of what was said before.
+
+    Attributes:
+        history: all of it, some of it, none of it, or only what was said `last`.
+        authors: if not `None`, only what these agents said.
+        excluded: not what these agents said.
+        files: whether images and other files survive.
+        keys: state keys that are shown beside it.
+        blunt: others' words are left out wholesale, not by name: `none`, `.reads`, `from_state`, `template`.
+        unknown: a function of the user decides.
+        shown: how a message calls it.
+    """
+
+    history: Literal["all", "some", "none", "last"] = "all"
+    authors: frozenset[str] | None = None
+    excluded: frozenset[str] = frozenset()
+    files: bool = True
+    keys: tuple[str, ...] = ()
+    blunt: bool = False
+    unknown: bool = False
+    shown: str = "C.default()"
+
+    def sees(self, speaker: Step, listener: Step) -> Answer:
+        """Whether the listener is shown what the speaker said, given that it ran before."""
+        if not audible(speaker, listener.branch) or self.history == "none":
+            return "no"
+        names = {speaker.origin, speaker.name}
+        if self.authors is not None and not names & self.authors:
+            return "no"
+        if names & self.excluded:
+            return "no"
+        return "maybe" if self.unknown or self.history in ("some", "last") else "yes"
+
+
+EVERYTHING: Final = Sight()
+LAST_TURN: Final = Sight(history="last", shown='include_contents("none")')
+
+
+def sight_of(node: Any) -> Sight:
+    """What the agent of this node is shown."""
+    if not isinstance(node, AgentNode):
+        return EVERYTHING
+    given = node.given
+    if "declared_reads" in given and not given.get("keep_history"):
+        keys = node.declared_reads
+        return Sight("none", files=False, keys=keys, blunt=True, shown=f".reads({_quoted(keys)})")
+    if given.get("include_contents") == "none":
+        return LAST_TURN
+    return EVERYTHING
+
+
+def _quoted(keys: tuple[str, ...]) -> str:
+    return ", ".join(f'"{key}"' for key in keys)
