@@ -11,7 +11,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import (
@@ -63,7 +63,8 @@ from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
 
-A = TypeVar("A", bound=FluentAgent)
+A = TypeVar("A")
+F = TypeVar("F", bound=FluentAgent)
 
 
 def own_model(node: AgentNode, origin: str) -> str | BaseLlm | None:
@@ -93,8 +94,18 @@ def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
+    return compile_node(named.root, whole(named, model_for))
+
+
+def whole(named: Named, model_for: ModelFor) -> Scope:
+    """The scope of a whole tree, which is checked for what no backend can run.
+
+    Raises:
+        ExpressionError: a composite is empty, or a transfer could only run for ever.
+        CompileError: a transfer has no target.
+    """
     _check(named.root)
-    return compile_node(named.root, Scope(named, model_for, _writers(named.root)))
+    return Scope(named, model_for, _writers(named.root))
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -163,7 +174,7 @@ def _listed(names: Iterable[str]) -> str:
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def _fields(node: Node, names: Iterable[str], cls: type[BaseAgent]) -> dict[str, Any]:
+def adk_fields(node: Node, names: Iterable[str], cls: type[BaseModel]) -> dict[str, Any]:
     """The ADK fields that are set on a node, as ADK's constructor takes them."""
     values: dict[str, Any] = {}
     for name in names:
@@ -179,7 +190,8 @@ def _fields(node: Node, names: Iterable[str], cls: type[BaseAgent]) -> dict[str,
     return values
 
 
-def _construct(make: Callable[[], A], node: Node) -> A:
+def construct(make: Callable[[], A], node: Node) -> A:
+    """What `make` makes; ADK's objection, if it has one, names the node."""
     try:
         return make()
     except ValidationError as error:
@@ -196,7 +208,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
         raise UnsupportedNodeError(
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
-    values = _fields(node, AGENT_FIELDS, LlmAgent)
+    values = adk_fields(node, AGENT_FIELDS, LlmAgent)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -205,7 +217,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
     children = [compile_node(child, replace(scope, in_loop=False)) for child in node.children]
-    made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)  # type: ignore[type-var]
+    made = construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)  # type: ignore[type-var]
     made._ir = node
     made._required = tuple(sorted(frozenset().union(*map(required_keys, node.templates))))
     made._explain = _explain(node.name, scope)
@@ -232,16 +244,16 @@ def _generate_config(node: AgentNode, options: GenerateOptions) -> types.Generat
         raise CompileError(f"{node.name!r}: generate({first['loc'][0]}=): {first['msg']}") from error
 
 
-def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope], BaseAgent]:
+def _plain(cls: type[F], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope], BaseAgent]:
     """A visitor for a node whose native agent needs nothing but the node and its children."""
 
     def visit(node: Node, scope: Scope) -> BaseAgent:
-        values = _fields(node, fields, cls)
+        values = adk_fields(node, fields, cls)
         if "rerun_on_resume" in cls.model_fields:  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
         children = [compile_node(child, inner) for child in node.children]
-        made = _construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
+        made = construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
         made._ir = node
         if isinstance(made, Composite):
             _wire(made, node, inner)
