@@ -17,7 +17,15 @@ from google.adk.workflow import DEFAULT_ROUTE, START, BaseNode, Edge, FunctionNo
 from google.genai import types
 from pydantic import PrivateAttr
 
-from adk_fluent.backends.adk.compiler import ModelFor, Scope, adk_fields, compile_node, construct, whole
+from adk_fluent.backends.adk.compiler import (
+    ModelFor,
+    Scope,
+    adk_fields,
+    compile_node,
+    construct,
+    names_below,
+    whole,
+)
 from adk_fluent.backends.adk.leaves import captured, holds, resolved
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
@@ -115,24 +123,36 @@ def _parallel(node: Node, scope: Scope) -> BaseNode:
 
 def _loop(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, LoopNode)
-    name = _own_name(node, "check")
+    enders = frozenset(names_below(node, until=LoopNode))
 
     async def check(ctx: Context, node_input: Any) -> Event:
         # The check runs once per round, so the number of its run is the number of the round. ADK counts runs
         # afresh whenever the loop starts, and gets the same numbers again when a paused run goes on.
-        over = int(ctx.run_id) >= node.max_iterations
+        over = int(ctx.run_id) >= node.max_iterations or _escalated(ctx, enders)
         if not over and node.until is not None:
             over = await holds(node.until, _state(ctx), node.name)
         return Event(output=_handed_on(node_input), route=_DONE if over else _AGAIN)
 
     body = _children(node, scope)
-    test, exit_ = FunctionNode(func=check, name=name), _pass(_own_name(node, "exit"))
+    test, exit_ = FunctionNode(func=check, name=_own_name(node, "check")), _pass(_own_name(node, "exit"))
     edges = [
         *_chain([START, *body, test]),
         Edge(from_node=test, to_node=body[0], route=_AGAIN),
         Edge(from_node=test, to_node=exit_, route=_DONE),
     ]
     return _workflow(node, edges, LOOP_FIELDS)
+
+
+def _escalated(ctx: Context, enders: frozenset[str]) -> bool:
+    """Whether one of `enders` asked, in this run of the loop, to end it; ADK's `Workflow` itself takes no notice."""
+    loop, _, _ = ctx.node_path.rpartition("/")
+    return any(
+        event.actions.escalate
+        and event.author in enders
+        and event.invocation_id == ctx.invocation_id
+        and event.node_info.path.startswith(f"{loop}/")
+        for event in ctx.session.events
+    )
 
 
 def _route(node: Node, scope: Scope) -> BaseNode:
