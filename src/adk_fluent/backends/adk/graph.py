@@ -8,11 +8,12 @@ says nothing itself (a transform, a choice, a check) hands on what it was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from google.adk.agents.context import Context
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.workflow import DEFAULT_ROUTE, START, BaseNode, Edge, FunctionNode, JoinNode, Workflow
 from google.genai import types
 from pydantic import PrivateAttr
@@ -61,6 +62,10 @@ class FluentWorkflow(Workflow):
 
     _ir: Node = PrivateAttr()
 
+    def bind(self, node: Node) -> None:
+        """Remember the node it was made from."""
+        self._ir = node
+
 
 def compile_workflow(root: Node, model_for: ModelFor) -> Workflow:
     """A `Workflow` for a tree; always of fresh objects. A single step gets a `Workflow` around it."""
@@ -74,6 +79,12 @@ def compile_workflow(root: Node, model_for: ModelFor) -> Workflow:
 
 
 def _compile(node: Node, scope: Scope) -> BaseNode:
+    edge = node.annotations.edge
+    if edge is not None and edge.buffering != "full":
+        raise UnsupportedNodeError(
+            f"{node.name!r}: build(target='workflow') cannot pass on {edge.buffering!r} pieces of an answer. "
+            "Call build() without a target."
+        )
     return _visitor(node)(node, scope)
 
 
@@ -82,8 +93,7 @@ def _visitor(node: Node) -> Callable[[Node, Scope], BaseNode]:
     if visit is None:
         raise UnsupportedNodeError(
             f"{node.name or node.label!r}: build(target='workflow') cannot run a {node.kind} node "
-            f"({type(node).__name__}). It runs sequences, parallel branches, loops and routes of agents and state "
-            "steps; call build() without a target for the rest."
+            f"({type(node).__name__}). Call build() without a target."
         )
     return visit
 
@@ -94,7 +104,7 @@ def _visitor(node: Node) -> Callable[[Node, Scope], BaseNode]:
 def _workflow(node: Node, edges: list[Edge], fields: Iterable[str] = ()) -> Workflow:
     values = adk_fields(node, fields, Workflow)
     made = construct(lambda: FluentWorkflow(name=node.name, edges=list(edges), **values), node)
-    made._ir = node
+    made.bind(node)
     return made
 
 
@@ -103,7 +113,7 @@ def _children(node: Node, scope: Scope) -> list[BaseNode]:
 
 
 def _chain(nodes: list[BaseNode]) -> list[Edge]:
-    return [Edge(from_node=a, to_node=b) for a, b in zip(nodes, nodes[1:], strict=False)]
+    return [Edge(from_node=a, to_node=b) for a, b in pairwise(nodes)]
 
 
 def _sequence(node: Node, scope: Scope) -> BaseNode:
@@ -114,11 +124,19 @@ def _parallel(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, ParallelNode)
     if node.merge != "wait_all":
         raise UnsupportedNodeError(
-            f"{node.name!r}: build(target='workflow') cannot merge branches by {node.merge!r}, only 'wait_all'."
+            f"{node.name!r}: build(target='workflow') cannot merge branches by {node.merge!r}. "
+            "Call build() without a target."
         )
+
+    def answers(node_input: dict[str, Any]) -> dict[str, Any]:
+        # ADK gathers them in no particular order, and the next agent gets them as text.
+        return {child.name: node_input[child.name] for child in node.children}
+
     join = JoinNode(name=_own_name(node, "join"))
     branches = _children(node, scope)
-    return _workflow(node, [e for b in branches for e in _chain([START, b, join])], PARALLEL_FIELDS)
+    edges = [edge for branch in branches for edge in _chain([START, branch, join])]
+    in_order = FunctionNode(func=answers, name=_own_name(node, "answers"))
+    return _workflow(node, [*edges, *_chain([join, in_order])], PARALLEL_FIELDS)
 
 
 def _loop(node: Node, scope: Scope) -> BaseNode:
@@ -131,7 +149,7 @@ def _loop(node: Node, scope: Scope) -> BaseNode:
         over = int(ctx.run_id) >= node.max_iterations or _escalated(ctx, enders)
         if not over and node.until is not None:
             over = await holds(node.until, _state(ctx), node.name)
-        return Event(output=_handed_on(node_input), route=_DONE if over else _AGAIN)
+        return Event(output=_handed_on(node_input), actions=EventActions(route=_DONE if over else _AGAIN))
 
     body = _children(node, scope)
     test, exit_ = FunctionNode(func=check, name=_own_name(node, "check")), _pass(_own_name(node, "exit"))
@@ -144,7 +162,7 @@ def _loop(node: Node, scope: Scope) -> BaseNode:
 
 
 def _escalated(ctx: Context, enders: frozenset[str]) -> bool:
-    """Whether one of `enders` asked, in this run of the loop, to end it; ADK's `Workflow` itself takes no notice."""
+    """Whether one of `enders` asked to end this run of the loop; `Workflow` itself takes no notice of it."""
     loop, _, _ = ctx.node_path.rpartition("/")
     return any(
         event.actions.escalate
@@ -164,7 +182,7 @@ def _route(node: Node, scope: Scope) -> BaseNode:
             if await holds(test, _state(ctx), node.name):
                 chosen = str(index)
                 break
-        return Event(output=_handed_on(node_input), route=chosen)
+        return Event(output=_handed_on(node_input), actions=EventActions(route=chosen))
 
     branches = _children(node, scope)
     choice = FunctionNode(func=choose, name=_own_name(node, "choose"))
@@ -195,7 +213,7 @@ def _agent(node: Node, scope: Scope) -> BaseNode:
     if node.children:
         raise UnsupportedNodeError(
             f"{node.name!r}: build(target='workflow') cannot let an agent delegate to others. "
-            "Use a Route, or build() without a target."
+            "Choose by a Route, or call build() without a target."
         )
     return compile_node(node, scope)
 
@@ -225,24 +243,28 @@ def _capture(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, CaptureNode)
 
     def step(ctx: Context, node_input: Any) -> Any:
-        ctx.state.update(captured(node, ctx.session.events))
+        # While an agent runs, ADK keeps its input in the session as if the user had said it, with its path.
+        events = [e for e in ctx.session.events if e.author != "user" or not e.node_info.path]
+        ctx.state.update(captured(node, events))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)
 
 
 def _pass(name: str) -> BaseNode:
-    return FunctionNode(func=lambda node_input: _handed_on(node_input), name=name)
+    return FunctionNode(func=_handed_on, name=name)
 
 
 def _state(ctx: Context) -> Mapping[str, Any]:
     return ctx.state.to_dict()
 
 
-def _handed_on(given: Any) -> Any:
-    """What a step that says nothing gives to the next. The user's message needs no handing on: every agent
-    without an input sees it, and as an output it would be stored a second time."""
-    return None if isinstance(given, types.Content) else given
+def _handed_on(node_input: Any) -> Any:
+    """What a step that says nothing gives to the next.
+
+    The user's message is left out: an agent without input sees it anyway, and it would be stored twice.
+    """
+    return None if isinstance(node_input, types.Content) else node_input
 
 
 VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseNode]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from adk_fluent.backends.adk.compiler import ModelFor, own_model
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 def build_workflow(node: Node, model_for: ModelFor = own_model) -> Workflow:
     """An ADK `Workflow` for `node`: a root for `App(root_agent=...)` and `Runner(node=...)`.
 
-    Each composite becomes a `Workflow` of its own inside the one around it; `FluentWorkflow._ir` is the node it
-    was made from. What agents see and which events there are differs from `build()`: see the page
-    "The workflow target".
+    Each composite becomes a `Workflow` of its own inside the one around it, and carries its IR as agents do.
+    What agents see and which events there are differs from `build()`: see docs/workflow-target.md.
 
     Args:
         node: sequences, parallel branches, loops and routes of agents, transforms, taps and captures.
@@ -34,11 +33,13 @@ def build_workflow(node: Node, model_for: ModelFor = own_model) -> Workflow:
         >>> [type(node).__name__ for node in workflow.graph.nodes]
         ['BaseNode', 'FluentLlmAgent', 'FluentLlmAgent']
     """
-    if find_spec("google.adk.workflow") is None:
+    try:
+        import_module("google.adk.workflow")
+    except ModuleNotFoundError as error:
         raise CompileError(
-            "build(target='workflow') needs google-adk 2.x: the installed release has no google.adk.workflow. "
-            "Upgrade google-adk, or call build() without a target."
-        )
+            "build(target='workflow') needs google-adk 2.x: the installed one has no google.adk.workflow. "
+            "Upgrade it, or call build() without a target."
+        ) from error
     from adk_fluent.backends.adk.graph import compile_workflow
 
     return compile_workflow(node, model_for)
