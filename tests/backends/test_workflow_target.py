@@ -18,7 +18,7 @@ from google.adk.sessions.session import Session
 from google.adk.tools.exit_loop_tool import exit_loop
 from google.genai import types
 
-from adk_fluent import Agent, FanOut, Loop, Route, S, gate, map_over, race, transfer, until
+from adk_fluent import Agent, FanOut, Loop, Route, S, gate, map_over, race, tap, transfer, until
 from adk_fluent.backends.adk.workflow import build_workflow
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import (
@@ -437,12 +437,51 @@ async def test_names_added_by_a_composite_never_clash() -> None:
     assert spoke[3:] == ["l_check", "l_exit"] * 2
 
 
+# --- what only a graph does ---------------------------------------------------------------------
+
+
+@newest
+async def test_adks_own_retry_is_heeded() -> None:
+    """An agent with ADK's `retry_config` is run again after a failure, and the workflow goes on."""
+    from google.adk.workflow import RetryConfig
+
+    first = Agent("a").retry_config(RetryConfig(max_attempts=2, initial_delay=0.0, jitter=0.0))
+    backend = mock_backend({"a": [OSError("no"), "A"], "b": "B"})
+    ran = await run(first >> Agent("b"), backend)
+    assert ran.answers == [("a", "A"), ("b", "B")]
+    with pytest.raises(OSError, match="no"):
+        await (first >> Agent("b")).run("Hi", backend=mock_backend({"a": [OSError("no"), "A"], "b": "B"}))
+
+
+@newest
+async def test_an_agents_key_holds_its_last_answer_only() -> None:
+    """What an agent said before it called a tool is not in its key here; on the default target it is."""
+
+    def look() -> str:
+        return "found"
+
+    thinking = types.Content(
+        role="model",
+        parts=[
+            types.Part(text="Let me look. "),
+            types.Part(function_call=types.FunctionCall(name="look", args={})),
+        ],
+    )
+    expr, script = Agent("a").tool(look).writes("k"), {"a": [thinking, "Found."]}
+    assert (await run(expr, mock_backend(script))).state == {"k": "Found."}
+    default = await expr.run("Hi", backend=mock_backend(script))
+    assert default.state == {"k": "Let me look. Found."}
+
+
 # --- pausing --------------------------------------------------------------------------------------
 
 
 @newest
 async def test_a_confirmation_deep_inside_pauses_and_goes_on() -> None:
-    """A tool that needs approval stops the run; approved, it runs once and the loop goes on where it was."""
+    """A tool that needs approval stops the run; approved, it runs once and the loop goes on where it was.
+
+    Only a tap before the first answer runs again, and the agent that goes on sees the user's message.
+    """
     paid: list[int] = []
 
     def pay(amount: int) -> str:
@@ -452,7 +491,10 @@ async def test_a_confirmation_deep_inside_pauses_and_goes_on() -> None:
     payer = Agent("payer").tool(pay, require_confirmation=True)
     script = [call_tool("pay", amount=1), "done 1", call_tool("pay", amount=2), "done 2"]
     backend = mock_backend({"first": "F", "pre": "P", "payer": script, "end": "E"})
-    chat = Conversation(Agent("first") >> (Agent("pre") >> payer) * 2 >> Agent("end"), backend)
+    looks: list[str] = []
+    before, after = tap(lambda state: looks.append("before")), tap(lambda state: looks.append("after"))
+    loop = (Agent("pre") >> payer) * 2
+    chat = Conversation(before >> Agent("first") >> after >> loop >> Agent("end"), backend)
     ran = await chat.send(user("Hello"))
     for expected in ([1], [1, 2]):
         assert not backend.calls["end"]
@@ -468,6 +510,9 @@ async def test_a_confirmation_deep_inside_pauses_and_goes_on() -> None:
         "payer": 4,
         "end": 1,
     }
+    assert said(backend.calls["payer"][0]) == [("user", "P")]
+    assert said(backend.calls["payer"][1])[0] == ("user", "Hello")
+    assert looks == ["before", "after", "before", "before"]
 
 
 # --- ADK takes it ---------------------------------------------------------------------------------
