@@ -370,6 +370,14 @@ async def test_a_failure_is_an_event_and_is_raised() -> None:
         assert session.events[-1].error_code == error.__name__
 
 
+@newest
+async def test_a_missing_key_is_explained_by_the_whole_tree() -> None:
+    """The error for a key that is not set names the step elsewhere in the workflow that would write it."""
+    expr = Route("k").eq(1, Agent("scribe").writes("notes")) >> Agent("reader").instruct("Read {notes}")
+    with pytest.raises(MissingKeyError, match=r"'reader' needs state key 'notes'.*written by 'scribe'"):
+        await run(expr, mock_backend(default="x"))
+
+
 # --- loops and routes -----------------------------------------------------------------------------
 
 
@@ -541,8 +549,8 @@ def test_it_carries_its_ir() -> None:
     assert isinstance(root, Workflow)
     assert root.graph is not None
     made: list[Any] = [root, *root.graph.nodes[1:]]
-    assert [node._ir.name for node in made] == [root.name, "a", "both"]
-    assert made[0]._ir.children[0] == expr.node.children[0]
+    assert [node.ir.name for node in made] == [root.name, "a", "both"]
+    assert made[0].ir.children[0] == expr.node.children[0]
 
 
 @newest

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
 from adk_fluent.expr.base import Expr, describe, function, lift
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
@@ -258,8 +258,8 @@ class MapOver(Expr[T_co]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+@frozen
+class Until(Frozen):
     """What `until(predicate, max=)` gives, for use in `body * until(...)`."""
 
     predicate: Predicate

@@ -7,7 +7,7 @@ says nothing itself (a transform, a choice, a check) hands on what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from adk_fluent.backends.adk.compiler import (
     names_below,
     whole,
 )
-from adk_fluent.backends.adk.leaves import captured, holds, resolved
+from adk_fluent.backends.adk.leaves import FluentLlmAgent, captured, holds, resolved
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
@@ -66,6 +66,11 @@ class FluentWorkflow(Workflow):
         """Remember the node it was made from."""
         self._ir = node
 
+    @property
+    def ir(self) -> Node:
+        """The node it was made from."""
+        return self._ir
+
 
 def compile_workflow(root: Node, model_for: ModelFor) -> Workflow:
     """A `Workflow` for a tree; always of fresh objects. A single step gets a `Workflow` around it."""
@@ -101,7 +106,7 @@ def _visitor(node: Node) -> Callable[[Node, Scope], BaseNode]:
 # --- composites -----------------------------------------------------------------------------------
 
 
-def _workflow(node: Node, edges: list[Edge], fields: Iterable[str] = ()) -> Workflow:
+def _workflow(node: Node, edges: list[Edge], fields: Collection[str] = ()) -> Workflow:
     values = adk_fields(node, fields, Workflow)
     made = construct(lambda: FluentWorkflow(name=node.name, edges=list(edges), **values), node)
     made.bind(node)
@@ -215,7 +220,10 @@ def _agent(node: Node, scope: Scope) -> BaseNode:
             f"{node.name!r}: build(target='workflow') cannot let an agent delegate to others. "
             "Choose by a Route, or call build() without a target."
         )
-    return compile_node(node, scope)
+    made = compile_node(node, scope)
+    assert isinstance(made, FluentLlmAgent)
+    made.bind(node, scope.named.root)  # a node of a graph has no parent that leads there
+    return made
 
 
 def _transform(node: Node, scope: Scope) -> BaseNode:
