@@ -125,7 +125,9 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         name: str | None = None,
     ) -> None: ...
     @overload
-    def __init__(self: Pipeline[U], *steps: Expr[U], name: str | None = None) -> None: ...
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Pipeline[U], *steps: Expr[U], name: str | None = None
+    ) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
         object.__setattr__(self, "_node", self._build(steps, name, "step"))
 
@@ -204,7 +206,7 @@ class Loop(Expr[T_co], WorkflowMethods):
         name: str | None = None,
     ) -> None: ...
     @overload
-    def __init__(
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
         self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
     ) -> None: ...
     def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
