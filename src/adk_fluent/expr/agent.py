@@ -54,7 +54,7 @@ class Agent(Expr[T_co], AgentMethods):
     _what = "agent"
 
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        given = {} if model is None else {"model": _model(model, name)}
+        given: dict[str, Any] = {} if model is None else {"model": _model(model, name)}
         object.__setattr__(self, "_node", AgentNode(name=check_name(name), **given))
 
     @property

@@ -124,6 +124,10 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], TransformFn],
         name: str | None = None,
     ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Pipeline[U], *steps: Expr[U], name: str | None = None
+    ) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
         object.__setattr__(self, "_node", self._build(steps, name, "step"))
 
@@ -200,6 +204,10 @@ class Loop(Expr[T_co], WorkflowMethods):
         *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
         max_iterations: int = 10,
         name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
     ) -> None: ...
     def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
         body = Pipeline._build(steps, name, "step")  # pyright: ignore[reportPrivateUsage]
