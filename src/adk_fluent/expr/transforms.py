@@ -33,7 +33,7 @@ class Transform(Step):
         Raises:
             ExpressionError: two deltas write one key.
         """
-        if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
             raise ArgumentError(f"+ joins two S transforms, not {describe(other)}.")
         steps = (*_together(self), *_together(other))
         written: set[str] = set()
@@ -60,7 +60,7 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     Raises:
         ArgumentError: it holds something else.
     """
-    node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
     steps = node.children if isinstance(node, SequenceNode) else (node,)
     transforms = tuple(step for step in steps if isinstance(step, TransformNode))
     if len(transforms) != len(steps):
@@ -199,7 +199,7 @@ class S:
     @staticmethod
     def history(key: str, *, max_size: int = 10) -> Transform:
         """Append the value at `key` to the list `<key>_history`, which keeps the last `max_size`."""
-        if not isinstance(max_size, int) or max_size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(max_size, int) or max_size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
             raise ArgumentError(f"S.history(max_size=) takes a positive whole number, not {max_size!r}.")
         into = f"{check_key(key, 'S.history()')}_history"
         return _step("history", _touch({key, into}, {into}), key=key, max_size=max_size)

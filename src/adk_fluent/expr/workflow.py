@@ -61,22 +61,23 @@ class _Associative(Expr[T_co]):
             if isinstance(part, type(self)) and part._node is None:
                 pending.extend(reversed(part._sides))
             else:
-                flat.extend(self._members(part.node))
+                flat.extend(self.members_of(part.node))
         return tuple(flat)
 
     @classmethod
-    def _members(cls, node: Node) -> tuple[Node, ...]:
+    def members_of(cls, node: Node) -> tuple[Node, ...]:
+        """What a node adds to a composite of this kind: its children if it is one itself, else the node."""
         plain = type(node) is type(cls._plain) and node.with_children(()) == cls._plain
         return node.children if plain else (node,)
 
     @classmethod
-    def _build(cls, members: tuple[object, ...], name: str | None, what: str) -> Node:
+    def assemble(cls, members: tuple[object, ...], name: str | None, what: str) -> Node:
         """A node of `members`, the first of which may be the name."""
         if members and isinstance(members[0], str):
             if name is not None:
                 raise ArgumentError(f"{cls.__name__} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
-        nodes = tuple(n for member in members for n in cls._members(lift(member, f"{cls.__name__}()").node))
+        nodes = tuple(n for member in members for n in cls.members_of(lift(member, f"{cls.__name__}()").node))
         if not nodes and name is None:
             raise ExpressionError(f"{cls.__name__}() is empty: give it at least one {what}.")
         made = cls._plain.with_children(nodes)
@@ -84,7 +85,7 @@ class _Associative(Expr[T_co]):
 
     def _with(self, member: object, method: str) -> Self:
         before = self if self.node.children else None
-        added = self._members(lift(member, f".{method}()", before=before).node)
+        added = self.members_of(lift(member, f".{method}()", before=before).node)
         return self.from_node(self.node.with_children((*self.node.children, *added)))
 
 
@@ -129,7 +130,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         self: Pipeline[U], *steps: Expr[U], name: str | None = None
     ) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
-        object.__setattr__(self, "_node", self._build(steps, name, "step"))
+        object.__setattr__(self, "_node", self.assemble(steps, name, "step"))
 
     def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
         """The pipeline with one more step at its end."""
@@ -157,7 +158,7 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     _plain = ParallelNode()
 
     def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None:
-        object.__setattr__(self, "_node", self._build(branches, name, "branch"))
+        object.__setattr__(self, "_node", self.assemble(branches, name, "branch"))
 
     def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
         """The fan-out with one more branch."""
@@ -210,14 +211,14 @@ class Loop(Expr[T_co], WorkflowMethods):
         self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
     ) -> None: ...
     def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
-        body = Pipeline._build(steps, name, "step")  # pyright: ignore[reportPrivateUsage]
+        body = Pipeline.assemble(steps, name, "step")
         rounds = _rounds(max_iterations)
         made = LoopNode(name=body.name, children=body.children, max_iterations=rounds)
         object.__setattr__(self, "_node", made)
 
     def step(self, step: Expr[U] | TransformFn) -> Loop[U]:
         """The loop with one more step at the end of its body."""
-        members = Pipeline._members(lift(step, ".step()").node)  # pyright: ignore[reportPrivateUsage]
+        members = Pipeline.members_of(lift(step, ".step()").node)
         return cast("Loop[U]", self._set(children=(*self.node.children, *members)))
 
     def max_iterations(self, count: int) -> Self:

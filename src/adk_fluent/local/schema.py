@@ -76,7 +76,7 @@ def _nested(key: str, value: Any) -> Any:
         case "anyOf" | "allOf" | "prefixItems", list():
             return [bounded(inner) for inner in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         case "items" | "additionalProperties", dict():
-            return bounded(value)  # pyright: ignore[reportUnknownArgumentType]
+            return bounded(value)  # pyright: ignore[reportUnknownArgumentType]  # genai's type names the optional PIL
         case _:
             return value
 
