@@ -37,6 +37,7 @@ from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.graph import endless_transfer
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -116,19 +117,19 @@ def _check(root: Node) -> None:
     for node in walk(root):
         if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
             raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
-        if isinstance(node, TransferNode):
-            target = by_name.get(node.target)
-            if target is None:
-                names = [name for name in by_name if name != node.name]
-                raise CompileError(
-                    f"transfer({node.target!r}): nothing in this tree has that name."
-                    + did_you_mean(node.target, names)
-                )
-            if node.condition is None and node in set(walk(target)):
-                raise CycleError(
-                    f"transfer({node.target!r}) leads back to the expression it stands in, without a "
-                    "condition, so it would never end. Give it a condition, or use a loop."
-                )
+        if isinstance(node, RouteNode) and not node.children:
+            raise ExpressionError(f"{node.name!r} is empty: give this route at least one branch.")
+        if isinstance(node, TransferNode) and node.target not in by_name:
+            names = [name for name in by_name if name != node.name]
+            raise CompileError(
+                f"transfer({node.target!r}): nothing in this tree has that name."
+                + did_you_mean(node.target, names)
+            )
+    if (endless := endless_transfer(root)) is not None:
+        raise CycleError(
+            f"transfer({endless.target!r}) leads back to the expression it stands in, without a condition, "
+            "so it would never end. Give it a condition, or use a loop."
+        )
 
 
 def _writers(root: Node) -> Mapping[str, tuple[str, ...]]:
