@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from adk_fluent.ir import (
@@ -19,7 +21,7 @@ def test_nothing_is_said_by_default() -> None:
     """A node without annotations says nothing, and all such nodes share one value."""
     assert AgentNode(name="x").annotations is NO_ANNOTATIONS
     assert Annotations() == NO_ANNOTATIONS
-    assert {getattr(NO_ANNOTATIONS, field) for field in Annotations.__slots__} == {None}
+    assert {getattr(NO_ANNOTATIONS, field.name) for field in fields(NO_ANNOTATIONS)} == {None}
 
 
 @pytest.mark.parametrize(

@@ -224,9 +224,11 @@ def test_a_wide_tree_is_walked_without_recursion() -> None:
 
 @pytest.mark.parametrize("cls", NODE_TYPES, ids=lambda cls: cls.__name__)
 def test_every_node_type_is_declared_whole(cls: type[Node]) -> None:
-    """Every type has a kind of its own, a docstring, no `__dict__` and the cached hash."""
+    """Every type has a kind of its own, a docstring, and takes no attribute that is not a field."""
     assert cls.kind != Node.kind
     assert [other.kind for other in NODE_TYPES].count(cls.kind) == 1
     assert cls.__doc__
-    assert not hasattr(object.__new__(cls), "__dict__")
-    assert cls.__hash__ is Node.__hash__
+    made = object.__new__(cls)
+    with pytest.raises(FrozenInstanceError):
+        setattr(made, "colour", "red")  # noqa: B010  # a plain assignment is a type error
+    assert not hasattr(made, "colour")

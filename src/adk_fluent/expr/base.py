@@ -181,12 +181,15 @@ class Expr(Terminals[T_co]):
         inside = ", ".join([repr(self.name)] * bool(self.name) + names)
         return f"{type(self).__name__}({inside})"
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(
-            f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
-        )
+    if not TYPE_CHECKING:  # a type checker that saw these would take any attribute
 
-    if not TYPE_CHECKING:
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(
+                f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
+            )
+
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(f"Expressions do not change; .{name} cannot be deleted.")
 
         def __getattr__(self, name: str) -> Never:
             if name.startswith("_"):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TypeGuard
 
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,
@@ -26,8 +25,8 @@ from adk_fluent.ir.nodes import (
 _INVISIBLE = (SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+@frozen
+class Edge(Frozen):
     """Control goes from one node to another, by name.
 
     Attributes:
@@ -63,57 +62,33 @@ def edges(root: Node) -> tuple[Edge, ...]:
     return tuple(dict.fromkeys(collected))
 
 
-def endless_transfer(root: Node) -> TransferNode | None:
-    """A transfer that, once reached, surely comes back to itself again and again, if the tree has one.
-
-    Nothing that a condition, a route, a gate or a failure decides is sure.
-    """
-    by_name = {node.name: node for node in walk(root)}
-    transfers = {node.name: node for node in by_name.values() if _always_hands_over(node)}
-    leads_to = {
-        name: [step.name for step in _surely(by_name[node.target]) if step.name in transfers]
-        for name, node in transfers.items()
-        if node.target in by_name
-    }
-    return next((transfers[name] for name in leads_to if name in _reachable(name, leads_to)), None)
-
-
-def _always_hands_over(node: Node) -> TypeGuard[TransferNode]:
-    return isinstance(node, TransferNode) and node.condition is None
-
-
-def _surely(node: Node) -> Iterator[Node]:
-    """The nodes that run whenever `node` does, up to the first step that may end it."""
-    yield node
-    if isinstance(node, SequenceNode | LoopNode):
-        for child in node.children:
-            if any(map(_may_end, walk(child))):
-                return
-            yield from _surely(child)
-    elif isinstance(node, ParallelNode | TimeoutNode):
-        for child in node.children:
-            yield from _surely(child)
+def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
+    """The transfers that run whenever `node` does, whatever the state and the models say."""
+    match node:
+        case TransferNode():
+            return () if node.condition is not None else (node,)
+        case SequenceNode() | LoopNode():
+            for child in node.children:
+                if (found := inevitable_transfers(child)) or any(map(_may_end, walk(child))):
+                    return found
+            return ()
+        case ParallelNode() | TimeoutNode():
+            return tuple(found for child in node.children for found in inevitable_transfers(child))
+        case FallbackNode():
+            return inevitable_transfers(node.children[0]) if node.children else ()
+        case _:
+            return ()
 
 
 def _may_end(node: Node) -> bool:
     """Whether it depends on something if what follows this node in its sequence runs."""
     if isinstance(node, RouteNode | FallbackNode | RaceNode | MapOverNode):
         return any(isinstance(step, TransferNode) for step in walk(node))
-    return isinstance(node, GateNode) or (isinstance(node, TransferNode) and not _always_hands_over(node))
+    return isinstance(node, GateNode | TransferNode)
 
 
-def _reachable(start: str, leads_to: Mapping[str, Iterable[str]]) -> set[str]:
-    seen: set[str] = set()
-    pending = [start]
-    while pending:
-        new = set(leads_to.get(pending.pop(), ())) - seen
-        seen |= new
-        pending.extend(new)
-    return seen
-
-
-@dataclass(frozen=True, slots=True)
-class _Ends:
+@frozen
+class _Ends(Frozen):
     """Where control enters a node, leaves to what follows it, and leaves to what follows its sequence."""
 
     entries: tuple[str, ...]
