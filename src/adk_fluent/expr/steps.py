@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
-from adk_fluent.expr.base import Expr, Step, function
+from adk_fluent.expr.base import Expr, Step, describe, function
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
@@ -94,6 +94,7 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
     """Make an agent of a function; its docstring is the instruction.
 
     Raises:
+        InvalidNameError: ADK would reject the name.
         ExpressionError: the function has no docstring.
 
     Example:
@@ -103,8 +104,11 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
         >>> poet.node.instruction
         'Write one line about {topic}.'
     """
+    check_name(name)
 
     def make(fn: Callable[..., Any]) -> Agent[str]:
+        if not inspect.isroutine(fn):
+            raise ArgumentError(f"@agent({name!r}) goes before a function, not {describe(fn)}.")
         instruction = inspect.getdoc(fn)
         if not instruction:
             raise ExpressionError(f"@agent({name!r}): the function needs a docstring; it is the instruction.")

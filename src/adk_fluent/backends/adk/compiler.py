@@ -124,6 +124,8 @@ def _check(root: Node) -> None:
     for node in walk(root):
         if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
             raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
+        if isinstance(node, RouteNode) and not node.children:
+            raise ExpressionError(f"{node.name!r} is empty: give this route at least one branch.")
         if isinstance(node, TransferNode):
             target = by_name.get(node.target)
             if target is None:
