@@ -106,3 +106,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+class LocalModelError(ADKFluentError):
+    """The embedded model cannot be loaded, or cannot answer this request (`adk_fluent.local`)."""
