@@ -2,7 +2,8 @@
 
     from adk_fluent import Agent, Route
 
-    pipeline = Agent("classifier", model).instruct("Classify.").writes("intent") >> Route("intent").eq("booking", booker)
+    classifier = Agent("classifier", model).instruct("Classify.").writes("intent")
+    pipeline = classifier >> Route("intent").eq("booking", booker)
 
 Importing this package, and composing expressions with it, imports no part of ADK.
 """

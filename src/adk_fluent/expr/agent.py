@@ -33,7 +33,7 @@ T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M")
 
 
-class Agent(AgentMethods, Expr[T_co]):
+class Agent(Expr[T_co], AgentMethods):
     """One model with its instruction, tools and callbacks: ADK's `LlmAgent`.
 
     Args:
@@ -122,7 +122,7 @@ class Agent(AgentMethods, Expr[T_co]):
                 f"tool(require_confirmation=) works for functions, not {describe(tool)}. "
                 "Set it on the ADK tool itself."
             )
-        return self._append("tools", FunctionTool(cast("Callable[..., Any]", tool), require_confirmation))
+        return self._append("tools", FunctionTool(tool, require_confirmation))
 
     def tools(self, *tools: ToolLike) -> Agent[T_co]:
         """Add several tools; see `tool`."""
@@ -213,9 +213,13 @@ def _model(model: object, name: str) -> object:
 
 
 def _instruction(instruction: object, where: str) -> object:
-    if isinstance(instruction, str) or (callable(instruction) and not isinstance(instruction, (type, Expr))):
+    if isinstance(instruction, str):
         return instruction
-    raise ArgumentError(f"{where} takes text or a function of the context, not {describe(instruction)}.")
+    if callable(instruction) and not isinstance(instruction, type | Expr):
+        return instruction
+    raise ArgumentError(
+        f"{where} takes text or a function of the context, not {describe(cast(object, instruction))}."
+    )
 
 
 def _schema(schema: object, where: str) -> object:
@@ -227,7 +231,8 @@ def _schema(schema: object, where: str) -> object:
 def _check_tool(tool: object) -> None:
     if isinstance(tool, Expr):
         raise ArgumentError(
-            f"{tool!r} is an expression, not a tool. Use ADK's AgentTool(agent=expr.build()), or .delegate(expr)."
+            f"{tool!r} is an expression, not a tool. Use ADK's AgentTool(agent=expr.build()), "
+            "or .delegate(expr)."
         )
     if isinstance(tool, type) or not (callable(tool) or hasattr(tool, "name") or hasattr(tool, "get_tools")):
         raise ArgumentError(f"A tool is a function or an ADK tool, not {describe(tool)}.")

@@ -48,7 +48,8 @@ class Expr(Terminals[T_co]):
         raise ExpressionError(f"{type(self).__name__} is not built directly; compose expressions instead.")
 
     @classmethod
-    def _of(cls, node: Node) -> Self:
+    def from_node(cls, node: Node) -> Self:
+        """The expression that is this node."""
         made = object.__new__(cls)
         object.__setattr__(made, "_node", node)
         return made
@@ -75,7 +76,7 @@ class Expr(Terminals[T_co]):
     # --- changing a field: used by every builder method -------------------------------------------
 
     def _set(self, **fields: object) -> Self:
-        return self._of(self.node.replace(**fields))
+        return self.from_node(self.node.replace(**fields))
 
     def _append(self, field: str, *values: object) -> Self:
         present = getattr(self.node, field)
@@ -95,23 +96,23 @@ class Expr(Terminals[T_co]):
         """Run `other` after this: an expression, a function `state -> dict | None`, or `{value: branch}`."""
         from adk_fluent.expr.workflow import Pipeline
 
-        return Pipeline.joined(self, lift(other, ">>", before=self))
+        return Pipeline[Any].joined(self, lift(other, ">>", before=self))
 
     def __rrshift__(self, other: TransformFn) -> Pipeline[T_co]:
         """Run this after a plain function."""
-        return cast("Pipeline[T_co]", lift(other, ">>") >> self)
+        return lift(other, ">>") >> self
 
     def __or__(self, other: Expr[U]) -> FanOut[T_co | U]:
         """Run both at the same time."""
         from adk_fluent.expr.workflow import FanOut
 
-        return FanOut.joined(self, lift(other, "|"))
+        return FanOut[Any].joined(self, lift(other, "|"))
 
     def __floordiv__(self, other: Expr[U]) -> Fallback[T_co | U]:
         """Run `other` if this one fails."""
         from adk_fluent.expr.workflow import Fallback
 
-        return Fallback.joined(self, lift(other, "//"))
+        return Fallback[Any].joined(self, lift(other, "//"))
 
     def __mul__(self, rounds: int | Until) -> Loop[T_co]:
         """Run this again and again: `n` times, or `until(predicate, max=n)`."""
@@ -140,11 +141,11 @@ class Expr(Terminals[T_co]):
         """
         if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
-        return Timeout[T_co]._of(TimeoutNode(body=self.node, seconds=seconds))
+        return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
 
     def tap(self, fn: TapFn) -> Pipeline[T_co]:
         """Show the state to `fn` after this ran; `fn` cannot change it."""
-        return self >> Step._of(TapNode(fn=function(fn, "tap()")))
+        return self >> Step.from_node(TapNode(fn=function(fn, "tap()")))
 
     def until(self, predicate: Predicate) -> Loop[T_co]:
         """Repeat this until `predicate(state)` holds, at most 10 times; see `Loop`."""
@@ -155,7 +156,7 @@ class Expr(Terminals[T_co]):
     def proceed_if(self, predicate: Predicate) -> Conditional[T_co]:
         """Run this only if `predicate(state)` holds; what follows runs either way."""
         test = function(predicate, "proceed_if()")
-        return Conditional[T_co]._of(RouteNode(rules=((test, self.node),)))
+        return Conditional[T_co].from_node(RouteNode(rules=((test, self.node),)))
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -208,8 +209,8 @@ def function(fn: Any, where: str) -> Any:
     Raises:
         ArgumentError: it cannot.
     """
-    if not callable(fn) or isinstance(fn, (Expr, type)):
-        raise ArgumentError(f"{where} takes a function of the state, not {describe(fn)}.")
+    if not callable(fn) or isinstance(fn, Expr | type):
+        raise ArgumentError(f"{where} takes a function of the state, not {describe(cast(object, fn))}.")
     return fn
 
 
@@ -235,7 +236,7 @@ def lift(value: object, where: str, before: Expr[Any] | None = None) -> Expr[Any
     if isinstance(value, Mapping):
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
-        return Step._of(TransformNode(fn=cast(TransformFn, value)))  # pyright: ignore[reportPrivateUsage]
+        return Step.from_node(TransformNode(fn=cast(TransformFn, value)))
     raise ArgumentError(
         f"{where} takes an expression or a function of the state, not {describe(value)}."
         + (f" Did you mean Agent({value!r})?" if isinstance(value, str) else "")
@@ -254,7 +255,7 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | None) -> Expr[Any
     rules = tuple(
         (Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items()
     )
-    return Conditional[Any]._of(RouteNode(key=key, rules=rules))  # pyright: ignore[reportPrivateUsage]
+    return Conditional[Any].from_node(RouteNode(key=key, rules=rules))
 
 
 def _written_by(node: Node) -> str | None:

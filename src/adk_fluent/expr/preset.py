@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from adk_fluent.errors import ExpressionError, did_you_mean
 from adk_fluent.expr.agent import Agent
@@ -37,7 +37,7 @@ class Preset:
     def apply(self, agent: Agent[Any]) -> Agent[Any]:
         """`agent` with every call applied, in order."""
         for name, value in self._calls:
-            arguments = value if isinstance(value, tuple) else (value,)
+            arguments = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
             agent = getattr(agent, name)(*arguments)
         return agent
 

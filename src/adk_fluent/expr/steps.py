@@ -1,4 +1,4 @@
-"""The remaining building blocks: `tap`, `gate`, `race`, `map_over`, `transfer`, `until`, `loop_until`, `agent`."""
+"""The remaining building blocks: `tap`, `gate`, `race`, `map_over`, `transfer`, `until`, `agent`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tap(fn: TapFn) -> Step:
     >>> Agent("a") >> tap(print)
     Pipeline(a, tap)
     """
-    return Step._of(TapNode(fn=function(fn, "tap()")))
+    return Step.from_node(TapNode(fn=function(fn, "tap()")))
 
 
 def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
@@ -42,7 +42,7 @@ def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
     """
     if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"gate(message=) takes text, not {message!r:.40}.")
-    return Step._of(GateNode(predicate=function(predicate, "gate()"), message=message))
+    return Step.from_node(GateNode(predicate=function(predicate, "gate()"), message=message))
 
 
 def transfer(target: str, *, condition: Predicate | None = None) -> Step:
@@ -53,7 +53,7 @@ def transfer(target: str, *, condition: Predicate | None = None) -> Step:
         condition: `state -> bool`; without one it always hands over.
     """
     test = None if condition is None else function(condition, "transfer(condition=)")
-    return Step._of(TransferNode(target=check_name(target, "target"), condition=test))
+    return Step.from_node(TransferNode(target=check_name(target, "target"), condition=test))
 
 
 def race(*branches: Expr[U]) -> Race[U]:
@@ -62,7 +62,7 @@ def race(*branches: Expr[U]) -> Race[U]:
     Raises:
         ExpressionError: fewer than two branches.
     """
-    return Race.of(*branches)
+    return Race[U].of(*branches)
 
 
 def map_over(
@@ -77,7 +77,7 @@ def map_over(
         output_key: where the list of answers is written, in the order of the items.
         concurrency: how many items run at the same time, 5 by default.
     """
-    return MapOver.of(key, body, item_key, output_key, concurrency)
+    return MapOver[U].of(key, body, item_key, output_key, concurrency)
 
 
 def until(predicate: Predicate, *, max: int = 10) -> Until:

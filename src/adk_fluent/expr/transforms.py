@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, Step, describe, function
@@ -41,7 +41,7 @@ class Transform(Step):
             if step.semantics == "merge":
                 if clash := written & step.writes_keys:
                     raise ExpressionError(
-                        f"Two transforms joined by + both write {sorted(clash)[0]!r}; chain them with >> instead."
+                        f"Two transforms joined by + both write {min(clash)!r}; chain them with >> instead."
                     )
                 written |= step.writes_keys
         return _step("together", access(*(step.fn for step in steps)), steps=steps)
@@ -77,7 +77,7 @@ def _step(
 ) -> Transform:
     fn = Operation(operation, tuple(params.items()), touches)
     affected = None if affected_keys is None else frozenset(affected_keys)
-    return Transform._of(TransformNode(fn=fn, semantics=semantics, affected_keys=affected))  # pyright: ignore[reportPrivateUsage]
+    return Transform.from_node(TransformNode(fn=fn, semantics=semantics, affected_keys=affected))
 
 
 def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
@@ -100,8 +100,8 @@ def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
 class S:
     """State transforms. Each factory gives a step for a pipeline.
 
-    Only session-scoped keys are ever dropped; `app:`, `user:` and `temp:` keys stay. A key that was dropped is
-    absent for everything that follows.
+    Only session-scoped keys are ever dropped; `app:`, `user:` and `temp:` keys stay. A key that was dropped
+    is absent for everything that follows.
 
     Example:
         >>> from adk_fluent import Agent, S
@@ -244,9 +244,11 @@ class S:
     @staticmethod
     def validate(model: type[BaseModel]) -> Transform:
         """Raise `StateGuardError` unless the state fits the fields of a pydantic model."""
-        fields = getattr(model, "model_fields", None)
-        if not isinstance(fields, dict):
-            raise ArgumentError(f"S.validate() takes a pydantic model class, not {describe(model)}.")
+        fields = cast("dict[str, object] | None", getattr(model, "model_fields", None))
+        if fields is None:
+            raise ArgumentError(
+                f"S.validate() takes a pydantic model class, not {describe(cast(object, model))}."
+            )
         return _step("validate", _touch(reads=fields), model=model)
 
     # --- the rest ---------------------------------------------------------------------------------
@@ -286,4 +288,4 @@ class S:
     @staticmethod
     def capture(key: str) -> Step:
         """Write the text of the latest user message to `key`."""
-        return Step._of(CaptureNode(key=check_key(key, "S.capture()")))  # pyright: ignore[reportPrivateUsage]
+        return Step.from_node(CaptureNode(key=check_key(key, "S.capture()")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
@@ -85,10 +85,10 @@ class _Associative(Expr[T_co]):
     def _with(self, member: object, method: str) -> Self:
         before = self if self.node.children else None
         added = self._members(lift(member, f".{method}()", before=before).node)
-        return self._of(self.node.with_children((*self.node.children, *added)))
+        return self.from_node(self.node.with_children((*self.node.children, *added)))
 
 
-class Pipeline(WorkflowMethods, _Associative[T_co]):
+class Pipeline(_Associative[T_co], WorkflowMethods):
     """Steps that run one after another.
 
     The first argument may be the name. Steps may also be functions `state -> dict | None`.
@@ -110,9 +110,21 @@ class Pipeline(WorkflowMethods, _Associative[T_co]):
     _what = "pipeline"
     _plain = SequenceNode()
 
+    @overload
+    def __init__(self: Pipeline[Never], name: str, /) -> None: ...
+    @overload
     def __init__(
-        self: Pipeline[U], *steps: Expr[U] | Expr[Any] | TransformFn | str, name: str | None = None
-    ) -> None:
+        self: Pipeline[U],
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Pipeline[object],
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], TransformFn],
+        name: str | None = None,
+    ) -> None: ...
+    def __init__(self, *steps: object, name: str | None = None) -> None:
         object.__setattr__(self, "_node", self._build(steps, name, "step"))
 
     def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
@@ -120,7 +132,7 @@ class Pipeline(WorkflowMethods, _Associative[T_co]):
         return cast("Pipeline[U]", self._with(step, "step"))
 
 
-class FanOut(WorkflowMethods, _Associative[T_co]):
+class FanOut(_Associative[T_co], WorkflowMethods):
     """Branches that run at the same time, each seeing only the conversation before them and its own.
 
     Args:
@@ -156,7 +168,7 @@ class Fallback(_Associative[T_co]):
     _plain = FallbackNode()
 
 
-class Loop(WorkflowMethods, Expr[T_co]):
+class Loop(Expr[T_co], WorkflowMethods):
     """Steps that run again and again.
 
     `until` is tested after each round, so the steps run at least once. An agent or tool that escalates ends
@@ -180,12 +192,16 @@ class Loop(WorkflowMethods, Expr[T_co]):
     __slots__ = ()
     _what = "loop"
 
+    @overload
+    def __init__(self: Loop[Never], name: str, /, *, max_iterations: int = 10) -> None: ...
+    @overload
     def __init__(
         self: Loop[U],
-        *steps: Expr[U] | Expr[Any] | TransformFn | str,
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
         max_iterations: int = 10,
         name: str | None = None,
-    ) -> None:
+    ) -> None: ...
+    def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
         body = Pipeline._build(steps, name, "step")  # pyright: ignore[reportPrivateUsage]
         rounds = _rounds(max_iterations)
         made = LoopNode(name=body.name, children=body.children, max_iterations=rounds)
@@ -200,7 +216,7 @@ class Loop(WorkflowMethods, Expr[T_co]):
         """The loop with another limit of rounds."""
         return self._set(max_iterations=_rounds(count))
 
-    def until(self, predicate: Predicate) -> Self:  # type: ignore[override]  # a loop is not wrapped again
+    def until(self, predicate: Predicate) -> Self:
         """The loop that also ends when `predicate(state)` holds after a round."""
         return self._set(until=function(predicate, "until()"))
 
@@ -216,7 +232,7 @@ class Race(Expr[T_co]):
         """A race between at least two expressions."""
         if len(branches) < 2:
             raise ExpressionError("race() needs at least two expressions to choose from.")
-        return cls._of(RaceNode(children=tuple(lift(branch, "race()").node for branch in branches)))
+        return cls.from_node(RaceNode(children=tuple(lift(branch, "race()").node for branch in branches)))
 
 
 class MapOver(Expr[T_co]):
@@ -235,7 +251,7 @@ class MapOver(Expr[T_co]):
         if not _positive(concurrency):
             raise ArgumentError(f"map_over(concurrency=) takes a positive whole number, not {concurrency!r}.")
         inner = lift(body, "map_over()").node
-        return cls._of(
+        return cls.from_node(
             MapOverNode(
                 list_key=key, body=inner, item_key=item_key, output_key=output_key, concurrency=concurrency
             )

@@ -58,7 +58,7 @@ C = TypeVar("C", bound=type)
 def node(cls: C) -> C:
     """Make a class a node type: a frozen, slotted, keyword-only dataclass with a cached hash."""
     made = cast(C, dataclass(frozen=True, slots=True, kw_only=True)(cls))
-    made.__hash__ = _CachedHash.__hash__
+    setattr(made, "__hash__", _CachedHash.__hash__)  # noqa: B010  # a dataclass brings its own, uncached
     return made
 
 

@@ -130,7 +130,7 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
         case dict():
             pairs = cast("dict[object, object]", value).items()
             return {"$dict": [[_encode(k, where, namer), _encode(v, where, namer)] for k, v in pairs]}
-        case _ if isinstance(value, type) or isinstance(value, FunctionType):
+        case type() | FunctionType():
             return namer(value, where)
         case _ if is_dataclass(value) and type(value).__module__.startswith(_OWN_PACKAGE):
             return {"$value": _type_path(value, where), **_encode_fields(value, where, namer)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import (
@@ -17,6 +18,7 @@ from adk_fluent.ir.nodes import (
     RouteNode,
     SequenceNode,
     TimeoutNode,
+    TransferNode,
 )
 
 _INVISIBLE = (SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode)
@@ -59,6 +61,21 @@ def edges(root: Node) -> tuple[Edge, ...]:
     return tuple(dict.fromkeys(collected))
 
 
+def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
+    """The transfers that run whenever `node` does, whatever the state and the models say."""
+    match node:
+        case TransferNode():
+            return () if node.condition is not None else (node,)
+        case SequenceNode() | LoopNode():
+            return next((found for child in node.children if (found := inevitable_transfers(child))), ())
+        case ParallelNode() | TimeoutNode():
+            return tuple(found for child in node.children for found in inevitable_transfers(child))
+        case FallbackNode():
+            return inevitable_transfers(node.children[0]) if node.children else ()
+        case _:
+            return ()
+
+
 def _connect(node: Node, out: list[Edge]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Collect the edges inside `node`; returns the names of where it is entered and left."""
     if not isinstance(node, _INVISIBLE):
@@ -67,13 +84,13 @@ def _connect(node: Node, out: list[Edge]) -> tuple[tuple[str, ...], tuple[str, .
     if not parts:
         return (node.name,), (node.name,)
     if isinstance(node, (SequenceNode, LoopNode)):
-        for (_, exits), (entries, _) in zip(parts, parts[1:], strict=False):
+        for (_, exits), (entries, _) in pairwise(parts):
             _link(exits, entries, "next", out)
         if isinstance(node, LoopNode):
             _link(parts[-1][1], parts[0][0], "back", out)
         return parts[0][0], parts[-1][1]
     if isinstance(node, FallbackNode):
-        for (_, exits), (entries, _) in zip(parts, parts[1:], strict=False):
+        for (_, exits), (entries, _) in pairwise(parts):
             _link(exits, entries, "else", out)
         return parts[0][0], _flat(exits for _, exits in parts)
     return _flat(entries for entries, _ in parts), _flat(exits for _, exits in parts)

@@ -41,6 +41,7 @@ class Match:
         return Access(reads=frozenset({self.key}))
 
     def __call__(self, state: StateView) -> bool:
+        """Whether the comparison holds for `state`."""
         actual = state.get(self.key)
         if actual is None:
             return self.op == "ne"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
-from adk_fluent.ir.functions import Access
+from adk_fluent.ir.functions import NO_ACCESS, Access
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.nodes import TransformFn, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
@@ -37,7 +37,7 @@ class Operation:
 
     name: str
     params: tuple[tuple[str, Any], ...] = ()
-    access: Access = Access()
+    access: Access = NO_ACCESS
 
     @property
     def step_label(self) -> str:
@@ -45,6 +45,7 @@ class Operation:
         return self.name
 
     def __call__(self, state: StateView) -> Result:
+        """What to write."""
         return OPERATIONS[self.name](state, **dict(self.params))
 
 
@@ -109,7 +110,8 @@ def validate(state: StateView, model: type[BaseModel]) -> Result:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or model.__name__
         raise StateGuardError(
-            f"State does not fit {model.__name__}: {where!r}: {first['msg']} ({error.error_count()} problem(s))."
+            f"State does not fit {model.__name__}: {where!r}: {first['msg']} "
+            f"({error.error_count()} problem(s))."
         ) from error
     return {}
 
@@ -179,7 +181,8 @@ def when(state: StateView, test: Predicate, steps: tuple[TransformNode, ...]) ->
 def branch(state: StateView, key: str, cases: tuple[tuple[str, tuple[TransformNode, ...]], ...]) -> Result:
     value = state.get(key)
     label = value.strip() if isinstance(value, str) else str(value)
-    return next((_chain(state, steps) for case, steps in cases if case == label), {})
+    steps = next((steps for case, steps in cases if case == label), ())
+    return _chain(state, steps)
 
 
 def together(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
@@ -192,9 +195,7 @@ def together(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
             replacements |= delta
             continue
         if clash := deltas.keys() & delta.keys():
-            raise TransformError(
-                f"Two transforms joined by + both write {sorted(clash)[0]!r}; chain them with >>."
-            )
+            raise TransformError(f"Two transforms joined by + both write {min(clash)!r}; chain them with >>.")
         deltas |= delta
     return deltas | replacements
 
@@ -211,7 +212,8 @@ def _chain(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
 def _required(state: StateView, key: str, operation: str) -> Any:
     if key not in state:
         raise MissingKeyError(
-            f"S.{operation} needs state key {key!r}, which is not set. Write it before, or put S.default in front."
+            f"S.{operation} needs state key {key!r}, which is not set. Write it before, or put S.default in "
+            "front."
         )
     return state[key]
 

@@ -179,10 +179,10 @@ class ADKBackend:
         """Put `state` into a session that does not exist yet; for one that does, give it back as a delta."""
         if not state:
             return None
-        place = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
-        if await runner.session_service.get_session(**place) is not None:
+        service, app = runner.session_service, runner.app_name
+        if await service.get_session(app_name=app, user_id=user_id, session_id=session_id) is not None:
             return state
-        await runner.session_service.create_session(state=state, **place)
+        await service.create_session(app_name=app, user_id=user_id, session_id=session_id, state=state)
         return {key: value for key, value in state.items() if key.startswith("temp:")} or None
 
     # --- sessions ---------------------------------------------------------------------------------

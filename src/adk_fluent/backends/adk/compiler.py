@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -37,6 +37,7 @@ from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -63,6 +64,7 @@ from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
 
+N = TypeVar("N", bound=BaseAgent)
 A = TypeVar("A", bound=FluentAgent)
 
 
@@ -120,13 +122,28 @@ def _check(root: Node) -> None:
             if target is None:
                 names = [name for name in by_name if name != node.name]
                 raise CompileError(
-                    f"transfer({node.target!r}): nothing in this tree has that name.{did_you_mean(node.target, names)}"
+                    f"transfer({node.target!r}): nothing in this tree has that name."
+                    + did_you_mean(node.target, names)
                 )
-            if node.condition is None and node in set(walk(target)):
+            if _never_ends(node, by_name):
                 raise CycleError(
-                    f"transfer({node.target!r}) leads back to the expression it stands in, without a condition, "
-                    "so it would never end. Give it a condition, or use a loop."
+                    f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
+                    "Give it a condition, or use a loop."
                 )
+
+
+def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
+    """Whether following unconditional transfers from `start` comes back to it."""
+    pending, seen = list(inevitable_transfers(start)), set[str]()
+    while pending:
+        target = by_name.get(pending.pop().target)
+        for transfer in inevitable_transfers(target) if target else ():
+            if transfer.name == start.name:
+                return True
+            if transfer.name not in seen:
+                seen.add(transfer.name)
+                pending.append(transfer)
+    return False
 
 
 def _writers(root: Node) -> Mapping[str, tuple[str, ...]]:
@@ -175,11 +192,11 @@ def _fields(node: Node, names: Iterable[str], cls: type[BaseAgent]) -> dict[str,
                 f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
                 "Remove the call that sets it, or use a newer google-adk."
             )
-        values[name] = list(value) if isinstance(value, tuple) else value
+        values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
     return values
 
 
-def _construct(make: Callable[[], A], node: Node) -> A:
+def _construct(make: Callable[[], N], node: Node) -> N:
     try:
         return make()
     except ValidationError as error:
@@ -205,10 +222,9 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
     children = [compile_node(child, replace(scope, in_loop=False)) for child in node.children]
-    made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)  # type: ignore[type-var]
-    made._ir = node
-    made._required = tuple(sorted(frozenset().union(*map(required_keys, node.templates))))
-    made._explain = _explain(node.name, scope)
+    made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)
+    required = {key for template in node.templates for key in required_keys(template)}
+    made.bind(node, tuple(sorted(required)), _explain(node.name, scope))
     return made
 
 
@@ -242,7 +258,7 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
         children = [compile_node(child, inner) for child in node.children]
         made = _construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
-        made._ir = node
+        made.bind(node)
         if isinstance(made, Composite):
             _wire(made, node, inner)
         return made
@@ -252,17 +268,13 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
 
 def _wire(made: Composite, node: Node, scope: Scope) -> None:
     """Tell a composite which events of which agents end it."""
-    if isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode)):
-        made._enders = frozenset(_names(node, until=LoopNode))
-    if isinstance(node, SequenceNode | LoopNode):
-        steps = _nodes(node, until=SequenceNode)
-        made._movers = frozenset(step.name for step in steps if isinstance(step, TransferNode))
+    ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
+    moves = isinstance(node, SequenceNode | LoopNode)
+    transfers = (step.name for step in _nodes(node, until=SequenceNode) if isinstance(step, TransferNode))
+    made.listen(_names(node, until=LoopNode) if ends else (), transfers if moves else ())
     if isinstance(made, MapComposite):
-        made._structured = frozenset(
-            step.name
-            for step in walk(node)
-            if isinstance(step, AgentNode) and step.output_schema is not UNSET
-        )
+        agents = (step for step in walk(node) if isinstance(step, AgentNode))
+        made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)
 
 
 def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:

@@ -7,6 +7,7 @@ later run, also in another process.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
@@ -43,6 +44,10 @@ class Composite(FluentAgent):
 
     _enders: frozenset[str] = PrivateAttr(default=frozenset())
     _movers: frozenset[str] = PrivateAttr(default=frozenset())
+
+    def listen(self, enders: Iterable[str], movers: Iterable[str]) -> None:
+        """Set whose events end this composite."""
+        self._enders, self._movers = frozenset(enders), frozenset(movers)
 
     async def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
         """The events of one child, unchanged, noting in `seen` what they ask for."""

@@ -64,7 +64,7 @@ async def interleave(
                 async with aclosing(source):
                     async for event in source:
                         await put(index, event)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # raised again where the events are taken
                 await put(index, error)
             else:
                 await put(index, None)

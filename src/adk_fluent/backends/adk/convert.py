@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ignore[reportPrivateImportUsage]  # its public home on every supported version
 from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
 from google.adk.events.event import Event
 from google.genai import types
@@ -128,7 +128,7 @@ def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig
 
 
 @contextmanager
-def knowingly() -> Iterator[None]:
+def knowingly() -> Generator[None]:
     """Silence ADK's warning that something is experimental, where we or the caller chose it on purpose."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*EXPERIMENTAL.*", category=UserWarning)

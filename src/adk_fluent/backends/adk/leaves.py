@@ -1,4 +1,4 @@
-"""Native agents for nodes without children of their own kind: model, transform, tap, capture, gate, transfer."""
+"""Native agents for single steps: model, transform, tap, capture, gate, transfer."""
 
 from __future__ import annotations
 
@@ -42,6 +42,10 @@ class FluentAgent(BaseAgent):
 
     _ir: Node = PrivateAttr()
 
+    def bind(self, node: Node) -> None:
+        """Remember the node this agent was made from."""
+        self._ir = node
+
     def event(
         self,
         ctx: InvocationContext,
@@ -62,7 +66,7 @@ class FluentAgent(BaseAgent):
         )
 
     def state_event(self, ctx: InvocationContext, delta: dict[str, Any]) -> Event:
-        """An event that writes state; `temp:` keys are set here too, since older ADKs drop them from events."""
+        """An event that writes state; `temp:` keys are set here too, as older ADKs drop them from events."""
         for key, value in delta.items():
             if key.startswith("temp:"):
                 ctx.session.state[key] = value
@@ -95,6 +99,12 @@ class FluentLlmAgent(LlmAgent):
     _ir: Node = PrivateAttr()
     _required: tuple[str, ...] = PrivateAttr(default=())
     _explain: Callable[[str, Mapping[str, Any]], str] = PrivateAttr()
+
+    def bind(
+        self, node: Node, required: tuple[str, ...], explain: Callable[[str, Mapping[str, Any]], str]
+    ) -> None:
+        """Remember the node it was made from, the keys it needs and what to say when one is missing."""
+        self._ir, self._required, self._explain = node, required, explain
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         state = ctx.session.state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -66,6 +66,10 @@ class MapComposite(Composite):
 
     _structured: frozenset[str] = PrivateAttr(default=frozenset())
     """Names of the agents below that answer in JSON."""
+
+    def parse_answers_of(self, names: Iterable[str]) -> None:
+        """Set which agents answer in JSON."""
+        self._structured = frozenset(names)
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)
