@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from adk_fluent.backends.viz.flow import data_edges
 from adk_fluent.backends.viz.labels import branches, label
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.graph import Edge, edges
+from adk_fluent.ir.graph import edges
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -95,6 +95,7 @@ class _Chart:
         self._named = named
         self._nodes = list(walk(named.root))
         self._ids = _ids(self._nodes)
+        self._knots = 0
 
     def lines(self) -> Iterator[str]:
         yield from self._declare(self._named.root, is_root=True)
@@ -132,19 +133,37 @@ class _Chart:
             for words, branch in branches(node)
             for inside in walk(branch)
         }
+        plain: list[tuple[str, str]] = []
         for edge in edges(self._named.root):
             source = by_name[edge.source]
             if isinstance(source, TransferNode) and source.condition is None:
                 continue  # nothing follows it but its target
             words = choices.get((edge.source, edge.target)) if edge.kind == "branch" else None
-            yield self._arrow(edge, words or _WORDS.get(edge.kind, ""))
+            words = words or _WORDS.get(edge.kind)
+            if words:
+                yield f"{self._ids[edge.source]} -->|{_quoted(words)}| {self._ids[edge.target]}"
+            else:
+                plain.append((edge.source, edge.target))
+        for sources, targets in _bundles(plain):
+            yield from self._join(sources, targets, "-->", "-->", '((" "))')
         for node in self._nodes:
             if isinstance(node, TransferNode) and node.target in by_name:
                 yield f"{self._ids[node.name]} ==> {self._entry(by_name[node.target])}"
 
-    def _arrow(self, edge: Edge, words: str) -> str:
-        arrow = f"-->|{_quoted(words)}|" if words else "-->"
-        return f"{self._ids[edge.source]} {arrow} {self._ids[edge.target]}"
+    def _join(
+        self, sources: Sequence[str], targets: Sequence[str], arrow: str, bare: str, knot: str
+    ) -> Iterator[str]:
+        """Lines from every source to every target; through a knot where they would cross."""
+        if len(sources) < 2 or len(targets) < 2:
+            for source in sources:
+                for target in targets:
+                    yield f"{self._ids[source]} {arrow} {self._ids[target]}"
+            return
+        self._knots += 1
+        middle = _free(f"knot{self._knots}", set(self._ids.values()))
+        yield f"{middle}{knot}"
+        yield from (f"{self._ids[source]} {bare} {middle}" for source in sources)
+        yield from (f"{middle} {bare} {self._ids[target]}" for target in targets)
 
     def _entry(self, node: Node) -> str:
         while type(node) not in BOXES and node.children:
@@ -153,10 +172,14 @@ class _Chart:
 
     def _data(self) -> Iterator[str]:
         drawn = {node.name for node in self._nodes if type(node) in BOXES}
+        found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         for edge in data_edges(self._named.root):
             if edge.target in drawn:  # a loop reads too, and its frame says what
-                keys = _quoted(", ".join(edge.keys))
-                yield f"{self._ids[edge.source]} -. {keys} .-> {self._ids[edge.target]}"
+                found.setdefault(edge.keys, []).append((edge.source, edge.target))
+        for keys, pairs in found.items():
+            words = _quoted(", ".join(keys))
+            for sources, targets in _bundles(pairs):
+                yield from self._join(sources, targets, f"-. {words} .->", "-.->", f"([{words}])")
 
     def _styles(self) -> Iterator[str]:
         for style, look in _STYLES.items():
@@ -177,6 +200,17 @@ def _ids(nodes: list[Node]) -> dict[str, str]:
     for index, node in enumerate(nodes):
         found[node.name] = node.name if node.name in plain else _free(f"node{index}", plain)
     return found
+
+
+def _bundles(pairs: Iterable[tuple[str, str]]) -> list[tuple[list[str], tuple[str, ...]]]:
+    """Pairs as groups of sources that have the same targets."""
+    targets: dict[str, list[str]] = {}
+    for source, target in pairs:
+        targets.setdefault(source, []).append(target)
+    sources: dict[tuple[str, ...], list[str]] = {}
+    for source, reached in targets.items():
+        sources.setdefault(tuple(reached), []).append(source)
+    return [(group, reached) for reached, group in sources.items()]
 
 
 def _free(base: str, taken: set[str]) -> str:
