@@ -75,7 +75,7 @@ def _name(node: Node) -> str:
 
 
 def _loop(node: LoopNode) -> str:
-    rounds = f"repeat up to {node.max_iterations}×"
+    rounds = f"repeat up to {node.max_iterations}×" if node.max_iterations else "repeat"
     return rounds if node.until is None else f"{rounds} until {condition(node.until)}"
 
 
