@@ -25,7 +25,6 @@ class _Turn:
 
     author: str
     branch: str | None
-    began: float
     text: str = ""
 
 
@@ -36,7 +35,8 @@ class Screen:
     Attributes:
         paper: where it is shown.
         root: the tree that runs, with unique names; from it come the lines about routes and branches.
-        clock: measures how long each agent takes; `None` shows no times.
+        clock: measures how long each agent takes; `None` shows neither times nor tokens.
+        usage: what all model calls used together.
     """
 
     paper: Paper
@@ -46,7 +46,8 @@ class Screen:
     _steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     _shown: set[str] = field(default_factory=set[str])
     _current: _Turn | None = None
-    _waiting: list[AgentEvent] = field(default_factory=list[AgentEvent])
+    _began: dict[str, float] = field(default_factory=dict[str, float])
+    _waiting: list[tuple[AgentEvent, float]] = field(default_factory=list[tuple[AgentEvent, float]])
     _mark: float = 0.0
 
     def __post_init__(self) -> None:
@@ -55,14 +56,21 @@ class Screen:
 
     def show(self, event: AgentEvent) -> None:
         """Show one event, or keep it until the agent that speaks is done."""
+        now = self._now()
+        self._began.setdefault(event.author, self._mark)
+        if not event.is_partial:
+            self._mark = now
+        self._place(event, now)
+
+    def _place(self, event: AgentEvent, now: float) -> None:
         speaking = self._current
         if speaking and (event.author, event.branch) != (speaking.author, speaking.branch):
             if event.branch != speaking.branch:  # a sibling, at the same time
-                self._waiting.append(event)
+                self._waiting.append((event, now))
                 return
             self.paper.end()  # it never finished: it failed, or was cancelled
             self._current = None
-        self._draw(event)
+        self._draw(event, now)
         if self._current is None:
             self._catch_up()
 
@@ -77,15 +85,15 @@ class Screen:
 
     def _catch_up(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for event in waiting:
-            self.show(event)
+        for event, now in waiting:
+            self._place(event, now)
 
     def _now(self) -> float:
         return self.clock() if self.clock else 0.0
 
     # --- one event --------------------------------------------------------------------------------
 
-    def _draw(self, event: AgentEvent) -> None:
+    def _draw(self, event: AgentEvent, now: float) -> None:
         if event.content:
             turn = self._speaker(event)
             if event.is_partial:
@@ -95,19 +103,17 @@ class Screen:
             if not turn.text:
                 self.paper.say(event.content, indent=2)
             self.paper.end()
-            self._footer(event, turn)
+            self._footer(event, now - self._began.pop(event.author, now))
             self._current = None
         elif event.state_delta:
             self._state(event)
         self._notes(event)
-        if not event.is_partial:
-            self._mark = self._now()
 
     def _speaker(self, event: AgentEvent) -> _Turn:
         if self._current is None:
             self._lead_in(event.author)
             self.paper.line(("● ", "agent"), (event.author, "agent"))
-            self._current = _Turn(event.author, event.branch, self._mark)
+            self._current = _Turn(event.author, event.branch)
         return self._current
 
     def _lead_in(self, author: str) -> None:
@@ -117,15 +123,15 @@ class Screen:
                 self._shown.add(step)
                 self.paper.line((step, "faint"))
 
-    def _footer(self, event: AgentEvent, turn: _Turn) -> None:
+    def _footer(self, event: AgentEvent, seconds: float) -> None:
         facts: list[str] = []
         if event.state_delta:
             facts.append("→ " + ", ".join(event.state_delta))
         if event.usage:
             self.usage += event.usage
-            facts.append(f"{event.usage.total_tokens} tokens")
         if self.clock:
-            facts.append(f"{self._now() - turn.began:.1f} s")
+            facts += [f"{event.usage.total_tokens} tokens"] if event.usage else []
+            facts.append(f"{seconds:.1f} s")
         if facts:
             self.paper.line(("  " + "   ".join(facts), "faint"))
 
