@@ -54,8 +54,8 @@ class Agent(Expr[T_co], AgentMethods):
     _what = "agent"
 
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        made = AgentNode(name=check_name(name))
-        object.__setattr__(self, "_node", made if model is None else made.replace(model=_model(model, name)))
+        given: dict[str, Any] = {} if model is None else {"model": _model(model, name)}
+        object.__setattr__(self, "_node", AgentNode(name=check_name(name), **given))
 
     @property
     def node(self) -> AgentNode:

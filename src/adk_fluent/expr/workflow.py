@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
 from adk_fluent.expr.base import Expr, describe, function, lift
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
@@ -124,6 +124,10 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], TransformFn],
         name: str | None = None,
     ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Pipeline[U], *steps: Expr[U], name: str | None = None
+    ) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
         object.__setattr__(self, "_node", self._build(steps, name, "step"))
 
@@ -201,6 +205,10 @@ class Loop(Expr[T_co], WorkflowMethods):
         max_iterations: int = 10,
         name: str | None = None,
     ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
     def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
         body = Pipeline._build(steps, name, "step")  # pyright: ignore[reportPrivateUsage]
         rounds = _rounds(max_iterations)
@@ -258,8 +266,8 @@ class MapOver(Expr[T_co]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+@frozen
+class Until(Frozen):
     """What `until(predicate, max=)` gives, for use in `body * until(...)`."""
 
     predicate: Predicate

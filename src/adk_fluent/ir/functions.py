@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.frozen import Frozen, frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__adk_fluent_declares__"
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+@frozen
+class Access(Frozen):
     """The state keys a function reads and writes, as far as that is known.
 
     Attributes:

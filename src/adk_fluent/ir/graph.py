@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,
@@ -24,8 +24,8 @@ from adk_fluent.ir.nodes import (
 _INVISIBLE = (SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+@frozen
+class Edge(Frozen):
     """Control goes from one node to another, by name.
 
     Attributes:

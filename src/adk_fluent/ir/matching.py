@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access
 
 Comparison = Literal["eq", "ne", "gt", "gte", "lt", "lte", "contains", "matches", "truthy"]
@@ -17,8 +17,8 @@ StateView = Mapping[str, Any]
 Predicate = Callable[[StateView], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+@frozen
+class Match(Frozen):
     """Compares one state value with a constant.
 
     Text is compared after stripping white space, since models add it. A missing key matches only `ne`.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.frozen import Frozen, frozen
 
 RESERVED = frozenset({"user"})
 
@@ -38,8 +38,8 @@ def _as_identifier(name: str, what: str) -> str:
     return cleaned if cleaned.isidentifier() else what
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+@frozen
+class Named(Frozen):
     """A tree in which every node has a name of its own.
 
     Attributes:

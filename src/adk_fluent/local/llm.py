@@ -29,8 +29,9 @@ class LocalLlm(BaseLlm):
     are generated together, more wait. Cancelling a request stops its generation.
 
     An output schema is enforced while the text is generated, so the answer always parses. What the
-    schema leaves open is bounded: strings to 160 characters on one line, lists to 5 items, numbers to a
-    million with two decimals. `uniqueItems` and value defaults are not enforced.
+    schema leaves open is bounded: strings to 160 characters on one line (40 with a pattern or format),
+    lists to 5 items, numbers to a million with two decimals. `uniqueItems` is not enforced. A string's
+    `pattern` with a fixed beginning, such as `^We can offer you[a-z ]{5,60}[.]$`, keeps it on the subject.
 
     Function tools work by letting the model choose between a call and an answer under a schema, each
     tool once per user message. With 135M parameters it chooses poorly, as it does everything: expect

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.nodes import TransformFn, TransformNode
@@ -25,8 +25,8 @@ logger = logging.getLogger("adk_fluent.state")
 Result = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+@frozen
+class Operation(Frozen):
     """One named state operation with its parameters.
 
     Attributes:

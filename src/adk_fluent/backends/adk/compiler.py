@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -58,7 +58,6 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
-from adk_fluent.ir.template import required_keys
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
@@ -78,13 +77,11 @@ class Scope:
     """What a node is compiled within.
 
     Attributes:
-        writers: state key → names of the agents and steps that write it.
         in_loop: whether an `escalate` can end something around the node.
     """
 
     named: Named
     model_for: ModelFor
-    writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     in_loop: bool = False
 
 
@@ -96,7 +93,7 @@ def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
         CompileError: ADK refuses a field, or a transfer has no target.
     """
     _check(named.root)
-    return compile_node(named.root, Scope(named, model_for, _writers(named.root)))
+    return compile_node(named.root, Scope(named, model_for))
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -146,48 +143,17 @@ def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
     return False
 
 
-def _writers(root: Node) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for node in walk(root):
-        for key in node.writes_keys:
-            found[key] = (*found.get(key, ()), node.name)
-    return found
-
-
-def _explain(agent: str, scope: Scope) -> Callable[[str, Mapping[str, Any]], str]:
-    """What to tell when an agent's instruction needs a key that is not set."""
-
-    def explain(key: str, state: Mapping[str, Any]) -> str:
-        start = f"Agent {agent!r} needs state key {key!r} for its instruction, and it is not set. "
-        if writers := scope.writers.get(key):
-            return (
-                start + f"It is written by {_listed(writers)}, which did not write it before {agent!r} ran."
-            )
-        known = {*scope.writers, *(name for name, value in state.items() if value is not None)}
-        return (
-            start
-            + f"Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
-            f"earlier agent, pass state={{{key!r}: ...}}, or write {{{key}?}} if it may be missing."
-        )
-
-    return explain
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in names)
-
-
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def _fields(node: Node, names: Iterable[str], cls: type[BaseAgent]) -> dict[str, Any]:
+def _fields(node: Node, names: Collection[str], cls: type[BaseAgent]) -> dict[str, Any]:
     """The ADK fields that are set on a node, as ADK's constructor takes them."""
     values: dict[str, Any] = {}
-    for name in names:
-        value = getattr(node, name)
-        if value is UNSET or value == ():
+    known = cls.model_fields
+    for name, value in node.given.items():
+        if name not in names:
             continue
-        if name not in cls.model_fields:
+        if name not in known:
             raise CompileError(
                 f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
                 "Remove the call that sets it, or use a newer google-adk."
@@ -207,13 +173,16 @@ def _construct(make: Callable[[], N], node: Node) -> N:
         raise CompileError(f"{node.name!r}: ADK refuses it: {error}") from error
 
 
+_AGENT_FIELDS: Final = frozenset(AGENT_FIELDS)
+
+
 def _agent(node: Node, scope: Scope) -> BaseAgent:
     assert isinstance(node, AgentNode)
     if node.selector is not None:
         raise UnsupportedNodeError(
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
-    values = _fields(node, AGENT_FIELDS, LlmAgent)
+    values = _fields(node, _AGENT_FIELDS, LlmAgent)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -221,10 +190,11 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
         values["tools"] = [_tool(tool) for tool in node.tools]
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
-    children = [compile_node(child, replace(scope, in_loop=False)) for child in node.children]
-    made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)
-    required = {key for template in node.templates for key in required_keys(template)}
-    made.bind(node, tuple(sorted(required)), _explain(node.name, scope))
+    if node.children:
+        inner = replace(scope, in_loop=False)
+        values["sub_agents"] = [compile_node(child, inner) for child in node.children]
+    made = _construct(lambda: FluentLlmAgent(name=node.name, **values), node)
+    made.bind(node)
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -17,12 +17,13 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.missing import explain, needed
 from adk_fluent.backends.adk.signals import REFUSED, pauses
 from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.nodes import CaptureNode, GateNode, TapNode, TransferNode, TransformNode
+from adk_fluent.ir.nodes import AgentNode, CaptureNode, GateNode, TapNode, TransferNode, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes
 
 Events = AsyncGenerator[Event, None]
@@ -45,6 +46,11 @@ class FluentAgent(BaseAgent):
     def bind(self, node: Node) -> None:
         """Remember the node this agent was made from."""
         self._ir = node
+
+    @property
+    def ir(self) -> Node:
+        """The node it was made from."""
+        return self._ir
 
     def event(
         self,
@@ -97,23 +103,31 @@ class FluentLlmAgent(LlmAgent):
     """ADK's `LlmAgent`, with a clear error when its instruction needs state that is not there."""
 
     _ir: Node = PrivateAttr()
-    _required: tuple[str, ...] = PrivateAttr(default=())
-    _explain: Callable[[str, Mapping[str, Any]], str] = PrivateAttr()
 
-    def bind(
-        self, node: Node, required: tuple[str, ...], explain: Callable[[str, Mapping[str, Any]], str]
-    ) -> None:
-        """Remember the node it was made from, the keys it needs and what to say when one is missing."""
-        self._ir, self._required, self._explain = node, required, explain
+    def bind(self, node: Node) -> None:
+        """Remember the node it was made from."""
+        self._ir = node
+
+    @property
+    def ir(self) -> Node:
+        """The node it was made from."""
+        return self._ir
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         state = ctx.session.state
-        for key in self._required:
+        for key in needed(cast(AgentNode, self._ir).templates):
             if state.get(key) is None:
-                raise MissingKeyError(self._explain(key, state))
+                raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
         async with aclosing(private.run_llm(self, ctx)) as events:
             async for event in events:
                 yield event
+
+
+def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
+    """The whole tree that a native agent was compiled with."""
+    while isinstance(parent := agent.parent_agent, FluentAgent | FluentLlmAgent):
+        agent = parent
+    return agent.ir
 
 
 class TransformAgent(FluentAgent):
