@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import sys
 from collections.abc import Mapping
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from adk_fluent.cli.errors import UsageError
-from adk_fluent.cli.target import importable
 from adk_fluent.errors import InvalidNameError
 from adk_fluent.ir.naming import check_name
 
@@ -79,9 +79,9 @@ def new(folder: Path) -> int:
     Raises:
         UsageError: its name is not one that ADK can load, or it exists and is not empty.
     """
-    name = _checked_name(folder.absolute().name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{str(folder)!r} exists and is not an empty folder; choose another name.")
+    name = _checked_name(folder.absolute())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in FILES.items():
@@ -93,7 +93,8 @@ def new(folder: Path) -> int:
     return 0
 
 
-def _checked_name(name: str) -> str:
+def _checked_name(folder: Path) -> str:
+    name = folder.name
     try:
         check_name(name, "agent folder")
     except InvalidNameError as error:
@@ -102,6 +103,12 @@ def _checked_name(name: str) -> str:
         raise UsageError(
             f"{name!r} is a word of Python itself; ADK could not import it. Choose another name."
         )
-    if name in sys.stdlib_module_names or importable(name):
+    if name in sys.stdlib_module_names or _taken(name, folder):
         raise UsageError(f"{name!r} is a Python module already; ADK would import that. Choose another name.")
     return name
+
+
+def _taken(name: str, folder: Path) -> bool:
+    """Whether Python would find another module of this name."""
+    spec = importlib.util.find_spec(name)
+    return spec is not None and list(spec.submodule_search_locations or ()) != [str(folder)]

@@ -58,6 +58,8 @@ def run(
         while text := _ask("you › ", out, as_json):
             try:
                 _turn(loop, talk, text, out, as_json)
+                if not as_json:
+                    out.line()
             except FailedRunError as error:
                 if not sys.stdin.isatty():
                     raise
@@ -74,8 +76,6 @@ def _turn(loop: asyncio.Runner, talk: Conversation, prompt: str, out: Paper, as_
         loop.run(_follow(talk.answer(answers), view, events))
     if isinstance(view, JsonView):
         view.result(talk.session_id, final_text(events), loop.run(talk.state()))
-    else:
-        out.line()
 
 
 async def _follow(source: Any, view: View, events: list[AgentEvent]) -> None:

@@ -49,6 +49,7 @@ class Screen:
     _began: dict[str, float] = field(default_factory=dict[str, float])
     _waiting: list[tuple[AgentEvent, float]] = field(default_factory=list[tuple[AgentEvent, float]])
     _mark: float = 0.0
+    _started: bool = False
 
     def __post_init__(self) -> None:
         self._steps = structure(self.root)
@@ -117,7 +118,9 @@ class Screen:
         return self._current
 
     def _lead_in(self, author: str) -> None:
-        self.paper.line()
+        if self._started:
+            self.paper.line()
+        self._started = True
         for step in self._steps.get(author, ()):
             if step not in self._shown:
                 self._shown.add(step)

@@ -79,6 +79,7 @@ async def _show(out: Paper, prompt: str, scripted: bool, model: str | None) -> N
     out.line()
     out.line(("you", "user"))
     out.paragraph(prompt, indent=2)
+    out.line()
     pipeline = support("scripted" if scripted else model or _local())
     talk = Conversation(Target(pipeline, "support"), backend=_script() if scripted else None)
     screen = Screen(out, talk.root, None if scripted else time.perf_counter)

@@ -80,8 +80,8 @@ def _from_module(name: str, attribute: str | None) -> Target:
             f"{name!r} is no TARGET. Give module:attr, path/file.py, path/file.py:attr, or an agent folder."
         )
     if not importable(name):
-        hint = f" Did you mean {name}.py?" if Path(f"{name}.py").is_file() else ""
-        raise UsageError(f"There is no module, file or agent folder {name!r}.{hint}")
+        near = did_you_mean(name, [path.name for path in Path.cwd().iterdir() if path.name[0] not in "._"])
+        raise UsageError(f"There is no module, file or agent folder {name!r}.{near}")
     module = _import(name, name)
     return Target(_pick(module, attribute, name, DEFAULT_ATTRIBUTES), name.split(".")[-1])
 
