@@ -29,13 +29,19 @@ async def test_the_second_does_not_run_when_the_first_succeeds() -> None:
 
 
 @pytest.mark.parametrize(
-    "problem", [RuntimeError("down"), failing(), LlmResponse(error_message="no code"), LlmResponse(error_code="429")]
+    "problem", [RuntimeError("down"), ValueError, failing(), LlmResponse(error_code="429")]
 )
 async def test_a_failure_lets_the_next_one_run(problem: Any) -> None:
     """An exception and an event that reports an error both count as failures."""
     result = await play(A // B, {"a": problem, "b": "rescued"})
     assert result.text == "rescued"
     assert speakers(result) == ["b"]
+
+
+async def test_an_error_without_a_code_is_a_failure() -> None:
+    """An event that has only an error message counts as a failure too."""
+    result = await play(A // B, {"a": reply("half", error_message="odd"), "b": "rescued"})
+    assert result.text == "rescued"
 
 
 async def test_several_failures_in_a_row() -> None:

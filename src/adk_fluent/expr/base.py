@@ -138,7 +138,7 @@ class Expr(Terminals[T_co]):
         >>> Agent("slow").timeout(30).node.seconds
         30
         """
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
         return Timeout[T_co]._of(TimeoutNode(body=self.node, seconds=seconds))
 

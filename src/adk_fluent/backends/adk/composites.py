@@ -7,6 +7,7 @@ later run, also in another process.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
@@ -18,7 +19,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.concurrency import apart, cancel, interleave, on_branch, record
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, waits, with_temporary
 from adk_fluent.backends.adk.signals import failure, pauses, refused
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import AgentTimeoutError
@@ -31,6 +32,23 @@ class Seen:
 
     paused: bool = False
     stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a composite begins.
+
+    Attributes:
+        index: the child to begin with.
+        round: for loops, the rounds that are done.
+        resuming: whether a paused run goes on.
+        stopping: whether that child is the last to run.
+    """
+
+    index: int = 0
+    round: int = 0
+    resuming: bool = False
+    stopping: bool = False
 
 
 class Composite(FluentAgent):
@@ -58,29 +76,31 @@ class Composite(FluentAgent):
                     or (event.custom_metadata and refused(event))
                 ):
                     seen.stop = True
+        seen.paused = seen.paused or waits(child, ctx)
 
-    def child(self, name: str) -> BaseAgent | None:
-        """The child called `name`, if the tree still has it."""
-        return next((agent for agent in self.sub_agents if agent.name == name), None)
-
-    def start(self, ctx: InvocationContext) -> tuple[int, int, bool]:
-        """Where to begin: index of the child, rounds done, and whether a paused run goes on."""
+    def start(self, ctx: InvocationContext) -> Start:
+        """Where to begin."""
         position = private.load_state(self, ctx, Position)
         if position is None:
-            return 0, 0, False
+            return Start()
         names = [agent.name for agent in self.sub_agents]
         if position.child not in names:  # the pipeline was changed while the run was paused
-            return 0, position.round, False
-        return names.index(position.child), position.round, True
+            return Start(round=position.round)
+        return Start(names.index(position.child), position.round, True, position.stopping)
+
+    def pause(self, ctx: InvocationContext, position: Position) -> Iterator[Event]:
+        """What to store before pausing, if more is known than when `position` was reached."""
+        if ctx.is_resumable and position.stopping:
+            yield private.checkpoint(self, ctx, position)
 
 
 class SequentialComposite(Composite):
     """Runs its children in order."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        first, _, resuming = self.start(ctx)
-        seen = Seen()
-        for child in self.sub_agents[first:]:
+        start = self.start(ctx)
+        resuming, seen = start.resuming, Seen(stop=start.stopping)
+        for child in self.sub_agents[start.index :]:
             if ctx.is_resumable and not resuming:
                 yield private.checkpoint(self, ctx, Position(child=child.name))
             resuming = False
@@ -88,6 +108,8 @@ class SequentialComposite(Composite):
                 async for event in events:
                     yield event
             if seen.paused:
+                for event in self.pause(ctx, Position(child=child.name, stopping=seen.stop)):
+                    yield event
                 return
             if seen.stop:
                 break
@@ -100,9 +122,10 @@ class LoopComposite(Composite):
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         node = cast(LoopNode, self._ir)
-        first, done, resuming = self.start(ctx)
-        seen = Seen()
-        while done < node.max_iterations and not seen.stop:
+        start = self.start(ctx)
+        first, done, resuming = start.index, start.round, start.resuming
+        seen = Seen(stop=start.stopping)
+        while done < node.max_iterations and (resuming or not seen.stop):
             for child in self.sub_agents[first:]:
                 if ctx.is_resumable and not resuming:
                     yield private.checkpoint(self, ctx, Position(child=child.name, round=done))
@@ -111,6 +134,10 @@ class LoopComposite(Composite):
                     async for event in events:
                         yield event
                 if seen.paused:
+                    for event in self.pause(
+                        ctx, Position(child=child.name, round=done, stopping=seen.stop)
+                    ):
+                        yield event
                     return
                 if seen.stop:
                     break
@@ -127,11 +154,11 @@ class RouteComposite(Composite):
     """Runs the branch that the state chooses."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        index, _, resuming = self.start(ctx)
-        branch = self.sub_agents[index] if resuming else await self._choose(ctx)
+        start = self.start(ctx)
+        branch = self.sub_agents[start.index] if start.resuming else await self._choose(ctx)
         if branch is None:
             return
-        if ctx.is_resumable and not resuming:
+        if ctx.is_resumable and not start.resuming:
             yield private.checkpoint(self, ctx, Position(child=branch.name))
         seen = Seen()
         async with aclosing(self.relay(branch, ctx, seen)) as events:
@@ -185,8 +212,9 @@ class FallbackComposite(Composite):
     """Runs its children in order until one succeeds."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        first, _, resuming = self.start(ctx)
-        for child in self.sub_agents[first:]:
+        start = self.start(ctx)
+        resuming = start.resuming
+        for child in self.sub_agents[start.index :]:
             if ctx.is_resumable and not resuming:
                 yield private.checkpoint(self, ctx, Position(child=child.name))
             resuming = False
@@ -225,9 +253,9 @@ class RaceComposite(Composite):
     """Runs its children at once, each apart from the session, and passes on only what the winner did."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        index, _, resuming = self.start(ctx)
-        if resuming:  # the winner paused; only it goes on
-            winner = self.sub_agents[index]
+        start = self.start(ctx)
+        if start.resuming:  # the winner paused; only it goes on
+            winner = self.sub_agents[start.index]
             seen = Seen()
             async with aclosing(
                 self.relay(winner, on_branch(ctx, f"{self.name}.{winner.name}"), seen)
@@ -241,7 +269,7 @@ class RaceComposite(Composite):
         if ctx.is_resumable and attempt.paused:
             yield private.checkpoint(self, ctx, Position(child=winner.name))
         for event in attempt.events:
-            yield event
+            yield with_temporary(ctx, event)
         if ctx.is_resumable and not attempt.paused:
             yield private.finished(self, ctx)
 
@@ -255,19 +283,16 @@ class RaceComposite(Composite):
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in (task for task in tasks if task in done):
                     ended[tasks[task].name] = task
-                    if task.exception() is None and not (task.result().paused or task.result().problem):
+                    if not _raised(task) and not (task.result().paused or task.result().problem):
                         return tasks[task], task.result()
         finally:
             await cancel(list(tasks))
         order = [(child, ended[child.name]) for child in self.sub_agents]
         for child, task in order:
-            if task.exception() is None and task.result().paused:
+            if not _raised(task) and task.result().paused:
                 return child, task.result()
-        for _, task in order:
-            if (error := task.exception()) is not None:
-                raise error
-        child, task = order[0]
-        return child, task.result()
+        child, task = next((entry for entry in order if _raised(entry[1])), order[0])
+        return child, task.result()  # raises what the branch raised, as it is
 
     async def _attempt(self, child: BaseAgent, ctx: InvocationContext) -> Attempt:
         attempt, seen = Attempt([]), Seen()
@@ -280,6 +305,11 @@ class RaceComposite(Composite):
                     attempt.problem = attempt.problem or failure(event)
         attempt.paused = seen.paused
         return attempt
+
+
+def _raised(task: asyncio.Task[Attempt]) -> bool:
+    """Whether a branch that ended did so by an exception; a cancellation from inside it is one."""
+    return task.cancelled() or task.exception() is not None
 
 
 class FanOutState(BaseModel):

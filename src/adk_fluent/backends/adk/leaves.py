@@ -17,7 +17,7 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.signals import REFUSED, pauses
+from adk_fluent.backends.adk.signals import REFUSED, pauses, unanswered
 from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
@@ -31,10 +31,17 @@ CONFIRMATION: Final = "adk_request_confirmation"
 
 
 class Position(BaseModel):
-    """Where a composite is: the child that runs, and for loops the rounds that are done."""
+    """Where a composite is.
+
+    Attributes:
+        child: the child that runs.
+        round: for loops, the rounds that are done.
+        stopping: whether an event has already said that nothing runs after this child.
+    """
 
     child: str = ""
     round: int = 0
+    stopping: bool = False
 
 
 class FluentAgent(BaseAgent):
@@ -62,11 +69,8 @@ class FluentAgent(BaseAgent):
         )
 
     def state_event(self, ctx: InvocationContext, delta: dict[str, Any]) -> Event:
-        """An event that writes state; `temp:` keys are set here too, since older ADKs drop them from events."""
-        for key, value in delta.items():
-            if key.startswith("temp:"):
-                ctx.session.state[key] = value
-        return self.event(ctx, state_delta=delta)
+        """An event that writes state."""
+        return with_temporary(ctx, self.event(ctx, state_delta=delta))
 
     async def holds(self, predicate: Predicate, ctx: InvocationContext) -> bool:
         """Whether a user's predicate holds for the state.
@@ -84,9 +88,48 @@ class FluentAgent(BaseAgent):
             ) from error
 
 
+def with_temporary(ctx: InvocationContext, event: Event) -> Event:
+    """The event, its `temp:` keys written to the session's state at once: older ADKs drop them from events."""
+    for key, value in event.actions.state_delta.items():
+        if key.startswith("temp:"):
+            ctx.session.state[key] = value
+    return event
+
+
 async def resolved(value: object) -> object:
     """`value`, awaited if it can be; user functions may be sync or async."""
     return await value if inspect.isawaitable(value) else value
+
+
+def waits(agent: BaseAgent, ctx: InvocationContext) -> bool:
+    """Whether `agent`, or one below it, waits for a person.
+
+    A model agent that was run again while its request is still open ends without an event, so the events of a
+    run alone do not tell.
+    """
+    if not ctx.is_resumable:
+        return False
+    run = (event for event in ctx.session.events if event.invocation_id == ctx.invocation_id)
+    asking = {event.author for event in unanswered(run).values() if _on_branch(event, ctx.branch)}
+    return bool(asking) and not asking.isdisjoint(_reachable(agent))
+
+
+def _on_branch(event: Event, branch: str | None) -> bool:
+    return not branch or f"{event.branch}.".startswith(f"{branch}.")
+
+
+def _reachable(agent: BaseAgent) -> set[str]:
+    """Names of the agents that may run when `agent` runs: those below it, and the targets of transfers."""
+    found: set[str] = set()
+    pending = [agent]
+    while pending:
+        current = pending.pop()
+        if current.name not in found:
+            found.add(current.name)
+            pending.extend(current.sub_agents)
+            if isinstance(current, TransferAgent) and (target := current.target()) is not None:
+                pending.append(target)
+    return found
 
 
 class FluentLlmAgent(LlmAgent):
@@ -103,7 +146,7 @@ class FluentLlmAgent(LlmAgent):
                 raise MissingKeyError(self._explain(key, state))
         async with aclosing(private.run_llm(self, ctx)) as events:
             async for event in events:
-                yield event
+                yield with_temporary(ctx, event)
 
 
 class TransformAgent(FluentAgent):
@@ -195,7 +238,7 @@ class TransferAgent(FluentAgent):
         resuming = private.load_state(self, ctx, Position) is not None
         if not resuming and node.condition is not None and not await self.holds(node.condition, ctx):
             return
-        target = self.root_agent.find_agent(node.target)
+        target = self.target()
         if target is None:
             raise CompileError(f"transfer({node.target!r}): the compiled tree has no agent of that name.")
         if not resuming:
@@ -209,5 +252,9 @@ class TransferAgent(FluentAgent):
             async for event in events:
                 paused = paused or pauses(ctx, event)
                 yield event
-        if ctx.is_resumable and not paused:
+        if ctx.is_resumable and not (paused or waits(target, ctx)):
             yield private.finished(self, ctx)
+
+    def target(self) -> BaseAgent | None:
+        """The agent it hands over to, if the tree has it."""
+        return self.root_agent.find_agent(cast(TransferNode, self._ir).target)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import Composite, Seen
 from adk_fluent.backends.adk.concurrency import apart, interleave, record
-from adk_fluent.backends.adk.leaves import Events, spoken_text
+from adk_fluent.backends.adk.leaves import Events, spoken_text, with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.nodes import MapOverNode
@@ -80,7 +80,7 @@ class MapComposite(Composite):
         async with aclosing(interleave(sources, node.concurrency)) as events:
             async for position, event in events:
                 if event is not None:
-                    yield event
+                    yield with_temporary(ctx, event)
                     continue
                 items[str(todo[position])] = running[position].state(self._structured)
                 if ctx.is_resumable:

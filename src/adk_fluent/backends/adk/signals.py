@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -19,6 +20,20 @@ def pauses(ctx: InvocationContext, event: Event) -> bool:
     if not event.long_running_tool_ids:
         return ctx.should_pause_invocation(event)
     return any(call.id in event.long_running_tool_ids for call in event.get_function_calls())
+
+
+def unanswered(events: Iterable[Event]) -> dict[str, Event]:
+    """The calls that wait for a person: id → the event that makes the call."""
+    listed = list(events)
+    asked = {
+        call.id: event
+        for event in listed
+        if event.long_running_tool_ids
+        for call in event.get_function_calls()
+        if call.id in event.long_running_tool_ids
+    }
+    answered = {r.id for event in listed if event.author == "user" for r in event.get_function_responses()}
+    return {call: event for call, event in asked.items() if call not in answered}
 
 
 def refused(event: Event) -> bool:
