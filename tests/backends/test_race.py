@@ -144,6 +144,16 @@ async def test_a_race_in_a_fan_out_branch() -> None:
     assert {event.author: event.branch for event in result} == {"a": "fan.race.race.a", "c": "fan.c"}
 
 
+async def test_a_step_after_a_race_in_a_branch_sees_the_winner() -> None:
+    """Also inside a branch of a fan-out, the step behind a race sees what the winner said."""
+    backend = script({"a": "from a", "b": Hang(), "other": "of the sibling"})
+    branch = race(A, B) >> C
+    await (branch | Agent("other")).run("hi", backend=backend)
+    text = seen(backend.calls["c"][0])
+    assert "from a" in text
+    assert "of the sibling" not in text
+
+
 async def test_leaving_the_stream_early() -> None:
     """Closing the stream while the race runs cancels its branches."""
     hang = Hang()

@@ -111,22 +111,54 @@ def compile_node(node: Node, scope: Scope) -> BaseAgent:
 
 
 def _check(root: Node) -> None:
-    by_name = {node.name: node for node in walk(root)}
+    transfers: list[TransferNode] = []
+    by_name: dict[str, Node] = {}
     for node in walk(root):
+        by_name[node.name] = node
         if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
             raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
         if isinstance(node, TransferNode):
-            target = by_name.get(node.target)
-            if target is None:
-                names = [name for name in by_name if name != node.name]
-                raise CompileError(
-                    f"transfer({node.target!r}): nothing in this tree has that name.{did_you_mean(node.target, names)}"
-                )
-            if node.condition is None and node in set(walk(target)):
+            transfers.append(node)
+    for node in transfers:
+        if node.target not in by_name:
+            names = [name for name in by_name if name != node.name]
+            raise CompileError(
+                f"transfer({node.target!r}): nothing in this tree has that name.{did_you_mean(node.target, names)}"
+            )
+    for node in transfers:
+        _check_end(node, by_name)
+
+
+def _check_end(first: TransferNode, by_name: Mapping[str, Node]) -> None:
+    """Follow what a transfer always leads to; it must not lead back to itself."""
+    found, pending = {first}, [first]
+    while pending:
+        for node in _always_reached(by_name[pending.pop().target]):
+            if node is first:
                 raise CycleError(
-                    f"transfer({node.target!r}) leads back to the expression it stands in, without a condition, "
-                    "so it would never end. Give it a condition, or use a loop."
+                    f"transfer({first.target!r}) always leads back to itself, so it would never end. "
+                    "Give it a condition, or use a loop."
                 )
+            if node not in found:
+                found.add(node)
+                pending.append(node)
+
+
+def _always_reached(node: Node) -> Iterable[TransferNode]:
+    """The transfers that every run of `node` comes to."""
+    if isinstance(node, TransferNode):
+        return () if node.condition else (node,)
+    if isinstance(node, ParallelNode):
+        return [found for child in node.children for found in _always_reached(child)]
+    if isinstance(node, TimeoutNode | FallbackNode):
+        return _always_reached(node.children[0])
+    if isinstance(node, SequenceNode | LoopNode):
+        for child in node.children:
+            if found := _always_reached(child):
+                return found
+            if any(isinstance(step, TransferNode | GateNode) for step in walk(child)):
+                return ()  # it may end here
+    return ()
 
 
 def _writers(root: Node) -> Mapping[str, tuple[str, ...]]:
@@ -253,9 +285,9 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
 def _wire(made: Composite, node: Node, scope: Scope) -> None:
     """Tell a composite which events of which agents end it."""
     if isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode)):
-        made._enders = frozenset(_names(node, until=LoopNode))
+        made._enders = frozenset(inner.name for inner in _nodes(node, until=LoopNode))
     if isinstance(node, SequenceNode | LoopNode):
-        steps = _nodes(node, until=SequenceNode)
+        steps = _nodes(node, until=(SequenceNode, LoopNode))
         made._movers = frozenset(step.name for step in steps if isinstance(step, TransferNode))
     if isinstance(made, MapComposite):
         made._structured = frozenset(
@@ -265,16 +297,12 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
         )
 
 
-def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
+def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:
     """The nodes below `root`, not looking inside another node of type `until`."""
     for child in root.children:
         yield child
         if not isinstance(child, until):
             yield from _nodes(child, until)
-
-
-def _names(root: Node, until: type[Node]) -> Iterable[str]:
-    return (node.name for node in _nodes(root, until))
 
 
 def _parallel(node: Node, scope: Scope) -> BaseAgent:

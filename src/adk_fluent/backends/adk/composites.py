@@ -7,9 +7,9 @@ later run, also in another process.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from abc import abstractmethod
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -19,8 +19,8 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.concurrency import apart, cancel, interleave, on_branch, record
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, waits, with_temporary
-from adk_fluent.backends.adk.signals import failure, pauses, refused
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, below, waits, with_temporary
+from adk_fluent.backends.adk.signals import failure, pauses, refused, starts_again
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import AgentTimeoutError
 from adk_fluent.ir.nodes import LoopNode, RouteNode, TimeoutNode
@@ -28,10 +28,17 @@ from adk_fluent.ir.nodes import LoopNode, RouteNode, TimeoutNode
 
 @dataclass(slots=True)
 class Seen:
-    """What the events of a child told so far."""
+    """What the events of a child told so far.
+
+    Attributes:
+        paused: it waits for a person.
+        stop: nothing runs after it.
+        skip: the rest of the sequence, or of a loop's round, is skipped.
+    """
 
     paused: bool = False
     stop: bool = False
+    skip: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +47,41 @@ class Start:
 
     Attributes:
         index: the child to begin with.
-        round: for loops, the rounds that are done.
         resuming: whether a paused run goes on.
-        stopping: whether that child is the last to run.
+        position: what was stored.
     """
 
     index: int = 0
-    round: int = 0
     resuming: bool = False
-    stopping: bool = False
+    position: Position = field(default_factory=Position)
 
 
 class Composite(FluentAgent):
-    """Base of agents that run children one at a time.
+    """Base of agents that run others.
 
     Attributes:
         _enders: names of the agents whose `escalate` ends this composite.
-        _movers: names of the transfer steps that end this composite.
+        _movers: names of the transfer steps after which the rest of its sequence is skipped.
     """
 
     _enders: frozenset[str] = PrivateAttr(default=frozenset())
     _movers: frozenset[str] = PrivateAttr(default=frozenset())
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        again = True
+        while again:
+            again = False
+            async with aclosing(self.run_once(ctx)) as events:
+                async for event in events:
+                    yield event
+                    again = again or starts_again(event) == self.name
+            if again and ctx.is_resumable:
+                for agent in below(self):
+                    ctx.set_agent_state(agent.name)
+
+    @abstractmethod
+    def run_once(self, ctx: InvocationContext) -> Events:
+        """Run the children, each as often as this kind of composite does."""
 
     async def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
         """The events of one child, unchanged, noting in `seen` what they ask for."""
@@ -70,13 +91,21 @@ class Composite(FluentAgent):
                 actions = event.actions
                 if pauses(ctx, event):
                     seen.paused = True
-                if (
-                    (actions.escalate and event.author in self._enders)
-                    or (actions.transfer_to_agent and event.author in self._movers)
-                    or (event.custom_metadata and refused(event))
-                ):
+                if actions.escalate and event.author in self._enders:
+                    seen.stop = True
+                if actions.transfer_to_agent and event.author in self._movers:
+                    seen.skip = True
+                if event.custom_metadata and (refused(event) or self._is_left(event)):
                     seen.stop = True
         seen.paused = seen.paused or waits(child, ctx)
+
+    def _is_left(self, event: Event) -> bool:
+        """Whether something around this composite starts again."""
+        name = starts_again(event)
+        above = self.parent_agent
+        while name and above is not None and above.name != name:
+            above = above.parent_agent
+        return bool(name) and above is not None
 
     def start(self, ctx: InvocationContext) -> Start:
         """Where to begin."""
@@ -85,67 +114,59 @@ class Composite(FluentAgent):
             return Start()
         names = [agent.name for agent in self.sub_agents]
         if position.child not in names:  # the pipeline was changed while the run was paused
-            return Start(round=position.round)
-        return Start(names.index(position.child), position.round, True, position.stopping)
+            return Start(position=Position(round=position.round))
+        return Start(names.index(position.child), True, position)
 
-    def pause(self, ctx: InvocationContext, position: Position) -> Iterator[Event]:
-        """What to store before pausing, if more is known than when `position` was reached."""
-        if ctx.is_resumable and position.stopping:
-            yield private.checkpoint(self, ctx, position)
-
-
-class SequentialComposite(Composite):
-    """Runs its children in order."""
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        start = self.start(ctx)
-        resuming, seen = start.resuming, Seen(stop=start.stopping)
+    async def in_order(self, ctx: InvocationContext, start: Start, seen: Seen) -> Events:
+        """The events of the children from `start` on, one child after another."""
+        resuming, done = start.resuming, start.position.round
         for child in self.sub_agents[start.index :]:
             if ctx.is_resumable and not resuming:
-                yield private.checkpoint(self, ctx, Position(child=child.name))
+                yield private.checkpoint(self, ctx, Position(child=child.name, round=done))
             resuming = False
             async with aclosing(self.relay(child, ctx, seen)) as events:
                 async for event in events:
                     yield event
             if seen.paused:
-                for event in self.pause(ctx, Position(child=child.name, stopping=seen.stop)):
-                    yield event
+                if ctx.is_resumable and (seen.stop or seen.skip):  # said by a branch beside the one that waits
+                    position = Position(child=child.name, round=done, stop=seen.stop, skip=seen.skip)
+                    yield private.checkpoint(self, ctx, position)
                 return
-            if seen.stop:
-                break
-        if ctx.is_resumable:
+            if seen.stop or seen.skip:
+                return
+
+
+class SequentialComposite(Composite):
+    """Runs its children in order."""
+
+    async def run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        seen = Seen(stop=start.position.stop, skip=start.position.skip)
+        async with aclosing(self.in_order(ctx, start, seen)) as events:
+            async for event in events:
+                yield event
+        if ctx.is_resumable and not seen.paused:
             yield private.finished(self, ctx)
 
 
 class LoopComposite(Composite):
     """Runs its children in order, round after round."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def run_once(self, ctx: InvocationContext) -> Events:
         node = cast(LoopNode, self._ir)
         start = self.start(ctx)
-        first, done, resuming = start.index, start.round, start.resuming
-        seen = Seen(stop=start.stopping)
-        while done < node.max_iterations and (resuming or not seen.stop):
-            for child in self.sub_agents[first:]:
-                if ctx.is_resumable and not resuming:
-                    yield private.checkpoint(self, ctx, Position(child=child.name, round=done))
-                resuming = False
-                async with aclosing(self.relay(child, ctx, seen)) as events:
-                    async for event in events:
-                        yield event
-                if seen.paused:
-                    for event in self.pause(
-                        ctx, Position(child=child.name, round=done, stopping=seen.stop)
-                    ):
-                        yield event
-                    return
-                if seen.stop:
-                    break
-            first, done = 0, done + 1
+        for done in range(start.position.round, node.max_iterations):
+            seen = Seen(stop=start.position.stop, skip=start.position.skip)
+            async with aclosing(self.in_order(ctx, start, seen)) as events:
+                async for event in events:
+                    yield event
+            if seen.paused:
+                return
             if ctx.is_resumable:
                 ctx.reset_sub_agent_states(self.name)
-            if not seen.stop and node.until is not None and await self.holds(node.until, ctx):
+            if seen.stop or (node.until is not None and await self.holds(node.until, ctx)):
                 break
+            start = Start(position=Position(round=done + 1))
         if ctx.is_resumable:
             yield private.finished(self, ctx)
 
@@ -153,7 +174,7 @@ class LoopComposite(Composite):
 class RouteComposite(Composite):
     """Runs the branch that the state chooses."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
         branch = self.sub_agents[start.index] if start.resuming else await self._choose(ctx)
         if branch is None:
@@ -178,7 +199,7 @@ class RouteComposite(Composite):
 class TimeoutComposite(Composite):
     """Gives its child a number of seconds."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def run_once(self, ctx: InvocationContext) -> Events:
         node = cast(TimeoutNode, self._ir)
         (child,) = self.sub_agents
         resuming = private.load_state(self, ctx, Position) is not None
@@ -211,7 +232,7 @@ class TimeoutComposite(Composite):
 class FallbackComposite(Composite):
     """Runs its children in order until one succeeds."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
         resuming = start.resuming
         for child in self.sub_agents[start.index :]:
@@ -252,7 +273,7 @@ class Attempt:
 class RaceComposite(Composite):
     """Runs its children at once, each apart from the session, and passes on only what the winner did."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
         if start.resuming:  # the winner paused; only it goes on
             winner = self.sub_agents[start.index]
@@ -321,7 +342,7 @@ class FanOutState(BaseModel):
 class FanOutComposite(Composite):
     """Runs its children at once, each on a conversation branch of its own."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def run_once(self, ctx: InvocationContext) -> Events:
         state = private.load_state(self, ctx, FanOutState)
         if ctx.is_resumable and state is None:
             yield private.checkpoint(self, ctx, FanOutState())

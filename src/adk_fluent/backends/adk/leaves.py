@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -17,7 +17,7 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.signals import REFUSED, pauses, unanswered
+from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
@@ -36,12 +36,14 @@ class Position(BaseModel):
     Attributes:
         child: the child that runs.
         round: for loops, the rounds that are done.
-        stopping: whether an event has already said that nothing runs after this child.
+        stop: whether it ends with this child.
+        skip: whether the rest of the sequence, or of a loop's round, is skipped.
     """
 
     child: str = ""
     round: int = 0
-    stopping: bool = False
+    stop: bool = False
+    skip: bool = False
 
 
 class FluentAgent(BaseAgent):
@@ -123,13 +125,50 @@ def _reachable(agent: BaseAgent) -> set[str]:
     found: set[str] = set()
     pending = [agent]
     while pending:
-        current = pending.pop()
-        if current.name not in found:
-            found.add(current.name)
-            pending.extend(current.sub_agents)
-            if isinstance(current, TransferAgent) and (target := current.target()) is not None:
-                pending.append(target)
+        for current in below(pending.pop()):
+            if current.name not in found:
+                found.add(current.name)
+                if isinstance(current, TransferAgent) and (target := current.target()) is not None:
+                    pending.append(target)
     return found
+
+
+def below(agent: BaseAgent) -> Iterator[BaseAgent]:
+    """`agent` and all agents below it."""
+    pending = [agent]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(current.sub_agents)
+
+
+def encloses(outer: BaseAgent, inner: BaseAgent) -> bool:
+    """Whether `outer` is above `inner` in the tree."""
+    above = inner.parent_agent
+    while above is not None and above is not outer:
+        above = above.parent_agent
+    return above is outer
+
+
+def joined(ctx: InvocationContext) -> InvocationContext:
+    """The context in which what finished branches below the current one said counts as said on it.
+
+    ADK shows an agent its own conversation branch and those above, so a step behind a fan-out that is itself in
+    a branch would not see what that fan-out said.
+    """
+    if not ctx.branch or not any(_is_below(event, ctx.branch) for event in ctx.session.events):
+        return ctx
+    events = [
+        event.model_copy(update={"branch": ctx.branch}) if _is_below(event, ctx.branch) else event
+        for event in ctx.session.events
+    ]
+    return ctx.model_copy(update={"session": ctx.session.model_copy(update={"events": events})})
+
+
+def _is_below(event: Event, branch: str) -> bool:
+    """Whether the event is on a branch that one of our composites opened below `branch`; ADK's own have an @."""
+    path = event.branch or ""
+    return path.startswith(f"{branch}.") and "@" not in path[len(branch) :]
 
 
 class FluentLlmAgent(LlmAgent):
@@ -144,9 +183,12 @@ class FluentLlmAgent(LlmAgent):
         for key in self._required:
             if state.get(key) is None:
                 raise MissingKeyError(self._explain(key, state))
-        async with aclosing(private.run_llm(self, ctx)) as events:
+        view = joined(ctx)
+        async with aclosing(private.run_llm(self, view)) as events:
             async for event in events:
                 yield with_temporary(ctx, event)
+                if view is not ctx and not event.partial:  # the runner stores it in the session itself
+                    view.session.events.append(event)
 
 
 class TransformAgent(FluentAgent):
@@ -241,10 +283,13 @@ class TransferAgent(FluentAgent):
         target = self.target()
         if target is None:
             raise CompileError(f"transfer({node.target!r}): the compiled tree has no agent of that name.")
+        if encloses(target, self):  # it starts again by itself when it sees this event
+            yield self.event(ctx, transfer_to_agent=target.name, metadata={STARTS_AGAIN: target.name})
+            return
         if not resuming:
             if ctx.is_resumable:
-                ctx.set_agent_state(target.name)
-                ctx.reset_sub_agent_states(target.name)
+                for agent in below(target):
+                    ctx.set_agent_state(agent.name)
                 yield private.checkpoint(self, ctx, Position(child=target.name))
             yield self.event(ctx, transfer_to_agent=target.name)
         paused = False

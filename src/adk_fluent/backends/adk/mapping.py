@@ -67,7 +67,7 @@ class MapComposite(Composite):
     _structured: frozenset[str] = PrivateAttr(default=frozenset())
     """Names of the agents below that answer in JSON."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def run_once(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)
         values = self._values(ctx.session.state)
         saved = private.load_state(self, ctx, MapState)

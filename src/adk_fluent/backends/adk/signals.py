@@ -11,6 +11,9 @@ from google.adk.events.event import Event
 REFUSED: Final = "adk_fluent.refused"
 """Metadata of the final event of a gate that a person refused; everything around it ends."""
 
+STARTS_AGAIN: Final = "adk_fluent.starts_again"
+"""Metadata of a transfer to an agent around it: the name of that agent, which starts again."""
+
 
 def pauses(ctx: InvocationContext, event: Event) -> bool:
     """Whether the run stops after this event until somebody answers it.
@@ -39,6 +42,11 @@ def unanswered(events: Iterable[Event]) -> dict[str, Event]:
 def refused(event: Event) -> bool:
     """Whether a person refused a gate, which ends the pipeline."""
     return bool(event.custom_metadata and event.custom_metadata.get(REFUSED))
+
+
+def starts_again(event: Event) -> str | None:
+    """The agent that starts again after this event, if one does."""
+    return event.custom_metadata.get(STARTS_AGAIN) if event.custom_metadata else None
 
 
 def failure(event: Event) -> str | None:
