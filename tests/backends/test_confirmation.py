@@ -263,7 +263,9 @@ async def test_a_gate_and_a_tool_pending_at_once() -> None:
         lambda body: Loop("l", body, max_iterations=1),
         lambda body: FanOut("f", body),
         lambda body: race(body, Agent("fails")),
-        lambda body: Pipeline("p", Pipeline("q", FanOut("f", Route().when(lambda s: True, body.timeout(60))))),
+        lambda body: Pipeline(
+            "p", Pipeline("q", FanOut("f", Route().when(lambda s: True, body.timeout(60))))
+        ),
         lambda body: Loop("l", FanOut("f", Loop("k", body // C, max_iterations=1)), max_iterations=1),
     ],
 )

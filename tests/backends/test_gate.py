@@ -123,7 +123,9 @@ async def test_a_predicate_that_raises_is_named() -> None:
     def needs_sum(state: Any) -> bool:
         return state["sum"] > 10
 
-    with pytest.raises(PredicateError, match=r"^'check': its predicate 'needs_sum' raised KeyError: 'sum'") as caught:
+    with pytest.raises(
+        PredicateError, match=r"^'check': its predicate 'needs_sum' raised KeyError: 'sum'"
+    ) as caught:
         await play(A >> gate(needs_sum).named("check"))
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -181,7 +183,10 @@ async def test_a_gate_in_a_loop_until_it_is_not_needed() -> None:
 
 
 TWO = FanOut(
-    "fan", Pipeline("left", ASK.named("one"), A.writes("x")), Pipeline("right", ASK.named("two"), B.writes("y")), C
+    "fan",
+    Pipeline("left", ASK.named("one"), A.writes("x")),
+    Pipeline("right", ASK.named("two"), B.writes("y")),
+    C,
 )
 
 

@@ -158,7 +158,9 @@ async def test_a_callback_may_escalate() -> None:
 
 async def test_a_loop_in_a_loop_starts_afresh_each_round() -> None:
     """The inner loop counts its rounds from zero in each round of the outer one."""
-    assert (await play(Loop("outer", Loop("inner", COUNT, max_iterations=3), max_iterations=2))).state == {"n": 6}
+    assert (await play(Loop("outer", Loop("inner", COUNT, max_iterations=3), max_iterations=2))).state == {
+        "n": 6
+    }
 
 
 async def test_a_resumable_loop_runs_all_rounds() -> None:
@@ -187,5 +189,3 @@ async def test_an_empty_loop_is_refused() -> None:
     """A loop that never got a step is an error that names it."""
     with pytest.raises(ExpressionError, match="'l' is empty"):
         await play(Loop("l"))
-
-

@@ -71,9 +71,7 @@ async def test_the_item_key_is_gone_afterwards() -> None:
 
 async def test_an_item_key_from_before_is_still_there_afterwards() -> None:
     """A key of the same name that was there before keeps its value."""
-    result = await play(
-        S.set(_item="mine", items=["a"]) >> map_over("items", WORKER), {"worker": shout}
-    )
+    result = await play(S.set(_item="mine", items=["a"]) >> map_over("items", WORKER), {"worker": shout})
     assert result.state["_item"] == "mine"
 
 
@@ -133,7 +131,9 @@ async def test_a_body_that_says_nothing() -> None:
 
 async def test_a_missing_list() -> None:
     """The list must be there; the message names the map and the key."""
-    with pytest.raises(MissingKeyError, match=r"'map': map_over needs the state key 'items', which is not set"):
+    with pytest.raises(
+        MissingKeyError, match=r"'map': map_over needs the state key 'items', which is not set"
+    ):
         await play(map_over("items", WORKER))
 
 
@@ -229,7 +229,9 @@ async def test_a_map_in_a_map() -> None:
     """The inner map works on a list that belongs to the outer item."""
     inner = map_over("row", WORKER, output_key="inner")
     outer = map_over(
-        "items", S.compute(row=lambda s: s["_row"]) >> inner >> Agent("sum").instruct("{inner}"), item_key="_row"
+        "items",
+        S.compute(row=lambda s: s["_row"]) >> inner >> Agent("sum").instruct("{inner}"),
+        item_key="_row",
     )
     result = await run(outer, [["a", "b"], ["c"]], {"sum": lambda r: system(r).split("\n")[0]})
     assert result.state["results"] == ["['A', 'B']", "['C']"]

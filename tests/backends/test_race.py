@@ -45,7 +45,9 @@ async def test_nothing_of_a_loser_is_in_the_session() -> None:
     service = InMemorySessionService()
     result = await play(race(loser, winner), {"a": hang, "b": after(hang)}, session_service=service)
     assert result.state == {"won": 1}
-    session = await service.get_session(app_name="adk_fluent_app", user_id="user", session_id=result.session_id)
+    session = await service.get_session(
+        app_name="adk_fluent_app", user_id="user", session_id=result.session_id
+    )
     assert session is not None
     assert {event.author for event in session.events} == {"user", "set_2", "b"}
 

@@ -95,7 +95,9 @@ async def test_a_test_that_raises_is_named() -> None:
     def needs_total(state: Any) -> bool:
         return state["total"] > 3
 
-    with pytest.raises(PredicateError, match=r"^'pick': its predicate 'needs_total' raised KeyError") as caught:
+    with pytest.raises(
+        PredicateError, match=r"^'pick': its predicate 'needs_total' raised KeyError"
+    ) as caught:
         await play(Route().when(needs_total, A).named("pick"))
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -108,7 +110,9 @@ async def test_a_comparison_that_raises_is_named() -> None:
 
 async def test_proceed_if_that_raises_is_named() -> None:
     """A predicate of `proceed_if` that raises is reported like any other."""
-    with pytest.raises(PredicateError, match=r"predicate '<lambda>' raised ZeroDivisionError: division by zero"):
+    with pytest.raises(
+        PredicateError, match=r"predicate '<lambda>' raised ZeroDivisionError: division by zero"
+    ):
         await play(A.proceed_if(lambda s: 1 / 0))
 
 

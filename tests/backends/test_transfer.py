@@ -42,7 +42,11 @@ async def test_a_condition_that_does_not_hold() -> None:
 async def test_to_an_earlier_agent() -> None:
     """The target may be a step that ran already; it runs once more."""
     expression = A >> B >> transfer("a") >> C
-    assert said(await play(expression, {"a": ["first", "again"]})) == [("a", "first"), ("b", "ok"), ("a", "again")]
+    assert said(await play(expression, {"a": ["first", "again"]})) == [
+        ("a", "first"),
+        ("b", "ok"),
+        ("a", "again"),
+    ]
 
 
 async def test_to_a_later_agent() -> None:
@@ -53,7 +57,11 @@ async def test_to_a_later_agent() -> None:
 async def test_to_a_named_sequence() -> None:
     """The target may be any named expression of the tree."""
     steps = Pipeline("steps", B, C)
-    assert speakers(await play(Pipeline("p", A, transfer("steps"), D) >> Route("n").eq("x", steps))) == ["a", "b", "c"]
+    assert speakers(await play(Pipeline("p", A, transfer("steps"), D) >> Route("n").eq("x", steps))) == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 async def test_from_inside_a_route() -> None:
@@ -114,7 +122,11 @@ async def test_a_loop_made_of_a_conditional_transfer() -> None:
 async def test_a_loop_made_of_a_conditional_transfer_that_can_pause() -> None:
     """The same holds where the run can pause: the condition is asked each time."""
     expression = Pipeline(
-        "again", S.counter("n"), gate(lambda s: s["n"] == 2), A, transfer("again", condition=lambda s: s["n"] < 3)
+        "again",
+        S.counter("n"),
+        gate(lambda s: s["n"] == 2),
+        A,
+        transfer("again", condition=lambda s: s["n"] < 3),
     )
     backend = script()
     first = await expression.run("hi", backend=backend)

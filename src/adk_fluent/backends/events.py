@@ -175,7 +175,11 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     @property
     def output(self) -> T_co:
-        """The answer as the model that the answering agent `returns`, or its text."""
+        """The answer as the model that the answering agent `returns`, or its text.
+
+        Raises:
+            AnswerError: the answer is not what the agent promised.
+        """
         found = answers(self)
         if not found or self._parse is None:
             return self.text  # type: ignore[return-value]  # T_co is str where nothing is parsed

@@ -11,7 +11,7 @@ from adk_fluent.ir.matching import StateView
 from adk_fluent.ir.nodes import TransformNode
 
 SCOPE_PREFIXES: Final = ("app:", "user:", "temp:")
-_CONTAINERS: Final = (dict, list, set)
+_CONTAINERS: Final = (dict, list, set, tuple)
 
 
 class ReadOnlyState(Mapping[str, Any]):

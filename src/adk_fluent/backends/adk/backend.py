@@ -19,8 +19,9 @@ from google.adk.memory import BaseMemoryService
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.compiler import can_pause, compile_tree, own_model
 from adk_fluent.backends.adk.convert import (
     Prompt,
@@ -33,9 +34,10 @@ from adk_fluent.backends.adk.convert import (
 )
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
 from adk_fluent.backends.adk.signals import unanswered
+from adk_fluent.backends.adk.temporary import TemporaryState, temporary
 from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import SessionError
+from adk_fluent.errors import AnswerError, SessionError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import AgentNode, TimeoutNode
@@ -68,13 +70,24 @@ class Compiled:
         return found
 
     def parse(self, author: str, text: str) -> Any:
-        """The answer of an agent as the type it returns, or as text."""
+        """The answer of an agent as the type it returns, or as text.
+
+        Raises:
+            AnswerError: the text is not JSON of that type.
+        """
         schema = self._schemas().get(author)
         if schema is None:
             return text
-        if isinstance(schema, dict | types.Schema):  # JSON schemas say nothing about a Python type
-            return json.loads(text)
-        return TypeAdapter(schema).validate_json(text)
+        try:
+            if isinstance(schema, dict | types.Schema):  # JSON schemas say nothing about a Python type
+                return json.loads(text)
+            return TypeAdapter(schema).validate_json(text)
+        except ValueError as error:  # pydantic's and json's errors are both
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            raise AnswerError(
+                f"{self.named.origins.get(author, author)!r} answered {text!r:.80}, which is not a "
+                f"{getattr(schema, '__name__', 'JSON value')}: {reason}."
+            ) from error
 
     def _schemas(self) -> Mapping[str, Any]:
         agents = (node for node in walk(self.named.root) if isinstance(node, AgentNode))
@@ -106,7 +119,7 @@ class ADKBackend:
 
     def plugins(self) -> list[BasePlugin]:
         """The plugins of ADK's app."""
-        return []
+        return [] if private.keeps_temporary() else [TemporaryState(name="adk_fluent_temporary")]
 
     def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
         """A native app for `node`.
@@ -184,7 +197,7 @@ class ADKBackend:
         if await runner.session_service.get_session(**place) is not None:
             return state
         await runner.session_service.create_session(state=state, **place)
-        return {key: value for key, value in state.items() if key.startswith("temp:")} or None
+        return temporary(state) or None
 
     # --- sessions ---------------------------------------------------------------------------------
 

@@ -239,9 +239,14 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     children = [compile_node(child, replace(scope, in_loop=False)) for child in node.children]
     made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)  # type: ignore[type-var]
     made._ir = node
-    made._required = tuple(sorted(frozenset().union(*map(required_keys, node.templates))))
+    made._required = _required(node.instruction)
+    made._required_of_root = _required(node.global_instruction)
     made._explain = _explain(node.name, scope)
     return made
+
+
+def _required(instruction: object) -> tuple[str, ...]:
+    return tuple(sorted(required_keys(instruction))) if isinstance(instruction, str) else ()
 
 
 def _tool(tool: object) -> Any:

@@ -19,8 +19,9 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.concurrency import apart, cancel, interleave, on_branch, record
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, below, waits, with_temporary
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, below, waits
 from adk_fluent.backends.adk.signals import failure, pauses, refused, starts_again
+from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import AgentTimeoutError
 from adk_fluent.ir.nodes import LoopNode, RouteNode, TimeoutNode
@@ -100,9 +101,9 @@ class Composite(FluentAgent):
         seen.paused = seen.paused or waits(child, ctx)
 
     def _is_left(self, event: Event) -> bool:
-        """Whether something around this composite starts again."""
+        """Whether this composite, or something around it, starts again."""
         name = starts_again(event)
-        above = self.parent_agent
+        above: BaseAgent | None = self
         while name and above is not None and above.name != name:
             above = above.parent_agent
         return bool(name) and above is not None
@@ -128,7 +129,9 @@ class Composite(FluentAgent):
                 async for event in events:
                     yield event
             if seen.paused:
-                if ctx.is_resumable and (seen.stop or seen.skip):  # said by a branch beside the one that waits
+                if ctx.is_resumable and (
+                    seen.stop or seen.skip
+                ):  # said by a branch beside the one that waits
                     position = Position(child=child.name, round=done, stop=seen.stop, skip=seen.skip)
                     yield private.checkpoint(self, ctx, position)
                 return

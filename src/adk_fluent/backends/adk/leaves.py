@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
@@ -18,6 +19,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
+from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
@@ -88,14 +90,6 @@ class FluentAgent(BaseAgent):
                 f"{self.name!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
                 "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
             ) from error
-
-
-def with_temporary(ctx: InvocationContext, event: Event) -> Event:
-    """The event, its `temp:` keys written to the session's state at once: older ADKs drop them from events."""
-    for key, value in event.actions.state_delta.items():
-        if key.startswith("temp:"):
-            ctx.session.state[key] = value
-    return event
 
 
 async def resolved(value: object) -> object:
@@ -176,11 +170,19 @@ class FluentLlmAgent(LlmAgent):
 
     _ir: Node = PrivateAttr()
     _required: tuple[str, ...] = PrivateAttr(default=())
+    _required_of_root: tuple[str, ...] = PrivateAttr(default=())
     _explain: Callable[[str, Mapping[str, Any]], str] = PrivateAttr()
+
+    async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
+        """As ADK's, without its warning that a plugin replaces the field: a plugin does not travel with `build()`."""
+        given = self.global_instruction
+        if isinstance(given, str):
+            return given, False
+        return str(await resolved(given(ctx))), True
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         state = ctx.session.state
-        for key in self._required:
+        for key in self._required + (self._required_of_root if self.parent_agent is None else ()):
             if state.get(key) is None:
                 raise MissingKeyError(self._explain(key, state))
         view = joined(ctx)

@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field, PrivateAttr
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import Composite, Seen
 from adk_fluent.backends.adk.concurrency import apart, interleave, record
-from adk_fluent.backends.adk.leaves import Events, spoken_text, with_temporary
+from adk_fluent.backends.adk.leaves import Events, spoken_text
+from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.nodes import MapOverNode
