@@ -63,7 +63,7 @@ class ExecutionConfig:
     def __post_init__(self) -> None:
         if not self.app_name.isidentifier() or self.app_name == "user":
             raise ArgumentError(
-                f"ExecutionConfig(app_name={self.app_name!r}): ADK wants a Python identifier other than 'user'."
+                f"ExecutionConfig(app_name={self.app_name!r}): ADK wants a Python identifier, not 'user'."
             )
         if self.streaming_mode is not None and self.streaming_mode not in STREAMING_MODES:
             raise ArgumentError(

@@ -56,9 +56,9 @@ async def test_a_missing_key_nobody_writes() -> None:
     with pytest.raises(MissingKeyError) as caught:
         await play(A.writes("draft") >> B.instruct("Improve {drafts}"))
     assert str(caught.value) == (
-        "Agent 'b' needs state key 'drafts' for its instruction, and it is not set. Nothing in this pipeline writes "
-        "it. Did you mean 'draft'? Add .writes('drafts') to an earlier agent, pass state={'drafts': ...}, or write "
-        "{drafts?} if it may be missing."
+        "Agent 'b' needs state key 'drafts' for its instruction, and it is not set. Nothing in this pipeline "
+        "writes it. Did you mean 'draft'? Add .writes('drafts') to an earlier agent, pass "
+        "state={'drafts': ...}, or write {drafts?} if it may be missing."
     )
 
 
@@ -67,8 +67,8 @@ async def test_a_missing_key_that_somebody_could_have_written() -> None:
     with pytest.raises(MissingKeyError) as caught:
         await play(B.instruct("Improve {draft}") >> A.writes("draft") >> S.set(draft="x").named("fix"))
     assert str(caught.value) == (
-        "Agent 'b' needs state key 'draft' for its instruction, and it is not set. It is written by 'a', 'fix', "
-        "which did not write it before 'b' ran."
+        "Agent 'b' needs state key 'draft' for its instruction, and it is not set. It is written by 'a', "
+        "'fix', which did not write it before 'b' ran."
     )
 
 
@@ -110,7 +110,7 @@ async def test_a_function_as_instruction() -> None:
 
 
 async def test_a_static_instruction_goes_first() -> None:
-    """With `static` the fixed text is the system instruction, and the other one reaches the model as content."""
+    """With `static` the fixed text is the system instruction, the other one reaches the model as content."""
     backend = script()
     await A.static("You are terse.").instruct("Topic: {x}").run("hi", backend=backend, state={"x": "tea"})
     request = backend.calls["a"][0]
@@ -177,7 +177,7 @@ async def test_output_of_the_branch_that_ran() -> None:
 
 
 async def test_an_error_event_is_not_an_answer() -> None:
-    """If the model reports an error, `ask_async` raises it with the agent's name instead of giving nothing."""
+    """If the model reports an error, `ask_async` raises it with the agent's name, it does not give nothing."""
     backend = script({"a": LlmResponse(error_code="SAFETY", error_message="blocked")})
     with pytest.raises(ADKFluentError, match="'a' gave no answer but an error: SAFETY: blocked"):
         await A.ask_async("hi", backend=backend)

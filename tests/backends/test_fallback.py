@@ -81,11 +81,18 @@ async def test_text_before_an_error_event_is_not_the_answer() -> None:
 
 
 async def test_an_answer_with_an_error_is_withdrawn() -> None:
-    """One event may hold text and an error at once, as when a limit cuts an answer off; it is a failure."""
-    cut = reply("half", error_code="MAX_TOKENS", error_message="cut")
+    """One event may hold text and an error at once, as when a filter cuts an answer off; it is a failure."""
+    cut = reply("half", error_code="SAFETY", error_message="cut")
     result = await play(A // B, {"a": cut, "b": "whole"})
     assert result.text == "whole"
     assert (await play(A // S.set(x=1), {"a": cut})).text == ""
+
+
+async def test_an_answer_cut_at_the_token_limit_is_an_answer() -> None:
+    """A model that was given few tokens and used them all did not fail."""
+    result = await play(A // B, {"a": reply("short", error_code="MAX_TOKENS", error_message="cut")})
+    assert result.text == "short"
+    assert speakers(result) == ["a"]
 
 
 async def test_text_before_the_fallback_stays_the_answer() -> None:

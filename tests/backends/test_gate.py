@@ -347,7 +347,7 @@ async def test_ask_says_that_the_run_waits() -> None:
 
 
 async def test_a_run_that_cannot_be_resumed_stops_too() -> None:
-    """With `resumable=False` nothing behind the gate runs unapproved, and `resume` says why it cannot go on."""
+    """With `resumable=False` nothing behind the gate runs unapproved, and `resume` says why not."""
     expression = A >> ASK >> B
     config = ExecutionConfig(resumable=False)
     first = await play(expression, config=config)

@@ -21,7 +21,7 @@ A, B, C = Agent("a"), Agent("b"), Agent("c")
         (Route("k").eq("x", A).otherwise(B), "X", "b"),
         (Route("k").eq("x", A, ignore_case=True).otherwise(B), "X", "a"),
         (Route("k").eq(1, A).otherwise(B), 1, "a"),
-        (Route("k").eq(1, A).otherwise(B), "1", "b"),
+        (Route("k").eq(1, A).otherwise(B), " 1\n", "a"),
         (Route("k").ne("x", A).otherwise(B), "y", "a"),
         (Route("k").ne("x", A).otherwise(B), None, "a"),
         (Route("k").gt(3, A).otherwise(B), 4, "a"),

@@ -91,13 +91,13 @@ async def test_state_written_before_the_timeout_stays() -> None:
 
 async def test_the_inner_of_two_timeouts_is_named() -> None:
     """With two limits around one agent, the shorter one is reported."""
-    with pytest.raises(AgentTimeoutError, match="'a' did not finish within 0.01 seconds"):
+    with pytest.raises(AgentTimeoutError, match=r"'a' did not finish within 0\.01 seconds"):
         await play(Pipeline("p", A.timeout(SOON)).timeout(60), {"a": Hang()})
 
 
 async def test_the_outer_of_two_timeouts_is_named() -> None:
     """When the outer limit is shorter, it is the outer expression that is reported."""
-    with pytest.raises(AgentTimeoutError, match="'p' did not finish within 0.01 seconds"):
+    with pytest.raises(AgentTimeoutError, match=r"'p' did not finish within 0\.01 seconds"):
         await play(Pipeline("p", A.timeout(60)).timeout(SOON), {"a": Hang()})
 
 
@@ -130,7 +130,7 @@ async def test_cancelling_the_run_is_not_a_timeout() -> None:
 async def test_the_whole_run_can_have_a_limit() -> None:
     """`ExecutionConfig(timeout_seconds=)` limits the run and names its root."""
     hang = Hang()
-    with pytest.raises(AgentTimeoutError, match="'support' did not finish within 0.01 seconds"):
+    with pytest.raises(AgentTimeoutError, match=r"'support' did not finish within 0\.01 seconds"):
         await play(Pipeline("support", A, B), {"b": hang}, config=ExecutionConfig(timeout_seconds=SOON))
     assert hang.ended == ["CancelledError"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from google.adk.events import Event
@@ -136,7 +136,8 @@ def final_text(events: Iterable[AgentEvent]) -> str:
 
     Events that only change state never count.
 
-    >>> final_text([AgentEvent("a", "Hello.", is_final=True), AgentEvent("s", state_delta={"k": 1}, is_final=True)])
+    >>> said = AgentEvent("a", "Hello.", is_final=True)
+    >>> final_text([said, AgentEvent("s", state_delta={"k": 1}, is_final=True)])
     'Hello.'
     """
     found = answers(events)
@@ -182,7 +183,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         """
         found = answers(self)
         if not found or self._parse is None:
-            return self.text  # type: ignore[return-value]  # T_co is str where nothing is parsed
+            return cast(T_co, self.text)
         return self._parse(found[-1].author, found[-1].content or "")
 
     @property

@@ -12,7 +12,8 @@ from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import AgentNode
 
 if TYPE_CHECKING:
-    from google.adk.models import BaseLlm, LlmRequest
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
     from google.adk.plugins.base_plugin import BasePlugin
 
 
@@ -20,10 +21,10 @@ class MockBackend(ADKBackend):
     """ADK's real runner, with a scripted model in place of each agent's own.
 
     Args:
-        responses: agent name → response. A response is text; a dict (JSON text, and merged into state when the
-            agent has no `returns`); a list of responses, one per call; an exception to raise; `call_tool(...)`; a
-            `Content` or `LlmResponse`; an async iterable of text, streamed; or a function of the `LlmRequest`
-            that gives any of these.
+        responses: agent name → response. A response is text; a dict (JSON text, and merged into state when
+            the agent has no `returns`); a list of responses, one per call; an exception to raise;
+            `call_tool(...)`; a `Content` or `LlmResponse`; an async iterable of text, streamed; or a function
+            of the `LlmRequest` that gives any of these.
         default: the response of agents without an entry; without it such an agent raises `MockError`.
         exhaust: what follows the last of a list: `repeat` it, or raise an `error`.
         services: session, artifact, memory and credential service, as for `ADKBackend`.

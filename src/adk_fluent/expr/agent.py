@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
-from adk_fluent.expr.base import Expr, describe, lift
+from adk_fluent.expr.base import Expr, describe
 from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
@@ -33,7 +33,7 @@ T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M")
 
 
-class Agent(AgentMethods, Expr[T_co]):
+class Agent(Expr[T_co], AgentMethods):
     """One model with its instruction, tools and callbacks: ADK's `LlmAgent`.
 
     Args:
@@ -54,8 +54,8 @@ class Agent(AgentMethods, Expr[T_co]):
     _what = "agent"
 
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        made = AgentNode(name=check_name(name))
-        object.__setattr__(self, "_node", made if model is None else made.replace(model=_model(model, name)))
+        given: dict[str, Any] = {} if model is None else {"model": _model(model, name)}
+        object.__setattr__(self, "_node", AgentNode(name=check_name(name), **given))
 
     @property
     def node(self) -> AgentNode:
@@ -122,7 +122,7 @@ class Agent(AgentMethods, Expr[T_co]):
                 f"tool(require_confirmation=) works for functions, not {describe(tool)}. "
                 "Set it on the ADK tool itself."
             )
-        return self._append("tools", FunctionTool(cast("Callable[..., Any]", tool), require_confirmation))
+        return self._append("tools", FunctionTool(tool, require_confirmation))
 
     def tools(self, *tools: ToolLike) -> Agent[T_co]:
         """Add several tools; see `tool`."""
@@ -181,7 +181,10 @@ class Agent(AgentMethods, Expr[T_co]):
         """
         if not agents:
             raise ExpressionError(f"Agent {self.name!r}: delegate() needs at least one agent.")
-        return self._append("children", *(lift(agent, "delegate()").node for agent in agents))
+        for agent in agents:
+            if not isinstance(agent, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+                raise ArgumentError(f"delegate() takes expressions that have a name, not {describe(agent)}.")
+        return self._append("children", *(agent.node for agent in agents))
 
     def sub_agents(self, *agents: Expr[Any]) -> Agent[T_co]:
         """The same as `delegate`, under ADK's name."""
@@ -201,21 +204,27 @@ class Agent(AgentMethods, Expr[T_co]):
 
     def use(self, preset: Preset) -> Agent[T_co]:
         """Apply a `Preset`: its methods are called in order."""
+        if not hasattr(preset, "apply"):
+            raise ArgumentError(f"use() takes a Preset, not {describe(preset)}.")
         return cast("Agent[T_co]", preset.apply(self))
 
 
 def _model(model: object, name: str) -> object:
     if isinstance(model, str) and model.strip():
         return model
-    if hasattr(model, "generate_content_async"):
+    if hasattr(model, "generate_content_async") and not isinstance(model, type):
         return model
     raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
 
 
 def _instruction(instruction: object, where: str) -> object:
-    if isinstance(instruction, str) or (callable(instruction) and not isinstance(instruction, (type, Expr))):
+    if isinstance(instruction, str):
         return instruction
-    raise ArgumentError(f"{where} takes text or a function of the context, not {describe(instruction)}.")
+    if callable(instruction) and not isinstance(instruction, type | Expr):
+        return instruction
+    raise ArgumentError(
+        f"{where} takes text or a function of the context, not {describe(cast(object, instruction))}."
+    )
 
 
 def _schema(schema: object, where: str) -> object:
@@ -227,7 +236,8 @@ def _schema(schema: object, where: str) -> object:
 def _check_tool(tool: object) -> None:
     if isinstance(tool, Expr):
         raise ArgumentError(
-            f"{tool!r} is an expression, not a tool. Use ADK's AgentTool(agent=expr.build()), or .delegate(expr)."
+            f"{tool!r} is an expression, not a tool. Use ADK's AgentTool(agent=expr.build()), "
+            "or .delegate(expr)."
         )
     if isinstance(tool, type) or not (callable(tool) or hasattr(tool, "name") or hasattr(tool, "get_tools")):
         raise ArgumentError(f"A tool is a function or an ADK tool, not {describe(tool)}.")

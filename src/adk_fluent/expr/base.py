@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
@@ -48,7 +49,8 @@ class Expr(Terminals[T_co]):
         raise ExpressionError(f"{type(self).__name__} is not built directly; compose expressions instead.")
 
     @classmethod
-    def _of(cls, node: Node) -> Self:
+    def from_node(cls, node: Node) -> Self:
+        """The expression that is this node."""
         made = object.__new__(cls)
         object.__setattr__(made, "_node", node)
         return made
@@ -75,7 +77,7 @@ class Expr(Terminals[T_co]):
     # --- changing a field: used by every builder method -------------------------------------------
 
     def _set(self, **fields: object) -> Self:
-        return self._of(self.node.replace(**fields))
+        return self.from_node(self.node.replace(**fields))
 
     def _append(self, field: str, *values: object) -> Self:
         present = getattr(self.node, field)
@@ -95,23 +97,23 @@ class Expr(Terminals[T_co]):
         """Run `other` after this: an expression, a function `state -> dict | None`, or `{value: branch}`."""
         from adk_fluent.expr.workflow import Pipeline
 
-        return Pipeline.joined(self, lift(other, ">>", before=self))
+        return Pipeline[Any].joined(self, lift(other, ">>", before=self))
 
     def __rrshift__(self, other: TransformFn) -> Pipeline[T_co]:
         """Run this after a plain function."""
-        return cast("Pipeline[T_co]", lift(other, ">>") >> self)
+        return lift(other, ">>") >> self
 
     def __or__(self, other: Expr[U]) -> FanOut[T_co | U]:
         """Run both at the same time."""
         from adk_fluent.expr.workflow import FanOut
 
-        return FanOut.joined(self, lift(other, "|"))
+        return FanOut[Any].joined(self, lift(other, "|"))
 
     def __floordiv__(self, other: Expr[U]) -> Fallback[T_co | U]:
         """Run `other` if this one fails."""
         from adk_fluent.expr.workflow import Fallback
 
-        return Fallback.joined(self, lift(other, "//"))
+        return Fallback[Any].joined(self, lift(other, "//"))
 
     def __mul__(self, rounds: int | Until) -> Loop[T_co]:
         """Run this again and again: `n` times, or `until(predicate, max=n)`."""
@@ -138,13 +140,13 @@ class Expr(Terminals[T_co]):
         >>> Agent("slow").timeout(30).node.seconds
         30
         """
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
-        return Timeout[T_co]._of(TimeoutNode(body=self.node, seconds=seconds))
+        return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
 
     def tap(self, fn: TapFn) -> Pipeline[T_co]:
         """Show the state to `fn` after this ran; `fn` cannot change it."""
-        return self >> Step._of(TapNode(fn=function(fn, "tap()")))
+        return self >> Step.from_node(TapNode(fn=function(fn, "tap()")))
 
     def until(self, predicate: Predicate) -> Loop[T_co]:
         """Repeat this until `predicate(state)` holds, at most 10 times; see `Loop`."""
@@ -155,7 +157,7 @@ class Expr(Terminals[T_co]):
     def proceed_if(self, predicate: Predicate) -> Conditional[T_co]:
         """Run this only if `predicate(state)` holds; what follows runs either way."""
         test = function(predicate, "proceed_if()")
-        return Conditional[T_co]._of(RouteNode(rules=((test, self.node),)))
+        return Conditional[T_co].from_node(RouteNode(rules=((test, self.node),)))
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -165,17 +167,29 @@ class Expr(Terminals[T_co]):
     def __hash__(self) -> int:
         return hash(self.node)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Node], Self], tuple[Node]]:
+        return type(self).from_node, (self.node,)
+
     def __repr__(self) -> str:
         names = [child.name or child.label for child in self.node.children]
         inside = ", ".join([repr(self.name)] * bool(self.name) + names)
         return f"{type(self).__name__}({inside})"
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(
-            f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
-        )
+    if not TYPE_CHECKING:  # a type checker that saw these would take any attribute
 
-    if not TYPE_CHECKING:
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(
+                f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
+            )
+
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(f"Expressions do not change; .{name} cannot be deleted.")
 
         def __getattr__(self, name: str) -> Never:
             if name.startswith("_"):
@@ -188,6 +202,9 @@ class Step(Expr[Never]):
     """A step that says nothing itself: a transform, tap, gate, capture or transfer."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({repr(self.name) if self.name else self.node.label})"
 
 
 class Timeout(Expr[T_co]):
@@ -208,8 +225,8 @@ def function(fn: Any, where: str) -> Any:
     Raises:
         ArgumentError: it cannot.
     """
-    if not callable(fn) or isinstance(fn, (Expr, type)):
-        raise ArgumentError(f"{where} takes a function of the state, not {describe(fn)}.")
+    if not callable(fn) or isinstance(fn, Expr | type):
+        raise ArgumentError(f"{where} takes a function of the state, not {describe(cast(object, fn))}.")
     return fn
 
 
@@ -235,7 +252,7 @@ def lift(value: object, where: str, before: Expr[Any] | None = None) -> Expr[Any
     if isinstance(value, Mapping):
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
-        return Step._of(TransformNode(fn=cast(TransformFn, value)))  # pyright: ignore[reportPrivateUsage]
+        return Step.from_node(TransformNode(fn=cast(TransformFn, value)))
     raise ArgumentError(
         f"{where} takes an expression or a function of the state, not {describe(value)}."
         + (f" Did you mean Agent({value!r})?" if isinstance(value, str) else "")
@@ -254,7 +271,7 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | None) -> Expr[Any
     rules = tuple(
         (Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items()
     )
-    return Conditional[Any]._of(RouteNode(key=key, rules=rules))  # pyright: ignore[reportPrivateUsage]
+    return Conditional[Any].from_node(RouteNode(key=key, rules=rules))
 
 
 def _written_by(node: Node) -> str | None:

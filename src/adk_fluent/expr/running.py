@@ -197,8 +197,8 @@ class Run(Generic[T_co]):
 def _answer(result: RunResult[T_co]) -> T_co:
     if waiting := result.pending:
         raise RunError(
-            f"{waiting[0].agent!r} waits for approval: {waiting[0].message}. Use run(), whose result has .pending, "
-            "and resume()."
+            f"{waiting[0].agent!r} waits for approval: {waiting[0].message}. "
+            "Use run(), whose result has .pending, and resume()."
         )
     if result and (problem := result[-1].error):
         raise RunError(f"{result.origin(result[-1].author)!r} gave no answer but an error: {problem}.")
@@ -207,7 +207,7 @@ def _answer(result: RunResult[T_co]) -> T_co:
 
 def _cache_of(expression: Terminals[Any]) -> dict[Any, Any]:
     try:
-        return expression._cache  # pyright: ignore[reportPrivateUsage]
+        return expression._cache  # pyright: ignore[reportPrivateUsage]  # the cache is kept where it dies with its expression
     except AttributeError:
         object.__setattr__(expression, "_cache", cache := dict[Any, Any]())
         return cache

@@ -1,4 +1,4 @@
-"""The remaining building blocks: `tap`, `gate`, `race`, `map_over`, `transfer`, `until`, `loop_until`, `agent`."""
+"""The remaining building blocks: `tap`, `gate`, `race`, `map_over`, `transfer`, `until`, `agent`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
-from adk_fluent.expr.base import Expr, Step, function
+from adk_fluent.expr.base import Expr, Step, describe, function
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
@@ -25,9 +25,9 @@ def tap(fn: TapFn) -> Step:
 
     >>> from adk_fluent import Agent, tap
     >>> Agent("a") >> tap(print)
-    Pipeline(a, tap)
+    Pipeline(a, print)
     """
-    return Step._of(TapNode(fn=function(fn, "tap()")))
+    return Step.from_node(TapNode(fn=function(fn, "tap()")))
 
 
 def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
@@ -40,9 +40,9 @@ def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
     The run ends with `RunResult.pending`; `resume(session_id=, approvals={id: True})` goes on. A refused gate
     ends the pipeline with a final event that says so.
     """
-    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
         raise ArgumentError(f"gate(message=) takes text, not {message!r:.40}.")
-    return Step._of(GateNode(predicate=function(predicate, "gate()"), message=message))
+    return Step.from_node(GateNode(predicate=function(predicate, "gate()"), message=message))
 
 
 def transfer(target: str, *, condition: Predicate | None = None) -> Step:
@@ -54,7 +54,7 @@ def transfer(target: str, *, condition: Predicate | None = None) -> Step:
         condition: `state -> bool`; without one it always hands over.
     """
     test = None if condition is None else function(condition, "transfer(condition=)")
-    return Step._of(TransferNode(target=check_name(target, "target"), condition=test))
+    return Step.from_node(TransferNode(target=check_name(target, "target"), condition=test))
 
 
 def race(*branches: Expr[U]) -> Race[U]:
@@ -63,7 +63,7 @@ def race(*branches: Expr[U]) -> Race[U]:
     Raises:
         ExpressionError: fewer than two branches.
     """
-    return Race.of(*branches)
+    return Race[U].of(*branches)
 
 
 def map_over(
@@ -78,7 +78,7 @@ def map_over(
         output_key: where the list of answers is written, in the order of the items.
         concurrency: how many items run at the same time, 5 by default.
     """
-    return MapOver.of(key, body, item_key, output_key, concurrency)
+    return MapOver[U].of(key, body, item_key, output_key, concurrency)
 
 
 def until(predicate: Predicate, *, max: int = 10) -> Until:
@@ -95,6 +95,7 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
     """Make an agent of a function; its docstring is the instruction.
 
     Raises:
+        InvalidNameError: ADK would reject the name.
         ExpressionError: the function has no docstring.
 
     Example:
@@ -104,8 +105,11 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
         >>> poet.node.instruction
         'Write one line about {topic}.'
     """
+    check_name(name)
 
     def make(fn: Callable[..., Any]) -> Agent[str]:
+        if not inspect.isroutine(fn):
+            raise ArgumentError(f"@agent({name!r}) goes before a function, not {describe(fn)}.")
         instruction = inspect.getdoc(fn)
         if not instruction:
             raise ExpressionError(f"@agent({name!r}): the function needs a docstring; it is the instruction.")

@@ -1,4 +1,4 @@
-"""Terminals: the methods that compile, run and draw an expression. The only part of `expr` that runs anything."""
+"""Terminals: the methods that compile, run and draw an expression."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ class Terminals(Generic[T_co]):
         Each call gives fresh objects, since an ADK agent has one parent.
 
         Args:
-            target: `workflow` gives an ADK 2.x `Workflow` instead, for sequences, parallel branches, loops and
-                routes of agents; what its agents see of the conversation differs.
+            target: `workflow` gives an ADK 2.x `Workflow` instead, for sequences, parallel branches, loops
+                and routes of agents; what its agents see of the conversation differs.
 
         Raises:
             CompileError: ADK cannot express something in it, or the installed ADK has no `Workflow`.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, describe, function, lift
+from adk_fluent.expr.base import Expr, Step, describe, function, lift
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
@@ -58,37 +58,49 @@ class _Associative(Expr[T_co]):
         pending: list[Expr[Any]] = [self]
         while pending:
             part = pending.pop()
-            if isinstance(part, type(self)) and part._node is None:
-                pending.extend(reversed(part._sides))
+            # Read once: another thread may flatten it meanwhile, and sets the node before it drops the sides.
+            sides = part._sides if isinstance(part, type(self)) and part._node is None else None
+            if sides is not None:
+                pending.extend(reversed(sides))
             else:
-                flat.extend(self._members(part.node))
+                flat.extend(self.members_of(part.node))
         return tuple(flat)
 
     @classmethod
-    def _members(cls, node: Node) -> tuple[Node, ...]:
+    def members_of(cls, node: Node) -> tuple[Node, ...]:
+        """What a node adds to a composite of this kind: its children if it is one itself, else the node."""
         plain = type(node) is type(cls._plain) and node.with_children(()) == cls._plain
         return node.children if plain else (node,)
 
     @classmethod
-    def _build(cls, members: tuple[object, ...], name: str | None, what: str) -> Node:
-        """A node of `members`, the first of which may be the name."""
+    def gather(
+        cls, owner: type[Expr[Any]], members: tuple[object, ...], name: str | None, what: str
+    ) -> tuple[str, tuple[Node, ...]]:
+        """The name and the member nodes that the constructor of `owner` got; the first may be the name."""
+        called = owner.__name__
         if members and isinstance(members[0], str):
             if name is not None:
-                raise ArgumentError(f"{cls.__name__} got two names, {members[0]!r} and {name!r}; give one.")
+                raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
-        nodes = tuple(n for member in members for n in cls._members(lift(member, f"{cls.__name__}()").node))
+        nodes: list[Node] = []
+        for member in members:
+            before = Step.from_node(nodes[-1]) if nodes and cls is Pipeline else None
+            nodes.extend(cls.members_of(lift(member, f"{called}()", before=before).node))
         if not nodes and name is None:
-            raise ExpressionError(f"{cls.__name__}() is empty: give it at least one {what}.")
-        made = cls._plain.with_children(nodes)
-        return made if name is None else made.replace(name=check_name(name, cls._what))
+            raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
+        return "" if name is None else check_name(name, owner._what), tuple(nodes)
+
+    def _begin(self, members: tuple[object, ...], name: str | None, what: str) -> None:
+        given, nodes = self.gather(type(self), members, name, what)
+        object.__setattr__(self, "_node", self._plain.with_children(nodes).replace(name=given))
 
     def _with(self, member: object, method: str) -> Self:
         before = self if self.node.children else None
-        added = self._members(lift(member, f".{method}()", before=before).node)
-        return self._of(self.node.with_children((*self.node.children, *added)))
+        added = self.members_of(lift(member, f".{method}()", before=before).node)
+        return self.from_node(self.node.with_children((*self.node.children, *added)))
 
 
-class Pipeline(WorkflowMethods, _Associative[T_co]):
+class Pipeline(_Associative[T_co], WorkflowMethods):
     """Steps that run one after another.
 
     The first argument may be the name. Steps may also be functions `state -> dict | None`.
@@ -110,17 +122,33 @@ class Pipeline(WorkflowMethods, _Associative[T_co]):
     _what = "pipeline"
     _plain = SequenceNode()
 
+    @overload
+    def __init__(self: Pipeline[Never], name: str, /) -> None: ...
+    @overload
     def __init__(
-        self: Pipeline[U], *steps: Expr[U] | Expr[Any] | TransformFn | str, name: str | None = None
-    ) -> None:
-        object.__setattr__(self, "_node", self._build(steps, name, "step"))
+        self: Pipeline[U],
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Pipeline[object],
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], TransformFn],
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Pipeline[U], *steps: Expr[U], name: str | None = None
+    ) -> None: ...
+    def __init__(self, *steps: object, name: str | None = None) -> None:
+        self._begin(steps, name, "step")
 
     def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
         """The pipeline with one more step at its end."""
         return cast("Pipeline[U]", self._with(step, "step"))
 
 
-class FanOut(WorkflowMethods, _Associative[T_co]):
+class FanOut(_Associative[T_co], WorkflowMethods):
     """Branches that run at the same time, each seeing only the conversation before them and its own.
 
     Args:
@@ -141,7 +169,7 @@ class FanOut(WorkflowMethods, _Associative[T_co]):
     _plain = ParallelNode()
 
     def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None:
-        object.__setattr__(self, "_node", self._build(branches, name, "branch"))
+        self._begin(branches, name, "branch")
 
     def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
         """The fan-out with one more branch."""
@@ -156,7 +184,7 @@ class Fallback(_Associative[T_co]):
     _plain = FallbackNode()
 
 
-class Loop(WorkflowMethods, Expr[T_co]):
+class Loop(Expr[T_co], WorkflowMethods):
     """Steps that run again and again.
 
     `until` is tested after each round, so the steps run at least once. An agent or tool that escalates ends
@@ -180,27 +208,35 @@ class Loop(WorkflowMethods, Expr[T_co]):
     __slots__ = ()
     _what = "loop"
 
+    @overload
+    def __init__(self: Loop[Never], name: str, /, *, max_iterations: int = 10) -> None: ...
+    @overload
     def __init__(
         self: Loop[U],
-        *steps: Expr[U] | Expr[Any] | TransformFn | str,
+        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
         max_iterations: int = 10,
         name: str | None = None,
-    ) -> None:
-        body = Pipeline._build(steps, name, "step")  # pyright: ignore[reportPrivateUsage]
-        rounds = _rounds(max_iterations)
-        made = LoopNode(name=body.name, children=body.children, max_iterations=rounds)
+    ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
+        given, body = Pipeline.gather(Loop, steps, name, "step")
+        made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
-    def step(self, step: Expr[U] | TransformFn) -> Loop[U]:
+    def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Loop[U]:
         """The loop with one more step at the end of its body."""
-        members = Pipeline._members(lift(step, ".step()").node)  # pyright: ignore[reportPrivateUsage]
+        before = Step.from_node(self.node.children[-1]) if self.node.children else None
+        members = Pipeline.members_of(lift(step, ".step()", before=before).node)
         return cast("Loop[U]", self._set(children=(*self.node.children, *members)))
 
     def max_iterations(self, count: int) -> Self:
         """The loop with another limit of rounds."""
         return self._set(max_iterations=_rounds(count))
 
-    def until(self, predicate: Predicate) -> Self:  # type: ignore[override]  # a loop is not wrapped again
+    def until(self, predicate: Predicate) -> Self:
         """The loop that also ends when `predicate(state)` holds after a round."""
         return self._set(until=function(predicate, "until()"))
 
@@ -216,7 +252,7 @@ class Race(Expr[T_co]):
         """A race between at least two expressions."""
         if len(branches) < 2:
             raise ExpressionError("race() needs at least two expressions to choose from.")
-        return cls._of(RaceNode(children=tuple(lift(branch, "race()").node for branch in branches)))
+        return cls.from_node(RaceNode(children=tuple(lift(branch, "race()").node for branch in branches)))
 
 
 class MapOver(Expr[T_co]):
@@ -232,18 +268,22 @@ class MapOver(Expr[T_co]):
         """A map over the list at `key`."""
         for what, value in (("key", key), ("item_key", item_key), ("output_key", output_key)):
             check_key(value, f"map_over({what}=)")
-        if not _positive(concurrency):
+        if item_key in (key, output_key):
+            raise ArgumentError(
+                f"map_over(item_key={item_key!r}): the item needs a key of its own; it is gone afterwards."
+            )
+        if not positive(concurrency):
             raise ArgumentError(f"map_over(concurrency=) takes a positive whole number, not {concurrency!r}.")
         inner = lift(body, "map_over()").node
-        return cls._of(
+        return cls.from_node(
             MapOverNode(
                 list_key=key, body=inner, item_key=item_key, output_key=output_key, concurrency=concurrency
             )
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+@frozen
+class Until(Frozen):
     """What `until(predicate, max=)` gives, for use in `body * until(...)`."""
 
     predicate: Predicate
@@ -261,12 +301,13 @@ def check_key(key: object, where: str) -> str:
     return key
 
 
-def _positive(value: object) -> bool:
+def positive(value: object) -> bool:
+    """Whether `value` is a positive whole number."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _rounds(value: object) -> int:
-    if not _positive(value):
+    if not positive(value):
         raise ArgumentError(
             f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
         )

@@ -62,7 +62,7 @@ class AgentNode(AgentFields):
     """
 
     kind: ClassVar[str] = "agent"
-    children: tuple[Node, ...] = ()  # type: ignore[assignment]  # a field where the base has a property
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     declared_reads: tuple[str, ...] = ()
     declared_writes: tuple[str, ...] = ()
     keep_history: bool = False
@@ -96,7 +96,7 @@ class AgentNode(AgentFields):
 
     @property
     def access(self) -> Access:
-        templates = Access(reads=frozenset().union(*map(all_keys, self.templates)))
+        templates = Access(frozenset({key for text in self.templates for key in all_keys(text)}))
         output = self.output_key if isinstance(self.output_key, str) else None
         declared = _keys(self.declared_reads, (*self.declared_writes, output))
         own = templates | declared | access(*self.functions)
@@ -108,7 +108,7 @@ class SequenceNode(SequenceFields):
     """Runs its children one after another."""
 
     kind: ClassVar[str] = "sequence"
-    children: tuple[Node, ...] = ()  # type: ignore[assignment]  # a field where the base has a property
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
@@ -124,7 +124,7 @@ class ParallelNode(ParallelFields):
     """Runs its children at the same time, each on a conversation branch of its own."""
 
     kind: ClassVar[str] = "parallel"
-    children: tuple[Node, ...] = ()  # type: ignore[assignment]  # a field where the base has a property
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
@@ -139,7 +139,7 @@ class LoopNode(LoopFields):
     """
 
     kind: ClassVar[str] = "loop"
-    children: tuple[Node, ...] = ()  # type: ignore[assignment]  # a field where the base has a property
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     max_iterations: int = 10
     until: Predicate | None = None
 
@@ -220,7 +220,7 @@ class FallbackNode(Node):
     """Runs its children in order until one succeeds."""
 
     kind: ClassVar[str] = "fallback"
-    children: tuple[Node, ...] = ()  # type: ignore[assignment]  # a field where the base has a property
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
@@ -231,7 +231,7 @@ class RaceNode(Node):
     """Runs its children at the same time and keeps only what the first to succeed did."""
 
     kind: ClassVar[str] = "race"
-    children: tuple[Node, ...] = ()  # type: ignore[assignment]  # a field where the base has a property
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)

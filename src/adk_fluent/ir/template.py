@@ -8,15 +8,16 @@ Anything else in braces (`{a.b}`, `{0}`, JSON) is plain text, and so are `\\{key
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from adk_fluent.ir.frozen import Frozen, frozen
 
 SCOPES = ("app", "user", "temp")
 _BRACES = re.compile(r"(?<![\\$])\{+([^{}]*)\}+")
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
+@frozen
+class Placeholder(Frozen):
     """One placeholder: a state key, or an artifact's file name when `artifact` is true."""
 
     key: str
@@ -28,10 +29,11 @@ class Placeholder:
 def placeholders(text: str) -> tuple[Placeholder, ...]:
     """The placeholders of a template, in order of appearance.
 
-    >>> placeholders("Help {name}: {user:tier?} {not a key} {artifact.cv}")  # doctest: +NORMALIZE_WHITESPACE
-    (Placeholder(key='name', optional=False, artifact=False),
-     Placeholder(key='user:tier', optional=True, artifact=False),
-     Placeholder(key='cv', optional=False, artifact=True))
+    >>> for placeholder in placeholders("Help {name}: {user:tier?} {not a key} {artifact.cv}"):
+    ...     print(placeholder)
+    Placeholder(key='name')
+    Placeholder(key='user:tier', optional=True)
+    Placeholder(key='cv', artifact=True)
     """
     if "{" not in text:
         return ()

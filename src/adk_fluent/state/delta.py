@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from adk_fluent.errors import TransformError
 from adk_fluent.ir.matching import StateView
 from adk_fluent.ir.nodes import TransformNode
 
 SCOPE_PREFIXES: Final = ("app:", "user:", "temp:")
-_CONTAINERS: Final = (dict, list, set, tuple)
 
 
 class ReadOnlyState(Mapping[str, Any]):
@@ -30,7 +29,10 @@ class ReadOnlyState(Mapping[str, Any]):
         value = self._values.get(key)
         if value is None:
             raise KeyError(key)
-        return copy.deepcopy(value) if isinstance(value, _CONTAINERS) else value
+        return copy.deepcopy(cast(object, value)) if isinstance(value, dict | list | set | tuple) else value
+
+    def __contains__(self, key: object) -> bool:  # without the copy that looking it up would make
+        return self._values.get(cast(str, key)) is not None
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, value in self._values.items() if value is not None)
@@ -56,19 +58,27 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
         TransformError: the function returned something that is not a dict with text keys.
     """
     if result is None:
-        result = {}
-    if not isinstance(result, Mapping) or not all(isinstance(key, str) for key in result):
+        return _differing({**_removed(node, {}, state)}, state)
+    if not isinstance(result, Mapping) or not all(
+        isinstance(key, str) for key in cast("Mapping[object, Any]", result)
+    ):
+        got = f"{type(cast(object, result)).__name__}: {result!r:.60}"
         raise TransformError(
-            f"Transform {node.name or node.label!r} returned {type(result).__name__}: {result!r:.60}. It must "
+            f"Transform {node.name or node.label!r} returned {got}. It must "
             "return a dict of state keys to values, or None to change nothing."
         )
-    delta = {**_removed(node, result, state), **result}
+    written = cast("Mapping[str, Any]", result)
+    return _differing({**_removed(node, written, state), **written}, state)
+
+
+def _differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
     return {key: value for key, value in delta.items() if not _same(state.get(key), value)}
 
 
 def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:
     if node.semantics == "replace_session":
-        return {key: None for key in state if key not in result and is_session_scoped(key)}
+        removable = (key for key in state if node.scope == "all" or is_session_scoped(key))
+        return {key: None for key in removable if key not in result}
     if node.semantics == "delete_keys":
         return {key: None for key in node.affected_keys or () if is_session_scoped(key)}
     return {}

@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -193,10 +193,10 @@ class ADKBackend:
         """Put `state` into a session that does not exist yet; for one that does, give it back as a delta."""
         if not state:
             return None
-        place = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
-        if await runner.session_service.get_session(**place) is not None:
+        service, app = runner.session_service, runner.app_name
+        if await service.get_session(app_name=app, user_id=user_id, session_id=session_id) is not None:
             return state
-        await runner.session_service.create_session(state=state, **place)
+        await service.create_session(app_name=app, user_id=user_id, session_id=session_id, state=state)
         return temporary(state) or None
 
     # --- sessions ---------------------------------------------------------------------------------
@@ -277,7 +277,8 @@ class ADKBackend:
         """Answer what a paused run waits for, and give the events that follow.
 
         Raises:
-            SessionError: there is no such session, it does not wait for one of the approvals, or it cannot go on.
+            SessionError: there is no such session, it does not wait for one of these approvals, or it
+                cannot go on.
             ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
         """
         session = await self.session(compiled, session_id, user_id, services)
@@ -353,11 +354,9 @@ def _messages(
     return [(branch, types.Content(role="user", parts=said)) for branch, said in parts.items()]
 
 
-def build(node: Node, config: ExecutionConfig | None = None) -> BaseAgent:
+def build(node: Node) -> BaseAgent:
     """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
-    root = ADKBackend().compile(node, replace(config or ExecutionConfig())).app.root_agent
-    assert isinstance(root, BaseAgent)
-    return root
+    return compile_tree(resolve_names(node))
 
 
 @cache

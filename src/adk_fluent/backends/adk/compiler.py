@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import (
@@ -37,6 +37,7 @@ from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -57,12 +58,12 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
-from adk_fluent.ir.template import required_keys
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
 
+N = TypeVar("N")
 A = TypeVar("A", bound=FluentAgent)
 
 
@@ -76,13 +77,11 @@ class Scope:
     """What a node is compiled within.
 
     Attributes:
-        writers: state key → names of the agents and steps that write it.
         in_loop: whether an `escalate` can end something around the node.
     """
 
     named: Named
     model_for: ModelFor
-    writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     in_loop: bool = False
 
 
@@ -93,8 +92,18 @@ def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
+    return compile_node(named.root, whole(named, model_for))
+
+
+def whole(named: Named, model_for: ModelFor) -> Scope:
+    """The scope of a whole tree, which is checked for what cannot run on any target.
+
+    Raises:
+        ExpressionError: a composite is empty, or a transfer could only run for ever.
+        CompileError: a transfer has no target.
+    """
     _check(named.root)
-    return compile_node(named.root, Scope(named, model_for, _writers(named.root)))
+    return Scope(named, model_for)
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -111,107 +120,66 @@ def compile_node(node: Node, scope: Scope) -> BaseAgent:
 
 
 def _check(root: Node) -> None:
-    transfers: list[TransferNode] = []
-    by_name: dict[str, Node] = {}
+    by_name = {node.name: node for node in walk(root)}
     for node in walk(root):
-        by_name[node.name] = node
         if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
             raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
+        if isinstance(node, RouteNode) and not node.children:
+            raise ExpressionError(f"{node.name!r} is empty: give this route at least one branch.")
         if isinstance(node, TransferNode):
-            transfers.append(node)
-    for node in transfers:
-        if node.target not in by_name:
-            names = [name for name in by_name if name != node.name]
-            raise CompileError(
-                f"transfer({node.target!r}): nothing in this tree has that name.{did_you_mean(node.target, names)}"
-            )
-    for node in transfers:
-        _check_end(node, by_name)
-
-
-def _check_end(first: TransferNode, by_name: Mapping[str, Node]) -> None:
-    """Follow what a transfer always leads to; it must not lead back to itself."""
-    found, pending = {first}, [first]
-    while pending:
-        for node in _always_reached(by_name[pending.pop().target]):
-            if node is first:
+            target = by_name.get(node.target)
+            if target is None:
+                names = [name for name in by_name if name != node.name]
+                raise CompileError(
+                    f"transfer({node.target!r}): nothing in this tree has that name."
+                    + did_you_mean(node.target, names)
+                )
+            if _never_ends(node, by_name):
                 raise CycleError(
-                    f"transfer({first.target!r}) always leads back to itself, so it would never end. "
+                    f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
                     "Give it a condition, or use a loop."
                 )
-            if node not in found:
-                found.add(node)
-                pending.append(node)
 
 
-def _always_reached(node: Node) -> Iterable[TransferNode]:
-    """The transfers that every run of `node` comes to."""
-    if isinstance(node, TransferNode):
-        return () if node.condition else (node,)
-    if isinstance(node, ParallelNode):
-        return [found for child in node.children for found in _always_reached(child)]
-    if isinstance(node, TimeoutNode | FallbackNode):
-        return _always_reached(node.children[0])
-    if isinstance(node, SequenceNode | LoopNode):
-        for child in node.children:
-            if found := _always_reached(child):
-                return found
-            if any(isinstance(step, TransferNode | GateNode) for step in walk(child)):
-                return ()  # it may end here
-    return ()
-
-
-def _writers(root: Node) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for node in walk(root):
-        for key in node.writes_keys:
-            found[key] = (*found.get(key, ()), node.name)
-    return found
-
-
-def _explain(agent: str, scope: Scope) -> Callable[[str, Mapping[str, Any]], str]:
-    """What to tell when an agent's instruction needs a key that is not set."""
-
-    def explain(key: str, state: Mapping[str, Any]) -> str:
-        start = f"Agent {agent!r} needs state key {key!r} for its instruction, and it is not set. "
-        if writers := scope.writers.get(key):
-            return (
-                start + f"It is written by {_listed(writers)}, which did not write it before {agent!r} ran."
-            )
-        known = {*scope.writers, *(name for name, value in state.items() if value is not None)}
-        return (
-            start
-            + f"Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
-            f"earlier agent, pass state={{{key!r}: ...}}, or write {{{key}?}} if it may be missing."
-        )
-
-    return explain
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in names)
+def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
+    """Whether following unconditional transfers from `start` comes back to it."""
+    pending, seen = list(inevitable_transfers(start)), set[str]()
+    while pending:
+        target = by_name.get(pending.pop().target)
+        for transfer in inevitable_transfers(target) if target else ():
+            if transfer.name == start.name:
+                return True
+            if transfer.name not in seen:
+                seen.add(transfer.name)
+                pending.append(transfer)
+    return False
 
 
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def _fields(node: Node, names: Iterable[str], cls: type[BaseAgent]) -> dict[str, Any]:
+def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
     """The ADK fields that are set on a node, as ADK's constructor takes them."""
     values: dict[str, Any] = {}
-    for name in names:
-        value = getattr(node, name)
-        if value is UNSET or value == ():
+    known = cls.model_fields
+    for name, value in node.given.items():
+        if name not in names:
             continue
-        if name not in cls.model_fields:
+        if name not in known:
             raise CompileError(
                 f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
                 "Remove the call that sets it, or use a newer google-adk."
             )
-        values[name] = list(value) if isinstance(value, tuple) else value
+        values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
     return values
 
 
-def _construct(make: Callable[[], A], node: Node) -> A:
+def construct(make: Callable[[], N], node: Node) -> N:
+    """What `make` makes.
+
+    Raises:
+        CompileError: ADK refuses it.
+    """
     try:
         return make()
     except ValidationError as error:
@@ -222,13 +190,16 @@ def _construct(make: Callable[[], A], node: Node) -> A:
         raise CompileError(f"{node.name!r}: ADK refuses it: {error}") from error
 
 
+_AGENT_FIELDS: Final = frozenset(AGENT_FIELDS)
+
+
 def _agent(node: Node, scope: Scope) -> BaseAgent:
     assert isinstance(node, AgentNode)
     if node.selector is not None:
         raise UnsupportedNodeError(
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
-    values = _fields(node, AGENT_FIELDS, LlmAgent)
+    values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -236,17 +207,12 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
         values["tools"] = [_tool(tool) for tool in node.tools]
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
-    children = [compile_node(child, replace(scope, in_loop=False)) for child in node.children]
-    made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)  # type: ignore[type-var]
-    made._ir = node
-    made._required = _required(node.instruction)
-    made._required_of_root = _required(node.global_instruction)
-    made._explain = _explain(node.name, scope)
+    if node.children:
+        inner = replace(scope, in_loop=False)
+        values["sub_agents"] = [compile_node(child, inner) for child in node.children]
+    made = construct(lambda: FluentLlmAgent(name=node.name, **values), node)
+    made.bind(node)
     return made
-
-
-def _required(instruction: object) -> tuple[str, ...]:
-    return tuple(sorted(required_keys(instruction))) if isinstance(instruction, str) else ()
 
 
 def _tool(tool: object) -> Any:
@@ -273,13 +239,13 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
     """A visitor for a node whose native agent needs nothing but the node and its children."""
 
     def visit(node: Node, scope: Scope) -> BaseAgent:
-        values = _fields(node, fields, cls)
+        values = adk_fields(node, fields, cls)
         if "rerun_on_resume" in cls.model_fields:  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
         children = [compile_node(child, inner) for child in node.children]
-        made = _construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
-        made._ir = node
+        made = construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
+        made.bind(node)
         if isinstance(made, Composite):
             _wire(made, node, inner)
         return made
@@ -290,16 +256,15 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
 def _wire(made: Composite, node: Node, scope: Scope) -> None:
     """Tell a composite which events of which agents end it."""
     if isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode)):
-        made._enders = frozenset(inner.name for inner in _nodes(node, until=LoopNode))
-    if isinstance(node, SequenceNode | LoopNode):
-        steps = _nodes(node, until=(SequenceNode, LoopNode))
-        made._movers = frozenset(step.name for step in steps if isinstance(step, TransferNode))
+        enders = names_below(node, until=LoopNode)
+    else:
+        enders = ()
+    moves = isinstance(node, SequenceNode | LoopNode)
+    steps = _nodes(node, until=(SequenceNode, LoopNode)) if moves else ()
+    made.listen(enders, (step.name for step in steps if isinstance(step, TransferNode)))
     if isinstance(made, MapComposite):
-        made._structured = frozenset(
-            step.name
-            for step in walk(node)
-            if isinstance(step, AgentNode) and step.output_schema is not UNSET
-        )
+        agents = (step for step in walk(node) if isinstance(step, AgentNode))
+        made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)
 
 
 def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:
@@ -308,6 +273,11 @@ def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[N
         yield child
         if not isinstance(child, until):
             yield from _nodes(child, until)
+
+
+def names_below(root: Node, until: type[Node]) -> Iterable[str]:
+    """The names of the nodes below `root`, not looking inside another node of type `until`."""
+    return (node.name for node in _nodes(root, until))
 
 
 def _parallel(node: Node, scope: Scope) -> BaseAgent:

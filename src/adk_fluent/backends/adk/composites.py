@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import cast
@@ -68,11 +69,15 @@ class Composite(FluentAgent):
     _enders: frozenset[str] = PrivateAttr(default=frozenset())
     _movers: frozenset[str] = PrivateAttr(default=frozenset())
 
+    def listen(self, enders: Iterable[str], movers: Iterable[str]) -> None:
+        """Set whose events end this composite, or the rest of what it runs in order."""
+        self._enders, self._movers = frozenset(enders), frozenset(movers)
+
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         again = True
         while again:
             again = False
-            async with aclosing(self.run_once(ctx)) as events:
+            async with aclosing(self._run_once(ctx)) as events:
                 async for event in events:
                     yield event
                     again = again or starts_again(event) == self.name
@@ -81,7 +86,7 @@ class Composite(FluentAgent):
                     ctx.set_agent_state(agent.name)
 
     @abstractmethod
-    def run_once(self, ctx: InvocationContext) -> Events:
+    def _run_once(self, ctx: InvocationContext) -> Events:
         """Run the children, each as often as this kind of composite does."""
 
     async def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
@@ -142,7 +147,7 @@ class Composite(FluentAgent):
 class SequentialComposite(Composite):
     """Runs its children in order."""
 
-    async def run_once(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
         seen = Seen(stop=start.position.stop, skip=start.position.skip)
         async with aclosing(self.in_order(ctx, start, seen)) as events:
@@ -155,7 +160,7 @@ class SequentialComposite(Composite):
 class LoopComposite(Composite):
     """Runs its children in order, round after round."""
 
-    async def run_once(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(LoopNode, self._ir)
         start = self.start(ctx)
         for done in range(start.position.round, node.max_iterations):
@@ -177,7 +182,7 @@ class LoopComposite(Composite):
 class RouteComposite(Composite):
     """Runs the branch that the state chooses."""
 
-    async def run_once(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
         branch = self.sub_agents[start.index] if start.resuming else await self._choose(ctx)
         if branch is None:
@@ -202,7 +207,7 @@ class RouteComposite(Composite):
 class TimeoutComposite(Composite):
     """Gives its child a number of seconds."""
 
-    async def run_once(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(TimeoutNode, self._ir)
         (child,) = self.sub_agents
         resuming = private.load_state(self, ctx, Position) is not None
@@ -235,7 +240,7 @@ class TimeoutComposite(Composite):
 class FallbackComposite(Composite):
     """Runs its children in order until one succeeds."""
 
-    async def run_once(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
         resuming = start.resuming
         for child in self.sub_agents[start.index :]:
@@ -276,7 +281,7 @@ class Attempt:
 class RaceComposite(Composite):
     """Runs its children at once, each apart from the session, and passes on only what the winner did."""
 
-    async def run_once(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
         if start.resuming:  # the winner paused; only it goes on
             winner = self.sub_agents[start.index]
@@ -345,7 +350,7 @@ class FanOutState(BaseModel):
 class FanOutComposite(Composite):
     """Runs its children at once, each on a conversation branch of its own."""
 
-    async def run_once(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         state = private.load_state(self, ctx, FanOutState)
         if ctx.is_resumable and state is None:
             yield private.checkpoint(self, ctx, FanOutState())

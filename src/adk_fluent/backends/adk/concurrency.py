@@ -64,7 +64,7 @@ async def interleave(
                 async with aclosing(source):
                     async for event in source:
                         await put(index, event)
-            except (Exception, asyncio.CancelledError) as error:
+            except (Exception, asyncio.CancelledError) as error:  # raised again where the events are taken
                 if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                     raise
                 await put(index, error)

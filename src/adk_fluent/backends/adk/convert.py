@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ignore[reportPrivateImportUsage]  # its public home on every supported version
 from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
 from google.adk.events.event import Event
 from google.genai import types
@@ -120,7 +120,8 @@ def approval(request: str, answer: object) -> types.Part:
             response["payload"] = json.loads(json.dumps(answer))
         except (TypeError, ValueError) as error:
             raise ArgumentError(
-                f"The payload for {request!r} cannot be written as JSON: {error}. Give text, numbers, lists or dicts."
+                f"The payload for {request!r} cannot be written as JSON: {error}. "
+                "Give text, numbers, lists or dicts."
             ) from error
     return types.Part(
         function_response=types.FunctionResponse(id=request, name=CONFIRMATION, response=response)
@@ -138,7 +139,7 @@ def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig
 
 
 @contextmanager
-def knowingly() -> Iterator[None]:
+def knowingly() -> Generator[None]:
     """Silence ADK's warning that something is experimental, where we or the caller chose it on purpose."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*EXPERIMENTAL.*", category=UserWarning)

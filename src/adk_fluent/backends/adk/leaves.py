@@ -1,10 +1,10 @@
-"""Native agents for nodes without children of their own kind: model, transform, tap, capture, gate, transfer."""
+"""Native agents for single steps: model, transform, tap, capture, gate, transfer."""
 
 from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -18,13 +18,14 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.missing import explain, needed
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.nodes import CaptureNode, GateNode, TapNode, TransferNode, TransformNode
+from adk_fluent.ir.nodes import AgentNode, CaptureNode, GateNode, TapNode, TransferNode, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes
 
 Events = AsyncGenerator[Event, None]
@@ -53,6 +54,15 @@ class FluentAgent(BaseAgent):
 
     _ir: Node = PrivateAttr()
 
+    def bind(self, node: Node) -> None:
+        """Remember the node this agent was made from."""
+        self._ir = node
+
+    @property
+    def ir(self) -> Node:
+        """The node it was made from."""
+        return self._ir
+
     def event(
         self,
         ctx: InvocationContext,
@@ -77,19 +87,24 @@ class FluentAgent(BaseAgent):
         return with_temporary(ctx, self.event(ctx, state_delta=delta))
 
     async def holds(self, predicate: Predicate, ctx: InvocationContext) -> bool:
-        """Whether a user's predicate holds for the state.
+        """Whether a user's predicate holds for the state; see `holds`."""
+        return await holds(predicate, ctx.session.state, self.name)
 
-        Raises:
-            PredicateError: it raised; the cause is chained.
-        """
-        try:
-            return bool(await resolved(predicate(ReadOnlyState(ctx.session.state))))
-        except Exception as error:
-            shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
-            raise PredicateError(
-                f"{self.name!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
-                "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
-            ) from error
+
+async def holds(predicate: Predicate, state: Mapping[str, Any], step: str) -> bool:
+    """Whether a user's predicate holds for `state`; `step` is the name of the step that asks.
+
+    Raises:
+        PredicateError: it raised; the cause is chained.
+    """
+    try:
+        return bool(await resolved(predicate(ReadOnlyState(state))))
+    except Exception as error:
+        shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
+        raise PredicateError(
+            f"{step!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
+            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
+        ) from error
 
 
 async def resolved(value: object) -> object:
@@ -147,8 +162,8 @@ def encloses(outer: BaseAgent, inner: BaseAgent) -> bool:
 def joined(ctx: InvocationContext) -> InvocationContext:
     """The context in which what finished branches below the current one said counts as said on it.
 
-    ADK shows an agent its own conversation branch and those above, so a step behind a fan-out that is itself in
-    a branch would not see what that fan-out said.
+    ADK shows an agent its own conversation branch and those above, so a step behind a fan-out that is itself
+    in a branch would not see what that fan-out said.
     """
     if not ctx.branch or not any(_is_below(event, ctx.branch) for event in ctx.session.events):
         return ctx
@@ -160,7 +175,7 @@ def joined(ctx: InvocationContext) -> InvocationContext:
 
 
 def _is_below(event: Event, branch: str) -> bool:
-    """Whether the event is on a branch that one of our composites opened below `branch`; ADK's own have an @."""
+    """Whether the event is on a branch that a composite opened below `branch`; those of ADK have an @."""
     path = event.branch or ""
     return path.startswith(f"{branch}.") and "@" not in path[len(branch) :]
 
@@ -169,12 +184,32 @@ class FluentLlmAgent(LlmAgent):
     """ADK's `LlmAgent`, with a clear error when its instruction needs state that is not there."""
 
     _ir: Node = PrivateAttr()
-    _required: tuple[str, ...] = PrivateAttr(default=())
-    _required_of_root: tuple[str, ...] = PrivateAttr(default=())
-    _explain: Callable[[str, Mapping[str, Any]], str] = PrivateAttr()
+    _tree: Node | None = PrivateAttr(default=None)
+
+    def bind(self, node: Node, tree: Node | None = None) -> None:
+        """Remember the node it was made from, and the tree it runs in where that is not one of agents."""
+        self._ir, self._tree = node, tree
+
+    @property
+    def tree(self) -> Node:
+        """The tree it runs in, as far as its parents do not tell."""
+        return self._tree or self._ir
+
+    @property
+    def ir(self) -> Node:
+        """The node it was made from."""
+        return self._ir
+
+    @property
+    def _templates(self) -> tuple[str, ...]:
+        """The templates that are rendered for it; only a root's global instruction is."""
+        node = cast(AgentNode, self._ir)
+        if self.parent_agent is None:
+            return node.templates
+        return (node.instruction,) if isinstance(node.instruction, str) else ()
 
     async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
-        """As ADK's, without its warning that a plugin replaces the field: a plugin does not travel with `build()`."""
+        """As ADK's, without its advice to use a plugin instead: a plugin does not travel with `build()`."""
         given = self.global_instruction
         if isinstance(given, str):
             return given, False
@@ -182,15 +217,22 @@ class FluentLlmAgent(LlmAgent):
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         state = ctx.session.state
-        for key in self._required + (self._required_of_root if self.parent_agent is None else ()):
+        for key in needed(self._templates):
             if state.get(key) is None:
-                raise MissingKeyError(self._explain(key, state))
+                raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
         view = joined(ctx)
         async with aclosing(private.run_llm(self, view)) as events:
             async for event in events:
                 yield with_temporary(ctx, event)
                 if view is not ctx and not event.partial:  # the runner stores it in the session itself
                     view.session.events.append(event)
+
+
+def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
+    """The whole tree that a native agent was compiled with."""
+    while isinstance(parent := agent.parent_agent, FluentAgent | FluentLlmAgent):
+        agent = parent
+    return agent.tree if isinstance(agent, FluentLlmAgent) else agent.ir
 
 
 class TransformAgent(FluentAgent):
@@ -217,18 +259,20 @@ class CaptureAgent(FluentAgent):
     """Copies the latest user message, or the last turns, into state."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        node = cast(CaptureNode, self._ir)
-        said = [(event.author, text) for event in ctx.session.events if (text := spoken_text(event))]
-        turns = [index for index, (author, _) in enumerate(said) if author == "user"]
-        if not turns:
-            return
-        if node.turns is None:
-            yield self.state_event(ctx, {node.key: said[turns[-1]][1]})
-        else:
-            recent = said[turns[-node.turns :][0] :]
-            yield self.state_event(
-                ctx, {node.key: "\n".join(f"[{author}]: {text}" for author, text in recent)}
-            )
+        if delta := captured(cast(CaptureNode, self._ir), ctx.session.events):
+            yield self.state_event(ctx, delta)
+
+
+def captured(node: CaptureNode, events: Iterable[Event]) -> dict[str, Any]:
+    """What a capture writes: the latest user message, or the last turns as text; nothing before the first."""
+    said = [(event.author, text) for event in events if (text := spoken_text(event))]
+    turns = [index for index, (author, _) in enumerate(said) if author == "user"]
+    if not turns:
+        return {}
+    if node.turns is None:
+        return {node.key: said[turns[-1]][1]}
+    recent = said[turns[-node.turns :][0] :]
+    return {node.key: "\n".join(f"[{author}]: {text}" for author, text in recent)}
 
 
 def spoken_text(event: Event) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -68,7 +68,11 @@ class MapComposite(Composite):
     _structured: frozenset[str] = PrivateAttr(default=frozenset())
     """Names of the agents below that answer in JSON."""
 
-    async def run_once(self, ctx: InvocationContext) -> Events:
+    def parse_answers_of(self, names: Iterable[str]) -> None:
+        """Set which agents answer in JSON."""
+        self._structured = frozenset(names)
+
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)
         values = self._values(ctx.session.state)
         saved = private.load_state(self, ctx, MapState)

@@ -63,7 +63,7 @@ class FluentRunner(Runner):
         )
         self._config = config
 
-    async def run_async(self, **options: Any) -> AsyncGenerator[Event, None]:  # type: ignore[override]  # keyword-only there too
+    async def run_async(self, **options: Any) -> AsyncGenerator[Event, None]:
         """ADK's `run_async`, with the expression's `RunConfig` unless another is given."""
         if options.get("run_config") is None:
             options["run_config"] = run_config(self._config)

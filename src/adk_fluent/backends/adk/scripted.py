@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from google.adk.agents.callback_context import CallbackContext
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 from pydantic import PrivateAttr
@@ -29,10 +31,20 @@ class ToolCall:
 
 
 Single: TypeAlias = (
-    "str | Mapping[str, Any] | BaseException | type[BaseException] | ToolCall | types.Content | LlmResponse"
-    " | AsyncIterable[str] | Callable[[LlmRequest], Any]"
+    str
+    | Mapping[str, Any]
+    | BaseException
+    | type[BaseException]
+    | ToolCall
+    | types.Content
+    | LlmResponse
+    | AsyncIterable[str]
+    | Callable[[LlmRequest], Any]
 )
-Response: TypeAlias = "Single | Sequence[Single]"
+"""One response of a script."""
+
+Response: TypeAlias = Single | Sequence[Single]
+"""What an agent's script may be: one response for every call, or one per call."""
 
 
 @dataclass
@@ -53,7 +65,8 @@ class Script:
             index = len(self.calls) - 1
             if index >= len(responses) and (self.exhaust == "error" or not responses):
                 raise MockError(
-                    f"Agent {self.agent!r} called its model {index + 1} times; its script has {len(responses)}."
+                    f"Agent {self.agent!r} called its model {index + 1} times, but its script has "
+                    f"{len(responses)} response(s)."
                 )
             response = responses[min(index, len(responses) - 1)]
         while callable(response) and not isinstance(response, type):
@@ -133,7 +146,7 @@ def _counted(response: LlmResponse, request: LlmRequest) -> LlmResponse:
     """The response with a usage, estimated at four characters a token, unless it brings one."""
     if response.usage_metadata is None:
         asked = sum(len(part.text or "") for content in request.contents for part in content.parts or [])
-        asked += len(str(request.config.system_instruction or ""))
+        asked += len(str(_instruction(request.config) or ""))
         said = sum(len(part.text or "") for part in (response.content and response.content.parts) or [])
         response.usage_metadata = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=asked // 4,
@@ -156,7 +169,11 @@ def _copy(request: LlmRequest) -> LlmRequest:
 
 
 def _copy_config(config: types.GenerateContentConfig) -> types.GenerateContentConfig:
-    return config.model_copy(update={"system_instruction": copy.deepcopy(config.system_instruction)})
+    return config.model_copy(update={"system_instruction": copy.deepcopy(_instruction(config))})
+
+
+def _instruction(config: types.GenerateContentConfig) -> object:
+    return getattr(config, "system_instruction")  # noqa: B009  # its type names the optional PIL
 
 
 class StatePlugin(BasePlugin):
@@ -165,7 +182,8 @@ class StatePlugin(BasePlugin):
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> LlmResponse | None:
-        values = (llm_response.custom_metadata or {}).get(_STATE)
-        for key, value in (values or {}).items():
+        """Write the values that the response carries."""
+        values: dict[str, Any] = (llm_response.custom_metadata or {}).get(_STATE) or {}
+        for key, value in values.items():
             callback_context.state[key] = value
         return None

@@ -35,4 +35,5 @@ class TemporaryState(BasePlugin):
     """Puts the `temp:` keys that a run was started with into its session, where ADK does not."""
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Write them before anything runs."""
         invocation_context.session.state.update(_given.get({}))
