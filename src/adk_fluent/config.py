@@ -77,7 +77,7 @@ class ExecutionConfig:
             raise ArgumentError(
                 f"ExecutionConfig(contracts={self.contracts!r}): choose one of {CONTRACT_MODES}."
             )
-        if self.timeout_seconds is not None and self.timeout_seconds <= 0:
+        if self.timeout_seconds is not None and not self.timeout_seconds > 0:
             raise ArgumentError(
                 f"ExecutionConfig(timeout_seconds={self.timeout_seconds!r}) must be positive."
             )

@@ -85,6 +85,10 @@ class TransformError(RunError):
     """A state transform returned something that is not a dict."""
 
 
+class AnswerError(RunError, ValueError):
+    """An agent's answer is not what its `returns` promises; also a `ValueError`."""
+
+
 class AgentTimeoutError(RunError, TimeoutError):
     """An expression did not finish in the seconds it was given; also a `TimeoutError`."""
 
@@ -111,6 +115,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+class MissingExtraError(ADKFluentError):
+    """A feature needs a package that an extra of adk-fluent brings; the message names the extra."""
 
 
 class LocalModelError(ADKFluentError):

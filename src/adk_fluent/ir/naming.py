@@ -33,7 +33,7 @@ def check_name(name: object, what: str = "agent") -> str:
 
 def _as_identifier(name: str, what: str) -> str:
     cleaned = "".join(c if c.isalnum() or c == "_" else "_" for c in name.strip()).strip("_").lower()
-    if not cleaned.isidentifier():
+    if not cleaned.isidentifier() or cleaned in RESERVED:
         cleaned = f"{what}_{cleaned}".rstrip("_")
     return cleaned if cleaned.isidentifier() else what
 
@@ -78,8 +78,8 @@ def resolve_names(root: Node) -> Named:
     first, clashing = named_nodes(root)
     for name, other in clashing.items():
         raise DuplicateNameError(
-            f"Two different nodes are called {name!r} (one is a {first[name].kind}, the other a "
-            f"{other.kind}). Rename one with .named('{name}_b')."
+            f"Two different nodes are called {name!r} (kinds: {first[name].kind}, {other.kind}). "
+            f"Rename one with .named('{name}_b')."
         )
     giver = NameGiver(first)
     return Named(_renamed(root, giver), giver.origins)
@@ -106,8 +106,8 @@ class NameGiver:
     """
 
     def __init__(self, given: Iterable[str]) -> None:
-        self._taken = set(given)
-        self._first = set(self._taken)
+        self._first = set(given)
+        self._taken = self._first | RESERVED
         self._counts: dict[str, int] = {}
         self.origins: dict[str, str] = {}
 
