@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.events import final_text
     from adk_fluent.expr.agent import Agent
     from adk_fluent.expr.preset import Preset
+    from adk_fluent.expr.remote import RemoteAgent
     from adk_fluent.expr.route import Route
     from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
     from adk_fluent.expr.transforms import S
@@ -31,6 +32,7 @@ _HOMES = {
     "Loop": "expr.workflow",
     "Pipeline": "expr.workflow",
     "Preset": "expr.preset",
+    "RemoteAgent": "expr.remote",
     "Route": "expr.route",
     "S": "expr.transforms",
     "agent": "expr.steps",
@@ -50,6 +52,7 @@ __all__ = [
     "Loop",
     "Pipeline",
     "Preset",
+    "RemoteAgent",
     "Route",
     "S",
     "__version__",

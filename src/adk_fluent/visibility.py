@@ -43,7 +43,8 @@ def infer_visibility(x: object) -> Mapping[str, Visibility]:
 
     Example:
         >>> from adk_fluent import Agent, Route
-        >>> seen = infer_visibility(Agent("c").writes("intent") >> Route("intent").eq("book", Agent("booker")))
+        >>> pipeline = Agent("c").writes("intent") >> Route("intent").eq("book", Agent("booker"))
+        >>> seen = infer_visibility(pipeline)
         >>> seen["c"], seen["route"], seen["booker"]
         ('internal', 'zero_cost', 'user')
     """
@@ -59,7 +60,8 @@ def _root(x: object) -> Node:
     if isinstance(inner, Node):
         return inner
     raise ArgumentError(
-        f"infer_visibility() takes an expression, an IR node or what was built of one, not {type(x).__name__}."
+        "infer_visibility() takes an expression, an IR node or what was built of one, "
+        f"not {type(x).__name__}."
     )
 
 

@@ -17,12 +17,49 @@ if TYPE_CHECKING:
     from adk_fluent.contracts.checks.reading import check_dataflow_contracts
     from adk_fluent.contracts.checks.remote import check_a2a_contracts
     from adk_fluent.contracts.checks.streaming import check_streaming_contracts
-    from adk_fluent.contracts.checks.structure import check_loops, check_names, check_parallel_writers, check_reachability, check_resumable
+    from adk_fluent.contracts.checks.structure import (
+        check_loops,
+        check_names,
+        check_parallel_writers,
+        check_reachability,
+        check_resumable,
+    )
     from adk_fluent.contracts.checks.templates import check_template_contracts
     from adk_fluent.contracts.checks.types import check_type_contracts
     from adk_fluent.contracts.checks.unknown import check_unknown_functions
     from adk_fluent.contracts.checks.visible import check_visibility_contracts
-    from adk_fluent.contracts.issues import BoundaryTempKey, BoundaryType, BranchNotVisible, BudgetWithoutFallback, ChannelDuplication, DataLoss, DeadState, DuplicateName, LoopRunsToLimit, MissingBudget, ModalityLoss, ModalityMismatch, NobodyVisible, NotResumable, ParallelWriters, PlaceholderTypo, ReadBeforeWrite, RemoteInputMissing, RouteMissingKey, RouteWithoutOtherwise, SchemaViolation, ScopeMismatch, StreamingModelConflict, StreamingRouteConflict, TypeMismatch, UnknownAccess, UnknownAgent, UnmetConsumes, UnreachableBranch, UnresolvedTemplateVar
+    from adk_fluent.contracts.issues import (
+        BoundaryTempKey,
+        BoundaryType,
+        BranchNotVisible,
+        BudgetWithoutFallback,
+        ChannelDuplication,
+        DataLoss,
+        DeadState,
+        DuplicateName,
+        LoopRunsToLimit,
+        MissingBudget,
+        ModalityLoss,
+        ModalityMismatch,
+        NobodyVisible,
+        NotResumable,
+        ParallelWriters,
+        PlaceholderTypo,
+        ReadBeforeWrite,
+        RemoteInputMissing,
+        RouteMissingKey,
+        RouteWithoutOtherwise,
+        SchemaViolation,
+        ScopeMismatch,
+        StreamingModelConflict,
+        StreamingRouteConflict,
+        TypeMismatch,
+        UnknownAccess,
+        UnknownAgent,
+        UnmetConsumes,
+        UnreachableBranch,
+        UnresolvedTemplateVar,
+    )
     from adk_fluent.contracts.registry import register_checker, unregister_checker
     from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 

@@ -47,10 +47,10 @@ def check_all(
 
     Example:
         >>> from adk_fluent import Agent
-        >>> print(check_all(Agent("presenter").instruct("Present {summary}.")))
-        ✗ presenter reads {summary} in instruction: ERROR
+        >>> print(check_all(Agent("sumup").writes("summery") >> Agent("b").instruct("Present {summary}.")))
+        ✗ b reads {summary} in instruction: ERROR
           No step writes "summary", and it is not in the initial state.
-          Add .writes("summary") to an agent before it, put S.set(summary=...) or S.capture("summary") in front, or pass state={"summary": ...}.
+          Did you mean "summery"?
     """
     facts = Facts(root_of(x), schema=schema, state=state, config=config or _config_of(x))
     return ContractReport.of([*run_checkers(facts), *fine(iter(facts.reads))], strict=strict)
@@ -73,7 +73,7 @@ def check_contracts(x: object, schema: type | None = None) -> list[ContractIssue
 
 
 def _config_of(x: object) -> object | None:
-    """What an `App` says about resuming: one that we built of a pipeline with a gate says yes unless told no."""
+    """What an `App` says about resuming; one built of a pipeline with a gate says yes unless told no."""
     if getattr(x, "root_agent", None) is None:
         return None
     given: object = getattr(x, "resumability_config", None)

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from adk_fluent.contracts.effects import effects_of, writes_of
-from adk_fluent.contracts.knowledge import ABSENT, PRESENT, STATUS, Fact, Siblings, State, Why, alternatives, written
+from adk_fluent.contracts.knowledge import (
+    ABSENT,
+    PRESENT,
+    Fact,
+    Siblings,
+    State,
+    Why,
+    alternatives,
+    written,
+)
 from adk_fluent.contracts.plan import Plan, Step, plan
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.talk import History, heard
@@ -92,7 +101,7 @@ class _Walk:
     """The walk itself.
 
     Attributes:
-        later: loop → what is known about the keys its body touches, at the start of every round but the first.
+        later: loop → what is known at the start of its rounds but the first, of the keys its body touches.
         ends: sequence or loop → states in which it was left before its end.
         bases: sequence or loop → the state in which it was entered last.
     """
@@ -165,7 +174,7 @@ class _Walk:
         self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.talk.last))
 
     def _delegate(self, step: Step, state: State) -> None:
-        """The agent answers itself, or hands over to one of its sub-agents, and that one perhaps to another."""
+        """The agent answers, or hands over to one of its sub-agents, and that one perhaps to another."""
         answered = state.fork()
         _answer(answered, step, step.node)
         handed = state.fork()
@@ -409,8 +418,8 @@ def _use_tools(state: State, step: Step, node: AgentNode) -> None:
         state.blur(step)
     given = node.given
     touched = [tool_access(tool) for tool in node.tools]
-    for field in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
-        touched += [access(callback) for callback in given.get(field, ())]
+    for name in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
+        touched += [access(callback) for callback in given.get(name, ())]
     for facts in touched:
         for key in sorted(facts.writes):
             state.maybe(key, written(step), Why("tool", step, (step,)))

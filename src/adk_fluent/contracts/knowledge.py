@@ -22,7 +22,9 @@ REMOVED: Final = 8
 """Set beside `ABSENT` when the key may have been removed within a scope; tells parallel branches apart."""
 STATUS: Final = 7
 
-Reason = Literal["branch", "fallback", "race", "sibling", "map", "tool", "delegate", "boundary", "moved", "loop"]
+Reason = Literal[
+    "branch", "fallback", "race", "sibling", "map", "tool", "delegate", "boundary", "moved", "loop"
+]
 _ticks = count(1)
 
 
@@ -321,7 +323,11 @@ class State:
         return self.session_keys() if any(fork._cut for fork in forks) else set()
 
     def _either(
-        self, live: Sequence[State], ways: int, special: Sequence[State], why: Callable[[tuple[Step, ...]], Why]
+        self,
+        live: Sequence[State],
+        ways: int,
+        special: Sequence[State],
+        why: Callable[[tuple[Step, ...]], Why],
     ) -> dict[str, Fact]:
         touched: dict[str, list[tuple[State, Fact]]] = {}
         for fork in live:
@@ -407,9 +413,7 @@ def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) 
     type_ = next(iter(known)) if len(known) == 1 else None
     reason = None
     if mask & PRESENT and mask & (ABSENT | UNKNOWN):
-        present = tuple(
-            dict.fromkeys(w for fact in facts if fact.mask & PRESENT for w in fact.writers)
-        )
+        present = tuple(dict.fromkeys(w for fact in facts if fact.mask & PRESENT for w in fact.writers))
         certain = all(fact.mask & STATUS in (PRESENT, ABSENT, UNKNOWN) for fact in facts)
         reason = why(present) if certain else next((f.why for f in facts if f.why), None) or why(present)
     return Fact(mask, writers, texts, type_, reason, removed)

@@ -15,9 +15,7 @@ def covered(test: Predicate, earlier: Sequence[Predicate]) -> Predicate | None:
 
 def exhaustive(tests: Sequence[Predicate]) -> bool:
     """Whether one of the tests always holds, also for a key that is not there."""
-    return any(
-        _opposite(first, second) for number, first in enumerate(tests) for second in tests[:number]
-    )
+    return any(_opposite(first, second) for number, first in enumerate(tests) for second in tests[:number])
 
 
 def _by_two(test: Predicate, earlier: Sequence[Predicate]) -> Predicate | None:

@@ -32,9 +32,7 @@ def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite)
 
 
 def _finding(read: Read, kind: type[ContractIssue], severity: Severity, hint: str) -> ContractIssue:
-    return kind(
-        severity=severity, agent=read.step.name, key=read.key, message=who_reads(read), hint=hint
-    )
+    return kind(severity=severity, agent=read.step.name, key=read.key, message=who_reads(read), hint=hint)
 
 
 def elsewhere(read: Read, facts: Facts) -> str | None:

@@ -62,7 +62,9 @@ class Read:
 
     __slots__ = ("doubt", "first", "key", "level", "mask", "step", "texts", "type", "via")
 
-    def __init__(self, step: Step, key: str, via: Via, level: Level = "required", type: object = None) -> None:
+    def __init__(
+        self, step: Step, key: str, via: Via, level: Level = "required", type: object = None
+    ) -> None:
         self.step = step
         self.key = key
         self.via: Via = via
@@ -120,7 +122,9 @@ def _agent(step: Step) -> Iterator[Read]:
     for text in node.templates:
         for placeholder in placeholders(text):
             if not placeholder.artifact:
-                yield Read(step, placeholder.key, "template", "optional" if placeholder.optional else "required")
+                yield Read(
+                    step, placeholder.key, "template", "optional" if placeholder.optional else "required"
+                )
     for key in node.declared_reads:
         yield Read(step, key, "context")
     given = node.given

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool
-
 
 
 def tool_access(tool: object) -> Access:

@@ -186,7 +186,7 @@ def _loop(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is not there after every round of {why.step.name}.'
 
 
-_REASONS: Final[Mapping[str, Callable[[str, Why, "Facts"], str]]] = {
+_REASONS: Final[Mapping[str, Callable[[str, Why, Facts], str]]] = {
     "branch": _branch,
     "fallback": _fallback,
     "race": _race,
@@ -210,4 +210,3 @@ def _set(key: str) -> str:
 
 def _optional(read: Read) -> str:
     return f", or write {{{read.key}?}}" if read.via == "template" and is_key(read.key) else ""
-

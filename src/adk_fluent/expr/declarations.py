@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.annotations import EdgeSemantics, ExecutionBoundary, ScalingConfig, TransportConfig
+from adk_fluent.ir.annotations import (
+    ContentSpec,
+    EdgeSemantics,
+    ExecutionBoundary,
+    Modality,
+    ModelCandidate,
+    ScalingConfig,
+    TransportConfig,
+)
+from adk_fluent.ir.nodes import ModelSelectorNode
 
 if TYPE_CHECKING:
     from adk_fluent.config import ExecutionConfig
@@ -152,6 +161,80 @@ class Declarations:
         from adk_fluent.contracts.checking import check_all
 
         return check_all(self, schema=schema, state=state, config=config, strict=strict)
+
+
+class AgentDeclarations(Declarations):
+    """Declarations that only a model has: the kinds of content, and how the model itself is chosen."""
+
+    __slots__ = ()
+
+    def produces_modality(self, *modalities: Modality) -> Self:
+        """Declare the kinds of content it gives; only checks look at them.
+
+        Raises:
+            ArgumentError: none is given, or something that is no `Modality`.
+        """
+        if not modalities or not all(isinstance(one, Modality) for one in modalities):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(
+                f"produces_modality() takes one or more Modality values, not {modalities!r:.60}."
+            )
+        return self._content(output_modalities=frozenset(modalities))
+
+    def _content(self, **modalities: object) -> Self:
+        present = self.node.annotations.content or ContentSpec()
+        return self._say(content=present.replace(**modalities))
+
+    def model_select(
+        self,
+        strategy: Literal["cost_optimized", "quality_optimized", "budget_bounded", "adaptive"],
+        *,
+        candidates: Sequence[ModelCandidate],
+        budget_key: str | None = None,
+        fallback_model: str | None = None,
+        quality_key: str | None = None,
+        quality_threshold: float | None = None,
+    ) -> Self:
+        """Choose the model at each call instead of naming one.
+
+        Args:
+            strategy: `cost_optimized` takes the cheapest candidate whose condition holds; `quality_optimized`
+                the best; `budget_bounded` the cheapest, and `fallback_model` once the budget is used up;
+                `adaptive` starts with the cheapest and goes up a tier when quality is too low.
+            candidates: the models to choose from.
+            budget_key: state key of what is left of the budget, in USD; for `budget_bounded`.
+            fallback_model: what answers when the budget is used up; without one the call is refused.
+            quality_key: state key of a quality score; for `adaptive`.
+            quality_threshold: a score below this promotes; for `adaptive`.
+
+        Raises:
+            ArgumentError: no such strategy, or no candidates, or something that is no `ModelCandidate`.
+
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.cost import ModelCandidate
+        >>> small = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
+        >>> large = ModelCandidate("gemini-2.5-pro", 1.25, 5.00, quality_tier=2)
+        >>> chosen = Agent("a").model_select("cost_optimized", candidates=[small, large])
+        >>> chosen.node.selector.strategy
+        'cost_optimized'
+        """
+        _one_of(strategy, _STRATEGIES, "model_select(strategy=)")
+        chosen = tuple(candidates)
+        if not chosen or not all(isinstance(one, ModelCandidate) for one in chosen):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(
+                f"model_select(candidates=) takes one or more ModelCandidate values, not {chosen!r:.60}."
+            )
+        selector = ModelSelectorNode(
+            strategy=strategy,
+            candidates=chosen,
+            budget_key=budget_key,
+            fallback_model=fallback_model,
+            quality_key=quality_key,
+            quality_threshold=quality_threshold,
+        )
+        return self._set(selector=selector)
+
+
+_STRATEGIES = ("cost_optimized", "quality_optimized", "budget_bounded", "adaptive")
 
 
 def _one_of(value: object, known: tuple[str, ...], where: str) -> None:

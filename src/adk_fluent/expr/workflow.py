@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
+from typing import Any, ClassVar, Literal, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
@@ -148,15 +148,21 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         return cast("Pipeline[U]", self._with(step, "step"))
 
 
+_MERGES = ("wait_all", "first_complete", "interleave")
+
+
 class FanOut(_Associative[T_co], WorkflowMethods):
     """Branches that run at the same time, each seeing only the conversation before them and its own.
 
     Args:
         branches: expressions; the first argument may be the name.
         name: the name, if it is not the first argument.
+        merge: `wait_all` goes on when all branches are done; `first_complete` when the first is, and cancels
+            the others; `interleave` passes events on as they come.
 
     Raises:
         ExpressionError: there is neither a branch nor a name.
+        ArgumentError: no such `merge`.
 
     Example:
         >>> from adk_fluent import Agent, FanOut
@@ -168,8 +174,16 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     _what = "fan_out"
     _plain = ParallelNode()
 
-    def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None:
+    def __init__(
+        self: FanOut[U],
+        *branches: Expr[U] | str,
+        name: str | None = None,
+        merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all",
+    ) -> None:
+        if merge not in _MERGES:
+            raise ArgumentError(f"FanOut(merge=) is one of {', '.join(map(repr, _MERGES))}, not {merge!r}.")
         self._begin(branches, name, "branch")
+        object.__setattr__(self, "_node", self._node.replace(merge=merge))
 
     def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
         """The fan-out with one more branch."""

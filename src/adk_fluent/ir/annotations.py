@@ -147,7 +147,7 @@ class Annotations(Frozen):
     content: ContentSpec | None = None
     boundary: ExecutionBoundary | None = None
     schema: type | None = None
-    strict: bool = False
+    strict: bool | None = None
 
 
 NO_ANNOTATIONS: Final = Annotations()

@@ -36,6 +36,7 @@ from adk_fluent.backends.adk.leaves import (
 from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import Named
@@ -119,9 +120,23 @@ def compile_node(node: Node, scope: Scope) -> BaseAgent:
 # --- checks of the whole tree ---------------------------------------------------------------------
 
 
+def _refuse_annotations(node: Node) -> None:
+    """What is declared beside the structure and cannot be run yet is refused by name."""
+    if (edge := node.annotations.edge) is not None and edge.buffering != "full":
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot pass answers on by {edge.buffering!r} yet."
+        )
+    if node.annotations.boundary is not None:
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot cut a run at an execution boundary yet."
+        )
+
+
 def _check(root: Node) -> None:
     by_name = {node.name: node for node in walk(root)}
     for node in walk(root):
+        if node.annotations is not NO_ANNOTATIONS:
+            _refuse_annotations(node)
         if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
             raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
         if isinstance(node, RouteNode) and not node.children:

@@ -42,7 +42,11 @@ def _unserializable(facts: Facts, cuts: list[Step]) -> Iterator[ContractIssue]:
 
 def _constants(node: Any) -> tuple[tuple[str, object], ...]:
     """The values that a step is known to write."""
-    if isinstance(node, TransformNode) and isinstance(node.fn, Operation) and node.fn.name in ("set", "default"):
+    if (
+        isinstance(node, TransformNode)
+        and isinstance(node.fn, Operation)
+        and node.fn.name in ("set", "default")
+    ):
         return cast("tuple[tuple[str, object], ...]", dict(node.fn.params)["values"])
     return ()
 

@@ -52,8 +52,8 @@ def _twice(read: Read, speaker: Step, sight: Sight) -> ContractIssue:
         message=f"{listener} has {sight.shown} with predecessor "
         f'{speaker.name}.outputs("{speaker.node.output_key}")',
         hint=f"{listener} will see what {speaker.name} says in the conversation AND via {through}.\n"
-        f'This is duplication. Consider .context(C.user_only()), .context(C.exclude_agents("{speaker.origin}")) '
-        f'or .reads("{key}").',
+        f"This is duplication. Consider .context(C.user_only()), "
+        f'.context(C.exclude_agents("{speaker.origin}")) or .reads("{key}").',
     )
 
 
@@ -90,7 +90,9 @@ def _only_speaks(speaker: Step) -> bool:
 def _is_seen(speaker: Step, seers: list[tuple[Step, Sight]]) -> bool:
     """Whether any agent that may run later is shown what the speaker says."""
     return any(
-        sight.sees(speaker, listener) != "no" and may_follow(speaker, listener) and not _exclude(speaker, listener)
+        sight.sees(speaker, listener) != "no"
+        and may_follow(speaker, listener)
+        and not _exclude(speaker, listener)
         for listener, sight in seers
         if listener is not speaker
     )
@@ -98,7 +100,7 @@ def _is_seen(speaker: Step, seers: list[tuple[Step, Sight]]) -> bool:
 
 def _exclude(first: Step, second: Step) -> bool:
     """Whether only one of two steps runs, or both at the same time."""
-    around = {step: None for step in first.above()}
+    around = dict.fromkeys(first.above())
     common = next((step for step in second.above() if step in around), None)
     return common is not None and isinstance(common.node, RouteNode | FallbackNode | RaceNode | ParallelNode)
 

@@ -30,7 +30,11 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     elif any(read.via == "budget" and read.reached and read.status == "never" for read in reads_of(step)):
         like = near(key, facts.known_keys)
         hint = f'no step writes "{key}", and it is not in the initial state.\n'
-        hint += f'Did you mean "{like}"?' if like else f'Set it before: S.set({key}=...), or state={{"{key}": ...}}.'
+        hint += (
+            f'Did you mean "{like}"?'
+            if like
+            else f'Set it before: S.set({key}=...), or state={{"{key}": ...}}.'
+        )
         yield _missing(step, key, hint)
     if selector.fallback_model is None:
         yield BudgetWithoutFallback(

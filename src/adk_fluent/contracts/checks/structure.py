@@ -32,7 +32,7 @@ def check_names(root: object) -> list[ContractIssue]:
             severity=Severity.ERROR,
             agent=name,
             message=f'Two different nodes are called "{name}"',
-            hint=f"State, events and C specs could not tell them apart. Rename one: .named('{name}_b').",
+            hint=f"Nothing could tell them apart. Rename one: .named('{name}_b').",
         )
         for name in facts.plan.clashes
     ]
@@ -104,7 +104,7 @@ def _open(step: Step) -> ContractIssue | None:
         agent=step.name,
         key=node.key,
         message=f"{on} has no otherwise",
-        hint="When no test holds, no branch runs and the pipeline goes on. Add .otherwise(...) to answer then.",
+        hint="When no test holds, no branch runs and the pipeline goes on. Add .otherwise(...).",
     )
 
 

@@ -33,9 +33,10 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
 
 def _typos(facts: Facts) -> Iterator[ContractIssue]:
     for read in facts.reads:
-        if read.via == "template" and read.level == "optional" and read.status == "never":
-            if read.key not in facts.writers and (like := near(read.key, facts.known_keys, _LIKE)):
-                yield _typo(read.step, read.key, f"{{{read.key}?}}", "is never filled", like)
+        unfilled = read.via == "template" and read.level == "optional" and read.status == "never"
+        like = near(read.key, facts.known_keys, _LIKE) if unfilled and read.key not in facts.writers else None
+        if like is not None:
+            yield _typo(read.step, read.key, f"{{{read.key}?}}", "is never filled", like)
     for step in facts.steps:
         if step.visits and isinstance(step.node, AgentNode):
             yield from _near_misses(step, facts)

@@ -70,7 +70,9 @@ def _compared(read: Read, kind: type) -> Iterator[ContractIssue]:
     for test, _ in node.rules:
         if isinstance(test, Match) and test.key == read.key and not _comparable(test, kind):
             yield _mismatch(
-                read.step, read.key, f"the test {test} compares {type(test.value).__name__}, and {_wrote(read)}"
+                read.step,
+                read.key,
+                f"the test {test} compares {type(test.value).__name__}, and {_wrote(read)}",
             )
 
 
@@ -116,7 +118,8 @@ def _mismatch(step: Step, key: str, why: str, hint: str = "") -> ContractIssue:
         agent=step.name,
         key=key,
         message=f'{step.name} cannot use "{key}": {why}',
-        hint=hint or f'Convert it in between: S.transform("{key}", fn), or make its writer give the right type.',
+        hint=hint
+        or f'Convert it in between: S.transform("{key}", fn), or make its writer give the right type.',
     )
 
 
@@ -142,7 +145,8 @@ def _consumed(step: Step, wanted: Any, produced: Mapping[str, tuple[Step, Any]])
             continue
         producer, kind = produced[name]
         if kind != field.annotation and not _fits(kind, field.annotation):
-            why = f"{producer.name} produces {_shown(kind)}, and {step.name} consumes {_shown(field.annotation)}"
+            wants = _shown(field.annotation)
+            why = f"{producer.name} produces {_shown(kind)}, and {step.name} consumes {wants}"
             yield _mismatch(step, name, why, "Let both models declare the field with one type.")
 
 
@@ -154,7 +158,7 @@ def _unmet(step: Step, name: str, wanted: Any, produced: Mapping[str, object]) -
         key=name,
         message=f'{step.name} consumes "{name}" of {wanted.__name__}',
         hint=f'No agent before it produces "{name}".'
-        + (f' Did you mean "{like}"?' if like else f" Add it to the model of an earlier .produces()."),
+        + (f' Did you mean "{like}"?' if like else " Add it to the model of an earlier .produces()."),
     )
 
 

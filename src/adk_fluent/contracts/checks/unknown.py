@@ -17,7 +17,9 @@ def check_unknown_functions(root: object) -> list[ContractIssue]:
     steps = sorted({**readers, **writers}, key=lambda step: step.index)
     hidden = sorted({read.key for read in facts.reads if read.status == "unknown" and ":" not in read.key})
     first = steps[0]
-    names = [f"{_shown([*readers.get(step, []), *writers.get(step, [])])} in {step.name}" for step in steps[:5]]
+    names = [
+        f"{_shown([*readers.get(step, []), *writers.get(step, [])])} in {step.name}" for step in steps[:5]
+    ]
     more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
     affected = f" So nothing can be said about {', '.join(map(repr, hidden))}." if hidden else ""
     what = "reads or writes" if writers else "reads"
