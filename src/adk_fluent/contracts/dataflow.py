@@ -102,16 +102,20 @@ class _Walk:
 
     Attributes:
         later: loop → what is known at the start of its rounds but the first, of the keys its body touches.
-        ends: sequence or loop → states in which it was left before its end.
-        bases: sequence or loop → the state in which it was entered last.
+        entered: composite → the state in which it was entered last.
+        skipped: sequence or loop → states in which a transfer skipped the rest of it.
+        left: loop → states in which an agent ended it.
+        restarts: composite → states in which a transfer inside started it again.
     """
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.later: dict[Step, dict[str, Fact]] = {}
-        self.ends: dict[Step, list[State]] = {}
-        self.bases: dict[Step, State] = {}
-        self.leaving = _left_early(flow.plan)
+        self.entered: dict[Step, State] = {}
+        self.skipped: dict[Step, list[State]] = {}
+        self.left: dict[Step, list[State]] = {}
+        self.restarts: dict[Step, list[State]] = {}
+        self.skipping, self.restarting = _left_early(flow.plan)
         self.transferring: list[Step] = []
 
     def visit(self, step: Step, state: State) -> None:
@@ -124,7 +128,10 @@ class _Walk:
             _cross(step, state)
         if state.talk.edges and not isinstance(step.node, _PASSING):
             self._take_pieces(step, state)
-        VISITORS[type(step.node)](self, step, state)
+        if step in self.restarting:
+            self._run_again(step, state)
+        else:
+            VISITORS[type(step.node)](self, step, state)
         if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
             speakers = state.talk.last if annotations.edge.buffering != "full" else ()
             state.talk = state.talk._replace(edges=speakers)
@@ -196,9 +203,9 @@ class _Walk:
         """The agent may end the nearest loop here."""
         loop = next((outer for outer in step.above() if isinstance(outer.node, LoopNode)), None)
         if loop is not None:
-            left = state.snapshot(self.bases[loop])
+            left = state.snapshot(self.entered[loop])
             _answer(left, step, step.node)
-            self.ends.setdefault(loop, []).append(left)
+            self.left.setdefault(loop, []).append(left)
 
     def remote(self, step: Step, state: State) -> None:
         self._listen(step, state)
@@ -232,63 +239,92 @@ class _Walk:
             state.set(key, written(step))
 
     def transfer(self, step: Step, state: State) -> None:
-        """The target runs instead of the rest of the enclosing sequence."""
+        """The target runs instead of the rest of what encloses the transfer."""
         self.reads(step, state)
-        owner = _owner(step)
-        moved = state.snapshot(self.bases[owner]) if owner else state.fork()
         target = self.flow.plan.by_name.get(step.node.target)
-        if target is not None and self.transferring.count(target) < 2:
-            self.transferring.append(target)
-            saved = {outer: self.bases[outer] for outer in self.bases}
-            self.visit(target, moved)
-            self.bases |= saved
-            self.transferring.pop()
-        if owner is not None:
-            self.ends.setdefault(owner, []).append(moved)
+        if target is not None:
+            if target.index <= step.index < target.end:
+                self.restarts.setdefault(target, []).append(state.snapshot(self.entered[target]))
+            else:
+                self._hand_over(step, target, state)
         if step.node.condition is None:
             state.dead = True
 
+    def _hand_over(self, step: Step, target: Step, state: State) -> None:
+        owner = _owner(step)
+        moved = state.snapshot(self.entered[owner]) if owner else state.fork()
+        if self.transferring.count(target) < 2:
+            self.transferring.append(target)
+            entered = dict(self.entered)
+            self.visit(target, moved)
+            self.entered = entered
+            self.transferring.pop()
+        if owner is not None:
+            _meanwhile(step, owner, moved, self.flow.plan)
+            self.skipped.setdefault(owner, []).append(moved)
+
     # --- composites -------------------------------------------------------------------------------
 
+    def _run_again(self, step: Step, state: State) -> None:
+        """A composite that a transfer inside may start again."""
+        self.entered[step] = state
+        ends: list[State] = []
+        scope, known = state.fork(), dict[str, Fact]()
+        for _ in range(_ROUNDS):
+            VISITORS[type(step.node)](self, step, scope)
+            ends.append(scope)
+            self.entered[step] = state
+            came = self.restarts.pop(step, None)
+            if came is None:
+                break
+            scope = state.fork()
+            scope.join(came, "loop", step)
+            more = self._merged(step, known, scope)
+            if more is None:
+                break
+            known = more
+        state.join(ends, "loop", step)
+
     def sequence(self, step: Step, state: State) -> None:
-        if step not in self.leaving:
+        """The children in order; a transfer may skip the rest of them."""
+        if step not in self.skipping:
             for child in step.children:
                 self.visit(child, state)
             return
-        self.bases[step] = state
+        self.entered[step] = state
         inside = state.fork()
         for child in step.children:
             self.visit(child, inside)
-        state.join([inside, *self.ends.pop(step, ())], "moved", step)
+        state.join([inside, *self.skipped.pop(step, ())], "moved", step)
 
     def loop(self, step: Step, state: State) -> None:
-        self.bases[step] = state
         known = self.later.get(step, {})
         scope = state.fork()
         for key, fact in known.items():
             scope.set(key, alternatives([state.get(key), fact], lambda writers: Why("loop", step, writers)))
-        self._round(step, scope)
-        ends = [scope]
+        ends = self._round(step, state, scope)
         known = self._merged(step, known, scope) or known
         if step.node.max_iterations > 1:
             for _ in range(_ROUNDS):
                 if scope.dead:
                     break
                 scope = self._next(state, scope, known)
-                self._round(step, scope)
-                ends.append(scope)
+                ends += self._round(step, state, scope)
                 more = self._merged(step, known, scope)
                 if more is None:
                     break
                 known = more
         self.later[step] = known
-        state.join([*ends, *self.ends.pop(step, ())], "loop", step)
+        state.join(ends, "loop", step)
 
-    def _round(self, step: Step, scope: State) -> None:
-        for child in step.children:
-            self.visit(child, scope)
+    def _round(self, step: Step, state: State, scope: State) -> list[State]:
+        """One round; gives the states in which the loop may end with it."""
+        self.entered[step] = state
+        self.sequence(step, scope)
+        left = [end.snapshot(state) for end in self.left.pop(step, ())]
         if not scope.dead:
             self.reads(step, scope)
+        return [scope, *left]
 
     def _next(self, state: State, scope: State, known: Mapping[str, Fact]) -> State:
         """The state at the start of the next round, given all that any round before left behind."""
@@ -451,18 +487,33 @@ def _cross(step: Step, state: State) -> None:
             state.set(key, fact.with_mask(fact.mask | ABSENT, Why("boundary", step, fact.writers)))
 
 
-def _left_early(steps: Plan) -> set[Step]:
-    """The sequences that a transfer may leave."""
-    owners = (_owner(step) for step in steps.steps if isinstance(step.node, TransferNode))
-    return {owner for owner in owners if owner is not None}
+def _left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
+    """The composites of which a transfer may skip the rest, and those which it may start again."""
+    skipping: set[Step] = set()
+    restarting: set[Step] = set()
+    for step in steps.steps:
+        if isinstance(step.node, TransferNode):
+            target, owner = steps.by_name.get(step.node.target), _owner(step)
+            if target is not None and target.index <= step.index < target.end:
+                restarting.add(target)
+            elif owner is not None:
+                skipping.add(owner)
+    return skipping, restarting
 
 
 def _owner(step: Step) -> Step | None:
-    """The sequence that a transfer leaves; without one, the outermost loop."""
-    found: Step | None = None
+    """The sequence, or the loop's round, of which a transfer skips the rest."""
+    return next((outer for outer in step.above() if isinstance(outer.node, SequenceNode | LoopNode)), None)
+
+
+def _meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
+    """Branches beside a transfer run to their end; they may have spoken by then."""
+    inner = step
     for outer in step.above():
-        if isinstance(outer.node, SequenceNode):
-            return outer
-        if isinstance(outer.node, LoopNode):
-            found = outer
-    return found
+        if outer is owner:
+            return
+        if isinstance(outer.node, ParallelNode):
+            for other in steps.steps[outer.index : outer.end]:
+                if other.is_model and not inner.index <= other.index < inner.end:
+                    moved.talk = moved.talk.spoke(other, certain=False)
+        inner = outer

@@ -56,9 +56,8 @@ def _pick(state: State, step: Step, params: Params) -> None:
 def _rename(state: State, step: Step, params: Params) -> None:
     pairs: tuple[tuple[str, str], ...] = params["pairs"]
     values = [(new, state.get(old)) for old, new in pairs]
-    gone = {old for old, _ in pairs} - {new for _, new in pairs}
-    for key in gone:
-        state.remove(key, step)
+    for old, _ in pairs:
+        state.remove(old, step)
     for new, value in values:
         _copy(state, step, new, value)
 
