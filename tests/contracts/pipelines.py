@@ -67,7 +67,9 @@ class Maker:
     def agent(self, depth: int = 0) -> Expr[Any]:
         name = self.name("a")
         made = Agent(name)
-        placeholders = [f"{{{self.key()}{'?' * (not self.chance(0.15))}}}" for _ in range(self.random.randint(0, 2))]
+        placeholders = [
+            f"{{{self.key()}{'?' * (not self.chance(0.15))}}}" for _ in range(self.random.randint(0, 2))
+        ]
         made = made.instruct(" ".join(["Go on.", *placeholders]))
         if self.chance(0.6):
             made = made.writes(self.key())
@@ -170,8 +172,11 @@ class Maker:
         return parent.delegate(*children)
 
     def again(self, depth: int) -> Expr[Any]:
-        """Something that stands in the pipeline already."""
-        return self.random.choice(self.made) if self.made else self.probe()
+        """Something that stands in the pipeline already; ADK names the one to transfer to, so no delegation."""
+        copies = [
+            part for part in self.made if not any(n.kind == "agent" and n.children for n in walk(part.node))
+        ]
+        return self.random.choice(copies) if copies else self.probe()
 
     def part(self, depth: int) -> Expr[Any]:
         kinds, weights = zip(*(_LEAVES if depth <= 0 else _LEAVES + _COMPOSITES), strict=True)
@@ -309,5 +314,3 @@ def sample(seed: int) -> Sample:
 
     state = {key: "v0" for key in KEYS if maker.chance(0.15)}
     return Sample(Pipeline[Any].from_node(rewrite(whole.node, aim)), maker.responses, state, maker.seen)
-
-

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from google.adk.sessions import InMemorySessionService
 
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts.dataflow import Flow, analyse
@@ -32,7 +33,13 @@ class Ran:
 async def run(made: Sample) -> Ran:
     ran = Ran(mock_backend(made.responses))
     try:
-        await made.expression.run("hi", backend=ran.backend, state=made.state, config=CONFIG)
+        await made.expression.run(
+            "hi",
+            backend=ran.backend,
+            state=made.state,
+            config=CONFIG,
+            session_service=InMemorySessionService(),
+        )
     except (ADKFluentError, Failure) as error:
         ran.error = error
     return ran

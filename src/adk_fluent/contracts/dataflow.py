@@ -21,7 +21,7 @@ from adk_fluent.contracts.knowledge import (
     alternatives,
     written,
 )
-from adk_fluent.contracts.plan import Plan, Step, plan
+from adk_fluent.contracts.plan import Branch, Plan, Step, plan
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.talk import History, heard
 from adk_fluent.contracts.touches import ends_loops, tool_access, unknown_functions
@@ -59,13 +59,16 @@ class Flow:
 
     Attributes:
         plan: the steps of the tree.
-        situations: model step → what was said before it ran, once per time the walk came by.
+        situations: model step → what was said before it ran, and the conversation branch it ran on, once per
+            time the walk came by.
         upstream: model step → steps whose answer it is the first to react to.
         edges: pairs of steps: the answer of the first is passed on in pieces to the second.
     """
 
     plan: Plan
-    situations: dict[Step, list[History | None]] = field(default_factory=dict[Step, "list[History | None]"])
+    situations: dict[Step, list[tuple[History | None, Branch]]] = field(
+        default_factory=dict[Step, "list[tuple[History | None, Branch]]"]
+    )
     upstream: dict[Step, dict[Step, None]] = field(default_factory=dict[Step, "dict[Step, None]"])
     edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
 
@@ -76,7 +79,7 @@ class Flow:
 
     def speakers(self, step: Step) -> Mapping[Step, bool]:
         """Whose text may be in the conversation that `step` could see; true where it certainly is."""
-        return heard([(history, step.branch) for history in self.situations.get(step, ())])
+        return heard(self.situations.get(step, ()))
 
 
 def analyse(root: Node, state: Mapping[str, Any] | None = None, *, open_state: bool = False) -> Flow:
@@ -117,6 +120,7 @@ class _Walk:
         self.restarts: dict[Step, list[State]] = {}
         self.skipping, self.restarting = _left_early(flow.plan)
         self.transferring: list[Step] = []
+        self.shift: tuple[int, Branch] = (0, ())
 
     def visit(self, step: Step, state: State) -> None:
         """Record what the step meets in `state` and what it does to it."""
@@ -135,6 +139,11 @@ class _Walk:
         if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
             speakers = state.talk.last if annotations.edge.buffering != "full" else ()
             state.talk = state.talk._replace(edges=speakers)
+
+    def branch(self, step: Step) -> Branch:
+        """The conversation branch a step runs on now: after a transfer, that of the transfer."""
+        depth, base = self.shift
+        return base + step.branch[depth:]
 
     def _take_pieces(self, step: Step, state: State) -> None:
         for speaker in state.talk.edges:
@@ -172,18 +181,28 @@ class _Walk:
         if node.children:
             self._delegate(step, state)
         else:
-            _answer(state, step, node)
+            self._answer(step, state)
         if "after_agent_callback" in given:
             _call(state, step, given["after_agent_callback"])
 
+    def _answer(self, step: Step, state: State) -> None:
+        node: AgentNode = step.node
+        if isinstance(node.output_key, str):
+            schema = node.output_schema
+            state.set(node.output_key, written(step, str if schema in (UNSET, None) else schema, (step,)))
+        for key in node.declared_writes:
+            state.set(key, written(step))
+        state.talk = state.talk.spoke(step, self.branch(step), certain=not node.children)
+
     def _listen(self, step: Step, state: State) -> None:
-        self.flow.situations.setdefault(step, []).append(state.talk.history)
+        situation = (state.talk.history, self.branch(step))
+        self.flow.situations.setdefault(step, []).append(situation)
         self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.talk.last))
 
     def _delegate(self, step: Step, state: State) -> None:
         """The agent answers, or hands over to one of its sub-agents, and that one perhaps to another."""
         answered = state.fork()
-        _answer(answered, step, step.node)
+        self._answer(step, answered)
         handed = state.fork()
         ways = self._each(step, handed)
         if step.visits == 1:
@@ -204,7 +223,7 @@ class _Walk:
         loop = next((outer for outer in step.above() if isinstance(outer.node, LoopNode)), None)
         if loop is not None:
             left = state.snapshot(self.entered[loop])
-            _answer(left, step, step.node)
+            self._answer(step, left)
             self.left.setdefault(loop, []).append(left)
 
     def remote(self, step: Step, state: State) -> None:
@@ -213,7 +232,7 @@ class _Walk:
         answered = state.fork()
         if step.node.output_key:
             answered.set(step.node.output_key, written(step, step.node.output_schema or str, (step,)))
-        answered.talk = answered.talk.spoke(step)
+        answered.talk = answered.talk.spoke(step, self.branch(step))
         ways = [answered]
         for child in step.children:
             instead = state.fork()
@@ -255,9 +274,10 @@ class _Walk:
         moved = state.snapshot(self.entered[owner]) if owner else state.fork()
         if self.transferring.count(target) < 2:
             self.transferring.append(target)
-            entered = dict(self.entered)
+            entered, shift = dict(self.entered), self.shift
+            self.shift = (len(target.branch), self.branch(step))
             self.visit(target, moved)
-            self.entered = entered
+            self.entered, self.shift = entered, shift
             self.transferring.pop()
         if owner is not None:
             _meanwhile(step, owner, moved, self.flow.plan)
@@ -387,12 +407,14 @@ class _Walk:
         self.reads(step, state)
         node: MapOverNode = step.node
         state.is_there(node.list_key)
-        item_before = state.get(node.item_key)
+        outside = state.fork()
+        _fail(outside, step.children[0], step)
+        item_after = outside.get(node.item_key)
         item = state.fork()
         item.set(node.item_key, written(step))
         self.visit(step.children[0], item)
         state.join([item], "map", step, or_none=True)
-        state.set(node.item_key, item_before.with_mask(item_before.mask))
+        state.set(node.item_key, item_after.with_mask(item_after.mask))
         state.set(node.output_key, written(step, list))
 
     def body(self, step: Step, state: State) -> None:
@@ -428,15 +450,6 @@ _PASSING: Final = (
 
 
 # --- what single steps do -------------------------------------------------------------------------
-
-
-def _answer(state: State, step: Step, node: AgentNode) -> None:
-    if isinstance(node.output_key, str):
-        schema = node.output_schema
-        state.set(node.output_key, written(step, str if schema in (UNSET, None) else schema, (step,)))
-    for key in node.declared_writes:
-        state.set(key, written(step))
-    state.talk = state.talk.spoke(step, certain=not node.children)
 
 
 def _call(state: State, step: Step, callbacks: tuple[object, ...]) -> None:
@@ -515,5 +528,5 @@ def _meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
         if isinstance(outer.node, ParallelNode):
             for other in steps.steps[outer.index : outer.end]:
                 if other.is_model and not inner.index <= other.index < inner.end:
-                    moved.talk = moved.talk.spoke(other, certain=False)
+                    moved.talk = moved.talk.spoke(other, other.branch, certain=False)
         inner = outer

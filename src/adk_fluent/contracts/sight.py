@@ -38,7 +38,7 @@ class Sight:
 
     def sees(self, speaker: Step, listener: Step) -> Answer:
         """Whether the listener is shown what the speaker said, given that it ran before."""
-        if not audible(speaker, listener.branch) or self.history == "none":
+        if not audible(speaker.branch, listener.branch) or self.history == "none":
             return "no"
         names = {speaker.origin, speaker.name}
         if self.authors is not None and not names & self.authors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from adk_fluent.contracts.plan import Branch, Step
 
@@ -14,9 +14,10 @@ MOST: Final = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """After all that was said `before`, `step` spoke; if not `certain`, it may have."""
+    """After all that was said `before`, `step` spoke on a branch; if not `certain`, it may have."""
 
     step: Step
+    branch: Branch
     certain: bool
     before: History | None
 
@@ -51,10 +52,10 @@ class Talk(NamedTuple):
     last: tuple[Step, ...] = ()
     edges: tuple[Step, ...] = ()
 
-    def spoke(self, step: Step, *, certain: bool = True) -> Talk:
-        """After `step` has spoken."""
+    def spoke(self, step: Step, branch: Branch, *, certain: bool = True) -> Talk:
+        """After `step` has spoken on a conversation branch."""
         last = (step,) if certain else _union([(step,), self.last])
-        return Talk(Said(step, certain, self.history), last)
+        return Talk(Said(step, branch, certain, self.history), last)
 
     @classmethod
     def either(cls, talks: Sequence[Talk]) -> Talk:
@@ -81,47 +82,58 @@ def _union(groups: Sequence[tuple[Step, ...]]) -> tuple[Step, ...]:
     return tuple(dict.fromkeys(step for group in groups for step in group))[:MOST]
 
 
-def heard(histories: Sequence[tuple[History | None, Branch]]) -> Mapping[Step, bool]:
+Voice = tuple[Step, Branch]
+"""A step that speaks, on a branch; a transfer may make it speak on another than where it stands."""
+
+
+def heard(situations: Sequence[tuple[History | None, Branch]]) -> Mapping[Step, bool]:
     """Who may have spoken, so that a listener could hear it, in any of several situations.
 
     Args:
-        histories: what was said before the listener ran and the branch it runs on, once per situation.
+        situations: what was said before the listener ran and the branch it ran on, once per situation.
 
     Returns:
         Speaker → whether it is certain, in every situation.
     """
-    memo: dict[int, dict[Step, bool]] = {}
-    ways = [
-        {step: certain for step, certain in _speakers(history, memo).items() if audible(step, branch)}
-        for history, branch in histories
-    ]
+    memo: dict[int, dict[Voice, bool]] = {}
+    ways: list[dict[Step, bool]] = []
+    for history, branch in situations:
+        way: dict[Step, bool] = {}
+        for (step, spoken_on), certain in _voices(history, memo).items():
+            if audible(spoken_on, branch):
+                way[step] = way.get(step, False) or certain
+        ways.append(way)
     return _one_of(ways)
 
 
-def audible(speaker: Step, branch: Branch) -> bool:
-    """Whether what `speaker` says reaches the given conversation branch."""
-    return branch[: len(speaker.branch)] == speaker.branch or not branch
+def audible(spoken_on: Branch, branch: Branch) -> bool:
+    """Whether what is said on one conversation branch is heard on another."""
+    return branch[: len(spoken_on)] == spoken_on or not branch
 
 
-def _speakers(history: History | None, memo: dict[int, dict[Step, bool]]) -> dict[Step, bool]:
-    latest: dict[Step, bool] = {}
+def _voices(history: History | None, memo: dict[int, dict[Voice, bool]]) -> dict[Voice, bool]:
+    latest: dict[Voice, bool] = {}
     while isinstance(history, Said):
-        latest[history.step] = latest.get(history.step, False) or history.certain
+        voice = (history.step, history.branch)
+        latest[voice] = latest.get(voice, False) or history.certain
         history = history.before
     if history is None:
         return latest
     known = memo.get(id(history))
     if known is None:
-        ways = [_speakers(way, memo) for way in history.ways]
+        ways = [_voices(way, memo) for way in history.ways]
         known = memo[id(history)] = _one_of(ways) if isinstance(history, OneOf) else _all_of(ways)
     return _all_of([known, latest])
 
 
-def _one_of(ways: Sequence[Mapping[Step, bool]]) -> dict[Step, bool]:
-    everyone = dict.fromkeys(step for way in ways for step in way)
-    return {step: all(way.get(step, False) for way in ways) for step in everyone}
+V = TypeVar("V")
 
 
-def _all_of(ways: Sequence[Mapping[Step, bool]]) -> dict[Step, bool]:
-    everyone = dict.fromkeys(step for way in ways for step in way)
-    return {step: any(way.get(step, False) for way in ways) for step in everyone}
+def _one_of(ways: Sequence[Mapping[V, bool]]) -> dict[V, bool]:
+    everyone = dict.fromkeys(voice for way in ways for voice in way)
+    return {voice: all(way.get(voice, False) for way in ways) for voice in everyone}
+
+
+def _all_of(ways: Sequence[Mapping[V, bool]]) -> dict[V, bool]:
+    everyone = dict.fromkeys(voice for way in ways for voice in way)
+    return {voice: any(way.get(voice, False) for way in ways) for voice in everyone}
