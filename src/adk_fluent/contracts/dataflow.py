@@ -21,6 +21,7 @@ from adk_fluent.contracts.knowledge import (
     alternatives,
     written,
 )
+from adk_fluent.contracts.matches import exhaustive
 from adk_fluent.contracts.plan import Branch, Plan, Step, plan
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.talk import History, heard
@@ -260,7 +261,7 @@ class _Walk:
     def transfer(self, step: Step, state: State) -> None:
         """The target runs instead of the rest of what encloses the transfer."""
         self.reads(step, state)
-        target = self.flow.plan.by_name.get(step.node.target)
+        target = step.target
         if target is not None:
             if target.index <= step.index < target.end:
                 self.restarts.setdefault(target, []).append(state.snapshot(self.entered[target]))
@@ -373,7 +374,7 @@ class _Walk:
         for child, branch in zip(step.children, branches, strict=True):
             self.visit(child, branch)
         if step.node.merge != "first_complete":
-            state.both(branches)
+            state.both(branches, siblings)
             return
         state.join(branches, "race", step)
         for child in step.children:
@@ -401,7 +402,8 @@ class _Walk:
             assume(way, test)
         for child, way in zip(step.children, ways, strict=True):
             self.visit(child, way)
-        state.join(ways, "branch", step, or_none=node.default is None)
+        open_end = node.default is None and not exhaustive([test for test, _ in node.rules])
+        state.join(ways, "branch", step, or_none=open_end)
 
     def over_items(self, step: Step, state: State) -> None:
         self.reads(step, state)
@@ -506,7 +508,7 @@ def _left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
     restarting: set[Step] = set()
     for step in steps.steps:
         if isinstance(step.node, TransferNode):
-            target, owner = steps.by_name.get(step.node.target), _owner(step)
+            target, owner = step.target, _owner(step)
             if target is not None and target.index <= step.index < target.end:
                 restarting.add(target)
             elif owner is not None:

@@ -13,10 +13,11 @@ from adk_fluent.state.operations import Operation
 def effects_of(step: Step) -> Effects:
     """What the step and all inside it may do, computed once per step."""
     if step.effects is None:
+        step.effects = Effects()  # a transfer may lead back here
         writes: dict[str, Step] = {}
         removes: dict[str, Step] = {}
         clears = unknown = None
-        for child in step.children:
+        for child in (*step.children, *([step.target] if step.target else ())):
             inner = effects_of(child)
             writes |= inner.writes
             removes |= inner.removes

@@ -150,6 +150,11 @@ class Siblings:
         """Whether any branch may write or remove this key."""
         return bool(key in self._writes or key in self._removes or self._unknown or self._clears)
 
+    def removes_from(self, key: str, writers: Sequence[int]) -> bool:
+        """Whether a branch may remove a key that another of these branches wrote."""
+        removers = [*self._removes.get(key, ())[:2], *(self._clears[:2] if is_session_scoped(key) else ())]
+        return any(writer != remover for remover in removers for writer in writers[:2])
+
     @property
     def keys(self) -> set[str]:
         """Every key that some branch names as written or removed."""
@@ -169,7 +174,7 @@ class State:
         dead: the point cannot be reached.
     """
 
-    __slots__ = ("_cut", "_cut_at", "_fog", "_fog_at", "_siblings", "dead", "facts", "parent", "talk")
+    __slots__ = ("_beside", "_cut", "_cut_at", "_fog", "_fog_at", "dead", "facts", "parent", "talk")
 
     def __init__(self, parent: State | None = None) -> None:
         self.parent = parent
@@ -180,7 +185,7 @@ class State:
         self._fog_at = 0
         self._cut: Step | None = None
         self._cut_at = 0
-        self._siblings: tuple[Siblings, int] | None = None
+        self._beside: tuple[tuple[Siblings, int], ...] = parent._beside if parent else ()
 
     def fork(self) -> State:
         """A scope on top of this one, which must not change while the fork is in use."""
@@ -189,7 +194,7 @@ class State:
     def beside(self, siblings: Siblings, own: int) -> State:
         """A fork for one of several parallel branches."""
         made = State(self)
-        made._siblings = (siblings, own)
+        made._beside = (*self._beside, (siblings, own))
         return made
 
     # --- reading ----------------------------------------------------------------------------------
@@ -197,7 +202,6 @@ class State:
     def get(self, key: str) -> Fact:
         """What is known about a key here."""
         scope, fog = self, None
-        siblings: list[tuple[Siblings, int]] = []
         while True:
             fact = scope.facts.get(key)
             if fact is not None:
@@ -210,15 +214,13 @@ class State:
                     fog = fog or scope._fog
                 break
             fog = fog or scope._fog
-            if scope._siblings is not None:
-                siblings.append(scope._siblings)
             if scope.parent is None:
                 fact = NEVER if not key.startswith(("user:", "app:")) else OUTSIDE
                 break
             scope = scope.parent
-        for others, own in reversed(siblings):
-            if others.may_touch(key):
-                fact = others.over(key, fact, own)
+        for siblings, own in self._beside:
+            if siblings.may_touch(key):
+                fact = siblings.over(key, fact, own)
         if fog is not None and fact.mask & STATUS != PRESENT:
             return fact.with_mask(fact.mask | UNKNOWN)
         return fact
@@ -296,6 +298,11 @@ class State:
         """The step after which this scope cannot tell what is there."""
         return self._fog
 
+    @property
+    def cleared_by(self) -> Step | None:
+        """The step that removed all session keys in this scope but those it names."""
+        return self._cut
+
     # --- joining ----------------------------------------------------------------------------------
 
     def join(self, forks: Sequence[State], why: Reason, step: Step, *, or_none: bool = False) -> None:
@@ -346,22 +353,29 @@ class State:
             changes[key] = alternatives(facts, why)
         return changes
 
-    def both(self, forks: Sequence[State]) -> None:
+    def both(self, forks: Sequence[State], siblings: Siblings) -> None:
         """Go on after all of several parallel forks of this state."""
-        touched: dict[str, list[Fact]] = {}
-        for fork in forks:
+        touched: dict[str, list[tuple[int, Fact]]] = {}
+        for index, fork in enumerate(forks):
             for key in fork.facts:
-                touched.setdefault(key, []).append(fork.get(key))
-        for fork in forks:
+                touched.setdefault(key, []).append((index, fork.get(key)))
+        for index, fork in enumerate(forks):
             if fork._cut is not None:
-                for key in {*touched, *self.session_keys()} - fork.facts.keys():
-                    touched.setdefault(key, []).append(fork.get(key))
+                keys = filter(is_session_scoped, {*touched, *self.session_keys()} - fork.facts.keys())
+                for key in keys:
+                    touched.setdefault(key, []).append((index, fork.get(key)))
         fog = next((fork._fog for fork in forks if fork._fog), None)
-        changes = {key: _together(facts) for key, facts in touched.items()}
         self.talk = Talk.both([fork.talk for fork in forks], self.talk)
         if fog:
             self.blur(fog)
-        self.facts.update(changes)
+        for key, found in touched.items():
+            fact = _together([fact for _, fact in found])
+            writers = [index for index, fact in found if fact.mask & PRESENT]
+            if not fact.mask & ABSENT and siblings.removes_from(key, writers):
+                fact = fact.with_mask(
+                    fact.mask | ABSENT | REMOVED, Why("sibling", siblings.step, fact.writers)
+                )
+            self.facts[key] = fact
 
     def snapshot(self, base: State) -> State:
         """A fork of `base` that knows what this state, itself above `base`, knows now."""
@@ -375,10 +389,10 @@ class State:
                 keys |= scope.facts.keys()
             else:
                 keys |= {key for key in scope.facts if not is_session_scoped(key)}
-            if scope._siblings is not None:
-                keys |= scope._siblings[0].keys
             cut, fog = cut or scope._cut, fog or scope._fog
             scope = scope.parent
+        for siblings, _ in self._beside[len(base._beside) :]:
+            keys |= siblings.keys
         if cut:
             made.clear(cut, ())
         if fog:

@@ -16,6 +16,7 @@ from adk_fluent.ir.nodes import (
     RaceNode,
     RemoteAgentNode,
     RouteNode,
+    TransferNode,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Step:
         branch: the conversation branch it runs on.
         reads: what it reads from state; filled when it is first visited.
         effects: what it and all inside it may do to the state; filled when first asked for.
+        target: of a transfer, the step it hands over to, if there is one.
         visits: how often the analysis came by; 0 for a step that cannot be reached.
     """
 
@@ -54,6 +56,7 @@ class Step:
         "origin",
         "parent",
         "reads",
+        "target",
         "visits",
     )
 
@@ -68,6 +71,7 @@ class Step:
         self.branch = branch
         self.reads: tuple[Read, ...] | None = None
         self.effects: Effects | None = None
+        self.target: Step | None = None
         self.visits = 0
 
     def __repr__(self) -> str:
@@ -126,14 +130,13 @@ def plan(root: Node) -> Plan:
             inside = _BRANCHES.get(type(node), _same)(step)
             for number in range(len(children) - 1, -1, -1):
                 stack.append((children[number], step, inside(number)))
-    _close(steps)
-    return Plan(steps, {step.name: step for step in steps}, clashing)
-
-
-def _close(steps: list[Step]) -> None:
+    by_name = {step.name: step for step in steps}
     for step in reversed(steps):
         if step.children:
             step.end = step.children[-1].end
+        elif isinstance(step.node, TransferNode):
+            step.target = by_name.get(step.node.target)
+    return Plan(steps, by_name, clashing)
 
 
 Inside = Callable[[int], Branch]

@@ -21,6 +21,7 @@ from adk_fluent.contracts.knowledge import (
 from adk_fluent.contracts.plan import Step
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import TransformNode
+from adk_fluent.state.delta import is_session_scoped
 from adk_fluent.state.operations import Operation
 
 Params = dict[str, Any]
@@ -136,7 +137,7 @@ def _flatten(state: State, step: Step, params: Params) -> None:
     if before.mask & STATUS == ABSENT:
         return
     state.set(leaves_of(key), written(step))
-    state.set(key, Fact(before.mask | ABSENT, before.writers, removed_by=step))
+    state.set(key, Fact(before.mask | ABSENT | REMOVED, before.writers, removed_by=step))
 
 
 def _unflatten(state: State, step: Step, params: Params) -> None:
@@ -199,17 +200,22 @@ def _together(state: State, step: Step, params: Params) -> None:
     """All on the same input; what a replacement removes or writes wins over a delta."""
     nodes: tuple[TransformNode, ...] = params["steps"]
     deltas: dict[str, Fact] = {}
-    replaced: dict[str, Fact] = {}
+    forks: list[State] = []
     for node in nodes:
         fork = state.fork()
         apply_transform(fork, step, node)
         if fork.blurred_by is not None:
             state.blur(step)
-        if node.semantics == "replace_session":
-            for key in state.session_keys() - fork.facts.keys():
+        if node.semantics == "merge":
+            deltas |= fork.facts
+        else:
+            forks.append(fork)
+    replaced: dict[str, Fact] = {}
+    for fork in forks:
+        if fork.cleared_by is not None:
+            for key in {*state.session_keys(), *filter(is_session_scoped, deltas)} - fork.facts.keys():
                 replaced[key] = fork.get(key)
-        kept = deltas if node.semantics == "merge" else replaced
-        kept |= fork.facts
+        replaced |= fork.facts
     for key, fact in deltas.items():
         over = replaced.pop(key, None)
         if over is not None and over.mask & ABSENT:
