@@ -172,7 +172,7 @@ class Maker:
         return parent.delegate(*children)
 
     def again(self, depth: int) -> Expr[Any]:
-        """Something that stands in the pipeline already; ADK names the one to transfer to, so no delegation."""
+        """Something that stands in the pipeline already; no delegation, where ADK goes by names."""
         copies = [
             part for part in self.made if not any(n.kind == "agent" and n.children for n in walk(part.node))
         ]

@@ -31,6 +31,7 @@ class Ran:
 
 
 async def run(made: Sample) -> Ran:
+    """Run a pipeline once, in a session of its own."""
     ran = Ran(mock_backend(made.responses))
     try:
         await made.expression.run(
@@ -118,6 +119,7 @@ def compare_missing(seed: int, flow: Flow, ran: Ran, tally: Tally) -> None:
 
 
 async def hold_against(seeds: range) -> Tally:
+    """Run the pipelines of some seeds and compare."""
     tally = Tally()
     for seed in seeds:
         made = sample(seed)

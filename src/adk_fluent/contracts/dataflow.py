@@ -26,7 +26,7 @@ from adk_fluent.contracts.plan import Branch, Plan, Step, plan
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.talk import History, heard
 from adk_fluent.contracts.touches import ends_loops, tool_access, unknown_functions
-from adk_fluent.contracts.transforms import apply_transform, assume
+from adk_fluent.contracts.transforms import apply_transform, supposing
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.functions import access
@@ -398,10 +398,10 @@ class _Walk:
         self.reads(step, state)
         node: RouteNode = step.node
         ways = [state.fork() for _ in step.children]
-        for (test, _), way in zip(node.rules, ways, strict=False):
-            assume(way, test)
-        for child, way in zip(step.children, ways, strict=True):
-            self.visit(child, way)
+        tests = [*(test for test, _ in node.rules), *([None] if node.default else ())]
+        for child, way, test in zip(step.children, ways, tests, strict=True):
+            with supposing(way, test):
+                self.visit(child, way)
         open_end = node.default is None and not exhaustive([test for test, _ in node.rules])
         state.join(ways, "branch", step, or_none=open_end)
 

@@ -9,18 +9,16 @@ from adk_fluent.contracts.checks.boundaries import check_boundary_contracts
 from adk_fluent.contracts.checks.coherence import check_channel_coherence
 from adk_fluent.contracts.checks.context import check_context_contracts
 from adk_fluent.contracts.checks.cost import check_cost_contracts
+from adk_fluent.contracts.checks.gates import check_resumable
+from adk_fluent.contracts.checks.loops import check_loops
 from adk_fluent.contracts.checks.modality import check_modality_contracts
+from adk_fluent.contracts.checks.names import check_names
 from adk_fluent.contracts.checks.outputs import check_output_key_contracts
+from adk_fluent.contracts.checks.parallel import check_parallel_writers
+from adk_fluent.contracts.checks.reachability import check_reachability
 from adk_fluent.contracts.checks.reading import check_dataflow_contracts
 from adk_fluent.contracts.checks.remote import check_a2a_contracts
 from adk_fluent.contracts.checks.streaming import check_streaming_contracts
-from adk_fluent.contracts.checks.structure import (
-    check_loops,
-    check_names,
-    check_parallel_writers,
-    check_reachability,
-    check_resumable,
-)
 from adk_fluent.contracts.checks.templates import check_template_contracts
 from adk_fluent.contracts.checks.types import check_type_contracts
 from adk_fluent.contracts.checks.unknown import check_unknown_functions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from adk_fluent.contracts.knowledge import (
@@ -164,10 +165,22 @@ def _guard(state: State, step: Step, params: Params) -> None:
     assume(state, params["test"])
 
 
-def assume(state: State, test: object) -> None:
-    """Record what follows from a comparison that held: its key is there."""
+def assume(state: State, test: object) -> str | None:
+    """Record what follows from a comparison that held: its key, which is given back, is there."""
     if isinstance(test, Match) and test.op != "ne" and not (test.op == "truthy" and not test.value):
         state.is_there(test.key)
+        return test.key
+    return None
+
+
+@contextmanager
+def supposing(state: State, test: object) -> Iterator[None]:
+    """Work in a branch that runs only if a comparison holds; what follows the branch learns nothing of it."""
+    key = assume(state, test)
+    assumed = state.facts.get(key) if key else None
+    yield
+    if key and assumed is not None and state.facts.get(key) is assumed:
+        del state.facts[key]
 
 
 def _validate(state: State, step: Step, params: Params) -> None:
@@ -178,20 +191,19 @@ def _validate(state: State, step: Step, params: Params) -> None:
 
 def _when(state: State, step: Step, params: Params) -> None:
     fork = state.fork()
-    assume(fork, params["test"])
-    for node in params["steps"]:
-        apply_transform(fork, step, node)
+    with supposing(fork, params["test"]):
+        for node in params["steps"]:
+            apply_transform(fork, step, node)
     state.join([fork], "branch", step, or_none=True)
 
 
 def _branch(state: State, step: Step, params: Params) -> None:
     forks: list[State] = []
-    for _, nodes in params["cases"]:
+    for case, nodes in params["cases"]:
         fork = state.fork()
-        state_key: str = params["key"]
-        fork.is_there(state_key)
-        for node in nodes:
-            apply_transform(fork, step, node)
+        with supposing(fork, Match(params["key"], "eq", case)):
+            for node in nodes:
+                apply_transform(fork, step, node)
         forks.append(fork)
     state.join(forks, "branch", step, or_none=True)
 

@@ -41,7 +41,9 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
             severity=Severity.INFO,
             agent=step.name,
             key=key,
-            message=f"{step.name} chooses its model by a budget, without a fallback_model",
+            message=f"{step.name} chooses its model by a budget"
+            + f' ("{key}")' * bool(key)
+            + ", without a fallback_model",
             hint="When the budget is used up, its calls are refused. Add fallback_model= to go on with that.",
         )
 
