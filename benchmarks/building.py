@@ -8,7 +8,7 @@ from statistics import median
 from benchmarks.by_hand import agents, expression
 from benchmarks.harness import Figure, compare, in_turn
 
-ROUNDS = 25
+ROUNDS = 101
 COUNT = 100
 
 

@@ -52,6 +52,8 @@ def in_turn(runs: Sequence[Run], rounds: int) -> list[list[float]]:
     """
     for run in runs:
         run()
+    gc.collect()
+    gc.freeze()  # what is there now need not be looked at again before every run
     seconds: list[list[float]] = [[] for _ in runs]
     for number in range(rounds):
         order = range(len(runs)) if number % 2 == 0 else reversed(range(len(runs)))

@@ -12,7 +12,7 @@ from benchmarks.by_hand import run, runner
 from benchmarks.harness import Figure, compare, event_loop
 from benchmarks.transform import count
 
-ROUNDS = 30
+ROUNDS = 60
 EVENTS = 40
 
 

@@ -44,6 +44,10 @@ class Expr(Terminals[T_co]):
 
     _what: ClassVar[str] = "step"
 
+    if TYPE_CHECKING:
+        _node: Any
+        """The node; the `node` property of each class says of which type."""
+
     def __init__(self) -> None:
         raise ExpressionError(f"{type(self).__name__} is not built directly; compose expressions instead.")
 
@@ -57,7 +61,7 @@ class Expr(Terminals[T_co]):
     @property
     def node(self) -> Node:
         """The IR node that this expression is."""
-        return cast(Node, self._node)
+        return self._node
 
     @property
     def name(self) -> str:
@@ -76,7 +80,9 @@ class Expr(Terminals[T_co]):
     # --- changing a field: used by every builder method -------------------------------------------
 
     def _set(self, **fields: object) -> Self:
-        return self.from_node(self.node.replace(**fields))
+        made = object.__new__(type(self))
+        object.__setattr__(made, "_node", self.node.updated(fields))
+        return made
 
     def _append(self, field: str, *values: object) -> Self:
         present = getattr(self.node, field)

@@ -76,7 +76,8 @@ class _Associative(Expr[T_co]):
             if name is not None:
                 raise ArgumentError(f"{cls.__name__} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
-        nodes = tuple(n for member in members for n in cls._members(lift(member, f"{cls.__name__}()").node))
+        where = f"{cls.__name__}()"
+        nodes = tuple(n for member in members for n in cls._members(lift(member, where).node))
         if not nodes and name is None:
             raise ExpressionError(f"{cls.__name__}() is empty: give it at least one {what}.")
         made = cls._plain.with_children(nodes)

