@@ -37,11 +37,11 @@ def figures() -> Iterator[Figure]:
             rounds=ROUNDS,
             per=STEPS,
             target=1.03,
-        )[0]
+        )
         yield compare(
             "the same through run(), with the state after it",
             blocking(lambda: whole.run("go", session_service=service)),
             blocking(by_hand),
             rounds=ROUNDS,
             per=STEPS,
-        )[0]
+        )

@@ -30,4 +30,4 @@ def figures() -> Iterator[Figure]:
             rounds=ROUNDS,
             per=STEPS,
             target=1.2,
-        )[0]
+        )

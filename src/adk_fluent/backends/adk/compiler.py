@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeVar, cast
@@ -12,7 +12,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import (
@@ -64,7 +64,7 @@ from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
 
-N = TypeVar("N", bound=BaseAgent)
+N = TypeVar("N")
 A = TypeVar("A", bound=FluentAgent)
 
 
@@ -95,7 +95,17 @@ def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
-    return compile_node(named.root, Scope(named, model_for, _check(named.root)))
+    return compile_node(named.root, whole(named, model_for))
+
+
+def whole(named: Named, model_for: ModelFor) -> Scope:
+    """The scope of a whole tree, which is checked for what cannot run on any target.
+
+    Raises:
+        ExpressionError: a composite is empty, or a transfer could only run for ever.
+        CompileError: a transfer has no target.
+    """
+    return Scope(named, model_for, _check(named.root))
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -110,7 +120,7 @@ def compile_node(node: Node, scope: Scope) -> BaseAgent:
 
 # --- checks of the whole tree ---------------------------------------------------------------------
 
-_COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode)
+_COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode, RouteNode)
 
 
 def _check(root: Node) -> frozenset[str]:
@@ -120,7 +130,8 @@ def _check(root: Node) -> frozenset[str]:
         if isinstance(node, TransferNode):
             transfers.append(node)
         elif not node.children and isinstance(node, _COMPOSITES):
-            raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
+            part = "branch" if isinstance(node, RouteNode) else "step"
+            raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one {part}.")
     if transfers:
         _check_transfers(transfers, {node.name: node for node in walk(root)})
     return frozenset(node.name for node in transfers)
@@ -159,15 +170,15 @@ def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
 
 
 @cache
-def _known_fields(cls: type[BaseAgent]) -> frozenset[str]:
+def known_fields(cls: type[BaseModel]) -> frozenset[str]:
     """The fields that the installed ADK has; asking pydantic each time would cost more."""
     return frozenset(cls.model_fields)
 
 
-def _fields(node: Node, names: frozenset[str], cls: type[BaseAgent]) -> dict[str, Any]:
+def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
     """The name of a node and the ADK fields that are set on it, as ADK's constructor takes them."""
     values: dict[str, Any] = {"name": node.name}
-    known = _known_fields(cls)
+    known = known_fields(cls)
     given = node.given
     for name in given:
         if name in names:
@@ -181,7 +192,12 @@ def _fields(node: Node, names: frozenset[str], cls: type[BaseAgent]) -> dict[str
     return values
 
 
-def _construct(cls: Callable[..., N], node: Node, values: Mapping[str, Any]) -> N:
+def construct(cls: Callable[..., N], node: Node, values: Mapping[str, Any]) -> N:
+    """The native object for `node`: `cls` with these values.
+
+    Raises:
+        CompileError: ADK refuses it.
+    """
     try:
         return cls(**values)
     except ValidationError as error:
@@ -201,7 +217,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
         raise UnsupportedNodeError(
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
-    values = _fields(node, _AGENT_FIELDS, LlmAgent)
+    values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -212,7 +228,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
-    made = _construct(FluentLlmAgent, node, values)
+    made = construct(FluentLlmAgent, node, values)
     made.bind(node)
     return made
 
@@ -242,13 +258,13 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
     names = frozenset(fields)
 
     def visit(node: Node, scope: Scope) -> BaseAgent:
-        values = _fields(node, names, cls)
-        if "rerun_on_resume" in _known_fields(cls):  # where agents can be nodes, ours must run again to go on
+        values = adk_fields(node, names, cls)
+        if "rerun_on_resume" in known_fields(cls):  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
         if node.children:
             values["sub_agents"] = [compile_node(child, inner) for child in node.children]
-        made = _construct(cls, node, values)
+        made = construct(cls, node, values)
         made.bind(node)
         if isinstance(made, Composite):
             _wire(made, node, inner)
@@ -262,8 +278,8 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
     moves = scope.transfers and isinstance(node, SequenceNode | LoopNode)
     made.listen(
-        _names(node, until=LoopNode) if ends else (),
-        scope.transfers.intersection(_names(node, until=SequenceNode)) if moves else (),
+        names_below(node, until=LoopNode) if ends else (),
+        scope.transfers.intersection(names_below(node, until=SequenceNode)) if moves else (),
     )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
@@ -278,7 +294,8 @@ def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
             yield from _nodes(child, until)
 
 
-def _names(root: Node, until: type[Node]) -> Iterable[str]:
+def names_below(root: Node, until: type[Node]) -> Iterable[str]:
+    """The names of the nodes below `root`, not looking inside another node of type `until`."""
     return (node.name for node in _nodes(root, until))
 
 
