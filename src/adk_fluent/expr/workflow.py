@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, Step, describe, function, lift
+from adk_fluent.expr.base import Expr, describe, function, lift
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate
@@ -83,9 +83,10 @@ class _Associative(Expr[T_co]):
                 raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
         nodes: list[Node] = []
+        where = f"{called}()"
         for member in members:
-            before = Step.from_node(nodes[-1]) if nodes and cls is Pipeline else None
-            nodes.extend(cls.members_of(lift(member, f"{called}()", before=before).node))
+            before = nodes[-1] if nodes and cls is Pipeline else None
+            nodes.extend(cls.members_of(lift(member, where, before=before).node))
         if not nodes and name is None:
             raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
         return "" if name is None else check_name(name, owner._what), tuple(nodes)
@@ -228,7 +229,7 @@ class Loop(Expr[T_co], WorkflowMethods):
 
     def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Loop[U]:
         """The loop with one more step at the end of its body."""
-        before = Step.from_node(self.node.children[-1]) if self.node.children else None
+        before = self.node.children[-1] if self.node.children else None
         members = Pipeline.members_of(lift(step, ".step()", before=before).node)
         return cast("Loop[U]", self._set(children=(*self.node.children, *members)))
 
