@@ -105,7 +105,10 @@ async def test_what_is_removed_stays_removed(service: BaseSessionService, step: 
 async def test_a_smaller_dict_replaces_a_larger_one(service: BaseSessionService) -> None:
     """Writing a dict stores that dict, without keys of the one before."""
     first = S.set(d={"x": 1, "y": {"z": 1, "w": 2}}, e={"x": 1})
-    assert await turns(service, first, S.set(d={"x": 5, "y": {"z": 3}}, e={})) == {"d": {"x": 5, "y": {"z": 3}}, "e": {}}
+    assert await turns(service, first, S.set(d={"x": 5, "y": {"z": 3}}, e={})) == {
+        "d": {"x": 5, "y": {"z": 3}},
+        "e": {},
+    }
 
 
 async def test_scopes_reach_as_far_as_they_say(service: BaseSessionService) -> None:
@@ -175,7 +178,8 @@ async def test_rewinding_restores_the_state(service: BaseSessionService) -> None
     """After rewinding to before a run, the state is what it was, and later runs go on from there."""
     expression = S.counter("n") >> A.writes("said")
     runs = [
-        await play(expression, {"a": f"answer {n}"}, session_service=service, session_id="s") for n in range(3)
+        await play(expression, {"a": f"answer {n}"}, session_service=service, session_id="s")
+        for n in range(3)
     ]
     await expression.rewind(
         session_id="s", before_invocation_id=runs[1].invocation_id, session_service=service
@@ -199,7 +203,9 @@ async def test_rewinding_removes_what_the_run_added(service: BaseSessionService)
 async def test_rewinding_an_unknown_run() -> None:
     """A run that is not in the session is an error that lists those that are."""
     run = await play(A, session_id="rewind-known")
-    with pytest.raises(SessionError, match=rf"'rewind-known' has no run 'nope'; it has \['{run.invocation_id}'\]"):
+    with pytest.raises(
+        SessionError, match=rf"'rewind-known' has no run 'nope'; it has \['{run.invocation_id}'\]"
+    ):
         await A.rewind(session_id="rewind-known", before_invocation_id="nope")
 
 
@@ -229,7 +235,12 @@ async def test_each_run_without_an_id_has_its_own_session() -> None:
 
 async def test_app_and_user_tell_sessions_apart() -> None:
     """The same id is another session for another user or app."""
-    places: list[dict[str, Any]] = [{}, {"user_id": "ann"}, {"app_name": "shop"}, {"user_id": "ann", "app_name": "shop"}]
+    places: list[dict[str, Any]] = [
+        {},
+        {"user_id": "ann"},
+        {"app_name": "shop"},
+        {"user_id": "ann", "app_name": "shop"},
+    ]
     for place in places:
         assert (await play(S.counter("n"), session_id="same-id", **place)).state == {"n": 1}
     for place in places:
@@ -441,7 +452,7 @@ def test_a_killed_process_is_resumed_by_another(
     assert log[shape][-1] == "after"
 
 
-INTERRUPTED = '''
+INTERRUPTED = """
 import asyncio, sys
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from adk_fluent import Agent, S
@@ -455,7 +466,7 @@ async def endless(request):
 expression = S.counter("n") >> Agent("a").writes("said") >> Agent("b")
 backend = mock_backend({"a": "hello", "b": endless})
 expression.ask("hi", backend=backend, session_service=SqliteSessionService(sys.argv[1]), session_id="s")
-'''
+"""
 
 
 async def test_interrupting_a_run_leaves_the_session_intact(tmp_path: Path) -> None:
