@@ -19,6 +19,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.shrinking import replacing
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
@@ -229,7 +230,8 @@ class FluentLlmAgent(LlmAgent):
         view = joined(ctx)
         async with aclosing(private.run_llm(self, view)) as events:
             async for event in events:
-                yield with_temporary(ctx, event)
+                for stored in replacing(ctx, with_temporary(ctx, event)):
+                    yield stored
                 if view is not ctx and not event.partial:  # the runner stores it in the session itself
                     view.session.events.append(event)
 
@@ -249,7 +251,8 @@ class TransformAgent(FluentAgent):
         view = ReadOnlyState(ctx.session.state)
         delta = changes(node, await resolved(node.fn(view)), view)
         if delta:
-            yield self.state_event(ctx, delta)
+            for event in replacing(ctx, self.state_event(ctx, delta)):
+                yield event
 
 
 class TapAgent(FluentAgent):
