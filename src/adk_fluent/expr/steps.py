@@ -25,7 +25,7 @@ def tap(fn: TapFn) -> Step:
 
     >>> from adk_fluent import Agent, tap
     >>> Agent("a") >> tap(print)
-    Pipeline(a, tap)
+    Pipeline(a, print)
     """
     return Step.from_node(TapNode(fn=function(fn, "tap()")))
 
@@ -40,7 +40,7 @@ def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
     The run ends with `RunResult.pending`; `resume(session_id=, approvals={id: True})` goes on. A refused gate
     ends the pipeline with a final event that says so.
     """
-    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
         raise ArgumentError(f"gate(message=) takes text, not {message!r:.40}.")
     return Step.from_node(GateNode(predicate=function(predicate, "gate()"), message=message))
 

@@ -33,7 +33,7 @@ class Transform(Step):
         Raises:
             ExpressionError: two deltas, or two renames, write one key.
         """
-        if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
             raise ArgumentError(f"+ joins two S transforms, not {describe(other)}.")
         steps = (*_together(self), *_together(other))
         written: dict[bool, frozenset[str]] = {}
@@ -61,7 +61,7 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     Raises:
         ArgumentError: it holds something else.
     """
-    node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
     steps = node.children if isinstance(node, SequenceNode) else (node,)
     transforms = tuple(step for step in steps if isinstance(step, TransformNode))
     if len(transforms) != len(steps):

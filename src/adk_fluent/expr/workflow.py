@@ -63,16 +63,17 @@ class _Associative(Expr[T_co]):
             if sides is not None:
                 pending.extend(reversed(sides))
             else:
-                flat.extend(self._members(part.node))
+                flat.extend(self.members_of(part.node))
         return tuple(flat)
 
     @classmethod
-    def _members(cls, node: Node) -> tuple[Node, ...]:
+    def members_of(cls, node: Node) -> tuple[Node, ...]:
+        """What a node adds to a composite of this kind: its children if it is one itself, else the node."""
         plain = type(node) is type(cls._plain) and node.with_children(()) == cls._plain
         return node.children if plain else (node,)
 
     @classmethod
-    def _gather(
+    def gather(
         cls, owner: type[Expr[Any]], members: tuple[object, ...], name: str | None, what: str
     ) -> tuple[str, tuple[Node, ...]]:
         """The name and the member nodes that the constructor of `owner` got; the first may be the name."""
@@ -84,18 +85,18 @@ class _Associative(Expr[T_co]):
         nodes: list[Node] = []
         for member in members:
             before = Step.from_node(nodes[-1]) if nodes and cls is Pipeline else None
-            nodes.extend(cls._members(lift(member, f"{called}()", before=before).node))
+            nodes.extend(cls.members_of(lift(member, f"{called}()", before=before).node))
         if not nodes and name is None:
             raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
         return "" if name is None else check_name(name, owner._what), tuple(nodes)
 
     def _begin(self, members: tuple[object, ...], name: str | None, what: str) -> None:
-        given, nodes = self._gather(type(self), members, name, what)
+        given, nodes = self.gather(type(self), members, name, what)
         object.__setattr__(self, "_node", self._plain.with_children(nodes).replace(name=given))
 
     def _with(self, member: object, method: str) -> Self:
         before = self if self.node.children else None
-        added = self._members(lift(member, f".{method}()", before=before).node)
+        added = self.members_of(lift(member, f".{method}()", before=before).node)
         return self.from_node(self.node.with_children((*self.node.children, *added)))
 
 
@@ -136,7 +137,9 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         name: str | None = None,
     ) -> None: ...
     @overload
-    def __init__(self: Pipeline[U], *steps: Expr[U], name: str | None = None) -> None: ...
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Pipeline[U], *steps: Expr[U], name: str | None = None
+    ) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
         self._begin(steps, name, "step")
 
@@ -215,18 +218,18 @@ class Loop(Expr[T_co], WorkflowMethods):
         name: str | None = None,
     ) -> None: ...
     @overload
-    def __init__(
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
         self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
     ) -> None: ...
     def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
-        given, body = Pipeline._gather(Loop, steps, name, "step")  # pyright: ignore[reportPrivateUsage]  # a loop's body is a pipeline
+        given, body = Pipeline.gather(Loop, steps, name, "step")
         made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
     def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Loop[U]:
         """The loop with one more step at the end of its body."""
         before = Step.from_node(self.node.children[-1]) if self.node.children else None
-        members = Pipeline._members(lift(step, ".step()", before=before).node)  # pyright: ignore[reportPrivateUsage]  # a loop's body is a pipeline
+        members = Pipeline.members_of(lift(step, ".step()", before=before).node)
         return cast("Loop[U]", self._set(children=(*self.node.children, *members)))
 
     def max_iterations(self, count: int) -> Self:

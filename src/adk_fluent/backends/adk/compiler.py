@@ -11,7 +11,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import (
@@ -63,7 +63,7 @@ from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
 
-N = TypeVar("N", bound=BaseAgent)
+N = TypeVar("N")
 A = TypeVar("A", bound=FluentAgent)
 
 
@@ -92,8 +92,18 @@ def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
+    return compile_node(named.root, whole(named, model_for))
+
+
+def whole(named: Named, model_for: ModelFor) -> Scope:
+    """The scope of a whole tree, which is checked for what cannot run on any target.
+
+    Raises:
+        ExpressionError: a composite is empty, or a transfer could only run for ever.
+        CompileError: a transfer has no target.
+    """
     _check(named.root)
-    return compile_node(named.root, Scope(named, model_for))
+    return Scope(named, model_for)
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -148,7 +158,7 @@ def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def _fields(node: Node, names: Collection[str], cls: type[BaseAgent]) -> dict[str, Any]:
+def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
     """The ADK fields that are set on a node, as ADK's constructor takes them."""
     values: dict[str, Any] = {}
     known = cls.model_fields
@@ -164,7 +174,12 @@ def _fields(node: Node, names: Collection[str], cls: type[BaseAgent]) -> dict[st
     return values
 
 
-def _construct(make: Callable[[], N], node: Node) -> N:
+def construct(make: Callable[[], N], node: Node) -> N:
+    """What `make` makes.
+
+    Raises:
+        CompileError: ADK refuses it.
+    """
     try:
         return make()
     except ValidationError as error:
@@ -184,7 +199,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
         raise UnsupportedNodeError(
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
-    values = _fields(node, _AGENT_FIELDS, LlmAgent)
+    values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -195,7 +210,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
-    made = _construct(lambda: FluentLlmAgent(name=node.name, **values), node)
+    made = construct(lambda: FluentLlmAgent(name=node.name, **values), node)
     made.bind(node)
     return made
 
@@ -224,12 +239,12 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
     """A visitor for a node whose native agent needs nothing but the node and its children."""
 
     def visit(node: Node, scope: Scope) -> BaseAgent:
-        values = _fields(node, fields, cls)
+        values = adk_fields(node, fields, cls)
         if "rerun_on_resume" in cls.model_fields:  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
         children = [compile_node(child, inner) for child in node.children]
-        made = _construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
+        made = construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
         made.bind(node)
         if isinstance(made, Composite):
             _wire(made, node, inner)
@@ -243,7 +258,7 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
     moves = isinstance(node, SequenceNode | LoopNode)
     transfers = (step.name for step in _nodes(node, until=SequenceNode) if isinstance(step, TransferNode))
-    made.listen(_names(node, until=LoopNode) if ends else (), transfers if moves else ())
+    made.listen(names_below(node, until=LoopNode) if ends else (), transfers if moves else ())
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)
@@ -257,7 +272,8 @@ def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
             yield from _nodes(child, until)
 
 
-def _names(root: Node, until: type[Node]) -> Iterable[str]:
+def names_below(root: Node, until: type[Node]) -> Iterable[str]:
+    """The names of the nodes below `root`, not looking inside another node of type `until`."""
     return (node.name for node in _nodes(root, until))
 
 
