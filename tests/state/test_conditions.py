@@ -98,7 +98,7 @@ def test_conditions_hold_transforms_only(other: Any, shown: str) -> None:
         (lambda: untyped.validate(5), "S.validate() takes a pydantic model class, not int 5."),
         (
             lambda: untyped.validate(dict),
-            "S.validate() takes a pydantic model class, not type <class 'dict'>.",
+            "S.validate() takes a pydantic model class, not the class dict.",
         ),
         (
             lambda: untyped.validate(Ticket(intent="x")),

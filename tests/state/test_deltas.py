@@ -215,7 +215,7 @@ def test_an_error_of_a_function_passes_unchanged(step: Transform) -> None:
         (
             lambda: untyped.transform("a", int),
             ArgumentError,
-            "S.transform() takes a function of the state, not type <class 'int'>.",
+            "S.transform() takes a function of the state, not the class int.",
         ),
         (
             lambda: untyped.compute(a=5),
