@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
@@ -44,6 +46,10 @@ class Expr(Terminals[T_co]):
 
     _what: ClassVar[str] = "step"
 
+    if TYPE_CHECKING:
+        _node: Any
+        """The node; the `node` property of each class says of which type."""
+
     def __init__(self) -> None:
         raise ExpressionError(f"{type(self).__name__} is not built directly; compose expressions instead.")
 
@@ -57,7 +63,7 @@ class Expr(Terminals[T_co]):
     @property
     def node(self) -> Node:
         """The IR node that this expression is."""
-        return cast(Node, self._node)
+        return self._node
 
     @property
     def name(self) -> str:
@@ -76,7 +82,9 @@ class Expr(Terminals[T_co]):
     # --- changing a field: used by every builder method -------------------------------------------
 
     def _set(self, **fields: object) -> Self:
-        return self.from_node(self.node.replace(**fields))
+        made = object.__new__(type(self))
+        object.__setattr__(made, "_node", self.node.updated(fields))
+        return made
 
     def _append(self, field: str, *values: object) -> Self:
         present = getattr(self.node, field)
@@ -89,7 +97,7 @@ class Expr(Terminals[T_co]):
     @overload
     def __rshift__(self, other: Expr[U]) -> Pipeline[U]: ...
     @overload
-    def __rshift__(self, other: Mapping[str, Expr[U]]) -> Pipeline[U]: ...
+    def __rshift__(self, other: Mapping[Any, Expr[U]]) -> Pipeline[U]: ...
     @overload
     def __rshift__(self, other: TransformFn) -> Pipeline[T_co]: ...
     def __rshift__(self, other: object) -> Pipeline[Any]:
@@ -139,7 +147,7 @@ class Expr(Terminals[T_co]):
         >>> Agent("slow").timeout(30).node.seconds
         30
         """
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
         return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
 
@@ -166,17 +174,29 @@ class Expr(Terminals[T_co]):
     def __hash__(self) -> int:
         return hash(self.node)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Node], Self], tuple[Node]]:
+        return type(self).from_node, (self.node,)
+
     def __repr__(self) -> str:
         names = [child.name or child.label for child in self.node.children]
         inside = ", ".join([repr(self.name)] * bool(self.name) + names)
         return f"{type(self).__name__}({inside})"
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(
-            f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
-        )
+    if not TYPE_CHECKING:  # a type checker that saw these would take any attribute
 
-    if not TYPE_CHECKING:
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(
+                f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
+            )
+
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(f"Expressions do not change; .{name} cannot be deleted.")
 
         def __getattr__(self, name: str) -> Never:
             if name.startswith("_"):
@@ -189,6 +209,9 @@ class Step(Expr[Never]):
     """A step that says nothing itself: a transform, tap, gate, capture or transfer."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({repr(self.name) if self.name else self.node.label})"
 
 
 class Timeout(Expr[T_co]):
@@ -218,10 +241,14 @@ def describe(value: object) -> str:
     """How an error message calls a value of the wrong kind."""
     if isinstance(value, Expr):
         return f"the expression {value!r}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__name__}"
     return f"{type(value).__name__} {value!r:.40}"
 
 
-def lift(value: object, where: str, before: Expr[Any] | None = None) -> Expr[Any]:
+def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> Expr[Any]:
     """Make an expression of anything that may stand beside `>>`.
 
     Args:
@@ -243,10 +270,11 @@ def lift(value: object, where: str, before: Expr[Any] | None = None) -> Expr[Any
     )
 
 
-def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | None) -> Expr[Any]:
+def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> Expr[Any]:
     if not branches:
         raise ExpressionError("A route needs at least one branch; the dict after >> is empty.")
-    key = _written_by(before.node) if before is not None else None
+    node = before.node if isinstance(before, Expr) else before
+    key = None if node is None else _written_by(node)
     if key is None:
         raise ExpressionError(
             "A dict after >> routes on the key that the agent before it writes, and that one writes none. "
