@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
@@ -96,7 +97,7 @@ class Expr(Terminals[T_co]):
     @overload
     def __rshift__(self, other: Expr[U]) -> Pipeline[U]: ...
     @overload
-    def __rshift__(self, other: Mapping[str, Expr[U]]) -> Pipeline[U]: ...
+    def __rshift__(self, other: Mapping[Any, Expr[U]]) -> Pipeline[U]: ...
     @overload
     def __rshift__(self, other: TransformFn) -> Pipeline[T_co]: ...
     def __rshift__(self, other: object) -> Pipeline[Any]:
@@ -240,6 +241,10 @@ def describe(value: object) -> str:
     """How an error message calls a value of the wrong kind."""
     if isinstance(value, Expr):
         return f"the expression {value!r}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__name__}"
     return f"{type(value).__name__} {value!r:.40}"
 
 

@@ -144,7 +144,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     def __init__(self, *steps: object, name: str | None = None) -> None:
         self._begin(steps, name, "step")
 
-    def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
+    def step(self, step: Expr[U] | TransformFn | Mapping[Any, Expr[U]]) -> Pipeline[U]:
         """The pipeline with one more step at its end."""
         return cast("Pipeline[U]", self._with(step, "step"))
 
@@ -169,7 +169,11 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     _what = "fan_out"
     _plain = ParallelNode()
 
-    def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None:
+    @overload
+    def __init__(self: FanOut[Never], name: str, /) -> None: ...
+    @overload
+    def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None: ...
+    def __init__(self, *branches: object, name: str | None = None) -> None:
         self._begin(branches, name, "branch")
 
     def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
@@ -227,7 +231,7 @@ class Loop(Expr[T_co], WorkflowMethods):
         made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
-    def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Loop[U]:
+    def step(self, step: Expr[U] | TransformFn | Mapping[Any, Expr[U]]) -> Loop[U]:
         """The loop with one more step at the end of its body."""
         before = self.node.children[-1] if self.node.children else None
         members = Pipeline.members_of(lift(step, ".step()", before=before).node)

@@ -279,14 +279,14 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     moves = scope.transfers and isinstance(node, SequenceNode | LoopNode)
     made.listen(
         names_below(node, until=LoopNode) if ends else (),
-        scope.transfers.intersection(names_below(node, until=SequenceNode)) if moves else (),
+        scope.transfers.intersection(names_below(node, until=(SequenceNode, LoopNode))) if moves else (),
     )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)
 
 
-def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
+def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:
     """The nodes below `root`, not looking inside another node of type `until`."""
     for child in root.children:
         yield child
@@ -294,7 +294,7 @@ def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
             yield from _nodes(child, until)
 
 
-def names_below(root: Node, until: type[Node]) -> Iterable[str]:
+def names_below(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[str]:
     """The names of the nodes below `root`, not looking inside another node of type `until`."""
     return (node.name for node in _nodes(root, until))
 
