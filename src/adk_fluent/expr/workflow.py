@@ -83,10 +83,10 @@ class _Associative(Expr[T_co]):
                 raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
         nodes: list[Node] = []
-        where = f"{called}()"
+        where, routes = f"{called}()", cls is Pipeline
         for member in members:
-            before = nodes[-1] if nodes and cls is Pipeline else None
-            nodes.extend(cls.members_of(lift(member, where, before=before).node))
+            before = nodes[-1] if routes and nodes else None
+            nodes += cls.members_of(lift(member, where, before).node)
         if not nodes and name is None:
             raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
         return "" if name is None else check_name(name, owner._what), tuple(nodes)
