@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -89,7 +89,7 @@ class Run(Generic[T_co]):
             async for event in events:
                 yield event
 
-    async def stream(self, prompt: Any) -> AsyncIterator[AgentEvent]:
+    async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
         """Events as they happen."""
         async with aclosing(self.events(prompt, self._session_id(), streaming=True)) as events:
             async for event in events:

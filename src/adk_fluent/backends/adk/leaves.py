@@ -187,15 +187,17 @@ class FluentLlmAgent(LlmAgent):
     _ir: ClassVar[Node]
     _tree: ClassVar[Node | None] = None
 
-    def bind(self, node: Node, tree: Node | None = None) -> None:
-        """Remember the node it was made from, and the tree it runs in where that is not one of agents.
+    def bind(self, node: Node) -> None:
+        """Remember the node it was made from.
 
-        They are kept beside the fields, as pydantic lets cached properties be: private attributes would make
-        each agent a tenth more expensive.
+        It is kept beside the fields, as pydantic lets cached properties be: with a private attribute each
+        agent would cost a tenth more.
         """
         object.__setattr__(self, "_ir", node)
-        if tree is not None:
-            object.__setattr__(self, "_tree", tree)
+
+    def place(self, tree: Node) -> None:
+        """Remember the tree it runs in, where that is not one of agents."""
+        object.__setattr__(self, "_tree", tree)
 
     @property
     def tree(self) -> Node:
