@@ -86,8 +86,8 @@ class Compiled:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
             expected = getattr(cast(object, schema), "__name__", "JSON value")
             raise AnswerError(
-                f"{self.named.origins.get(author, author)!r} answered {text!r:.80}, which is not a {expected}: "
-                f"{reason}."
+                f"{self.named.origins.get(author, author)!r} answered {text!r:.80}, which is not a "
+                f"{expected}: {reason}."
             ) from error
 
     def _schemas(self) -> Mapping[str, Any]:
