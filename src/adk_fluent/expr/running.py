@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -90,7 +90,7 @@ class Run(Generic[T_co]):
             async for event in events:
                 yield event
 
-    async def stream(self, prompt: Any) -> AsyncIterator[AgentEvent]:
+    async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
         """Events as they happen."""
         async with aclosing(self.events(prompt, self._session_id(), streaming=True)) as events:
             async for event in events:
@@ -186,6 +186,10 @@ class Run(Generic[T_co]):
             parse=compiled.parse,
             pending=self.backend.waiting(session, events[-1].invocation_id if events else ""),
         )
+
+    def without_state(self) -> Run[T_co]:
+        """The same, for the turns after the first: the state given was for the start."""
+        return Run(self._expression, {k: v for k, v in self._options.items() if k != "state"})
 
     def new_session_id(self) -> str:
         """The session id given, or a new one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Terminals(Generic[T_co]):
         """
         return await self._run(options).result(prompt)
 
-    def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
+    def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncGenerator[AgentEvent, None]:
         """Give events as they happen, pieces of answers (`is_partial`) included."""
         return self._run(options).stream(prompt)
 

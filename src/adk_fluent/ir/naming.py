@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import is_
 
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
 from adk_fluent.ir.base import Node, walk
@@ -87,10 +88,9 @@ def resolve_names(root: Node) -> Named:
 
 def _renamed(node: Node, giver: NameGiver) -> Node:
     name = giver.name(node)
-    children = node.children
-    if children:
-        renamed = tuple(_renamed(child, giver) for child in children)
-        if any(new is not old for new, old in zip(renamed, children, strict=True)):
+    if children := node.children:
+        renamed = tuple([_renamed(child, giver) for child in children])
+        if not all(map(is_, renamed, children)):
             node = node.with_children(renamed)
     return node if name == node.name else node.replace(name=name)
 
@@ -113,9 +113,15 @@ class NameGiver:
 
     def name(self, node: Node) -> str:
         """The unique name of the next node."""
-        base = node.name or node.label
-        name = base if node.name in self._first else self._next(base)
-        self._first.discard(name)
+        name = node.name
+        if name in self._first:
+            self._first.remove(name)
+            self.origins[name] = name
+            return name
+        return self._derived(node)
+
+    def _derived(self, node: Node) -> str:
+        name = self._next(node.name or node.label)
         self._taken.add(name)
         if node.name:
             self.origins[name] = node.name

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
@@ -86,9 +86,10 @@ class Compiled:
             return TypeAdapter(schema).validate_json(text)
         except ValueError as error:  # pydantic's and json's errors are both
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            expected = getattr(cast(object, schema), "__name__", "JSON value")
+            agent = self.named.origins.get(author, author)
             raise AnswerError(
-                f"{self.named.origins.get(author, author)!r} answered {text!r:.80}, which is not a "
-                f"{getattr(schema, '__name__', 'JSON value')}: {reason}."
+                f"{agent!r} answered {text!r:.80}, which is not a {expected}: {reason}."
             ) from error
 
     def _schemas(self) -> Mapping[str, Any]:
