@@ -9,7 +9,7 @@ from typing import Any
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, tap, transfer
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import TransferNode, declares, rewrite, walk
+from adk_fluent.ir import Match, TransferNode, declares, rewrite, walk
 from adk_fluent.state.delta import is_session_scoped
 from adk_fluent.testing import call_tool
 
@@ -241,7 +241,11 @@ def _merge(maker: Maker) -> Expr[Any]:
 
 
 def _compute(maker: Maker) -> Expr[Any]:
-    return S.compute(**{maker.key(): declares(reads=[])(lambda state: "v1")})
+    return S.compute(**{maker.key(): declares(reads=[])(_second)})
+
+
+def _second(state: Mapping[str, Any]) -> str:
+    return VALUES[1]
 
 
 def _accumulate(maker: Maker) -> Expr[Any]:
@@ -282,7 +286,7 @@ def _flat(maker: Maker) -> Expr[Any]:
 
 def _check(maker: Maker) -> Expr[Any]:
     key = maker.key()
-    return S.require(key) if maker.chance(0.5) else S.guard(key, "stop")
+    return S.require(key) if maker.chance(0.5) else S.guard(Match(key, "truthy", True), "stop")
 
 
 def _fail_without(maker: Maker) -> Expr[Any]:

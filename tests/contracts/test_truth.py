@@ -142,4 +142,4 @@ def test_what_is_said_is_what_happens(seeds: range) -> None:
     assert tally.lies == []
     assert tally.claims["pipelines"] > PER_TEST * 0.9
     for claim in ("must", "never", "heard", "not heard", "may and there", "may and missing"):
-        assert tally.claims[claim] > PER_TEST, (claim, tally.claims)
+        assert tally.claims[claim] > PER_TEST // 5, (claim, tally.claims)

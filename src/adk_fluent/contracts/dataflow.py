@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
 from adk_fluent.contracts.effects import effects_of, writes_of
 from adk_fluent.contracts.knowledge import (
@@ -96,7 +97,7 @@ def analyse(root: Node, state: Mapping[str, Any] | None = None, *, open_state: b
         start.blur(flow.plan.root)
     for key, value in (state or {}).items():
         if value is not None:
-            start.set(key, Fact(PRESENT, type=type(value)))
+            start.set(key, Fact(PRESENT, type=type(cast(object, value))))
     _Walk(flow).visit(flow.plan.root, start)
     return flow
 
@@ -400,8 +401,7 @@ class _Walk:
         ways = [state.fork() for _ in step.children]
         tests = [*(test for test, _ in node.rules), *([None] if node.default else ())]
         for child, way, test in zip(step.children, ways, tests, strict=True):
-            with supposing(way, test):
-                self.visit(child, way)
+            supposing(way, test, partial(self.visit, child, way))
         open_end = node.default is None and not exhaustive([test for test, _ in node.rules])
         state.join(ways, "branch", step, or_none=open_end)
 

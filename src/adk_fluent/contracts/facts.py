@@ -10,6 +10,7 @@ from adk_fluent.contracts.dataflow import Flow, analyse
 from adk_fluent.contracts.effects import writes_of
 from adk_fluent.contracts.plan import Plan, Step
 from adk_fluent.contracts.reads import Read
+from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.contracts.unknown import unknown_functions_of
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
@@ -71,9 +72,9 @@ class Facts:
         return found
 
     @cached_property
-    def known_keys(self) -> list[str]:
-        """Every key that a step writes or that is there from the start."""
-        return list(dict.fromkeys([*self.writers, *self.state]))
+    def spelling(self) -> Spelling:
+        """Every key that a step writes or that is there from the start, for finding misspelt ones."""
+        return Spelling(dict.fromkeys([*self.writers, *self.state]))
 
     @cached_property
     def producers(self) -> Mapping[str, list[Step]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from adk_fluent.contracts.knowledge import (
@@ -76,8 +76,12 @@ def _copy(state: State, step: Step, key: str, value: Fact) -> None:
         state.maybe(key, copied, value.why or Why("branch", step))
 
 
+def _values(params: Params) -> tuple[tuple[str, object], ...]:
+    return params["values"]
+
+
 def _set(state: State, step: Step, params: Params) -> None:
-    for key, value in params["values"]:
+    for key, value in _values(params):
         if value is None:
             state.set(key, Fact(ABSENT | REMOVED, removed_by=step))
         else:
@@ -85,7 +89,7 @@ def _set(state: State, step: Step, params: Params) -> None:
 
 
 def _default(state: State, step: Step, params: Params) -> None:
-    for key, value in params["values"]:
+    for key, value in _values(params):
         before = state.get(key)
         if before.mask & STATUS == PRESENT:
             continue
@@ -173,14 +177,18 @@ def assume(state: State, test: object) -> str | None:
     return None
 
 
-@contextmanager
-def supposing(state: State, test: object) -> Iterator[None]:
-    """Work in a branch that runs only if a comparison holds; what follows the branch learns nothing of it."""
+def supposing(state: State, test: object, work: Callable[[], None]) -> None:
+    """Do `work` in a branch that runs only if a comparison holds; what follows it learns nothing of that."""
     key = assume(state, test)
     assumed = state.facts.get(key) if key else None
-    yield
+    work()
     if key and assumed is not None and state.facts.get(key) is assumed:
         del state.facts[key]
+
+
+def _apply_all(state: State, step: Step, nodes: tuple[TransformNode, ...]) -> None:
+    for node in nodes:
+        apply_transform(state, step, node)
 
 
 def _validate(state: State, step: Step, params: Params) -> None:
@@ -191,9 +199,7 @@ def _validate(state: State, step: Step, params: Params) -> None:
 
 def _when(state: State, step: Step, params: Params) -> None:
     fork = state.fork()
-    with supposing(fork, params["test"]):
-        for node in params["steps"]:
-            apply_transform(fork, step, node)
+    supposing(fork, params["test"], lambda: _apply_all(fork, step, params["steps"]))
     state.join([fork], "branch", step, or_none=True)
 
 
@@ -201,9 +207,7 @@ def _branch(state: State, step: Step, params: Params) -> None:
     forks: list[State] = []
     for case, nodes in params["cases"]:
         fork = state.fork()
-        with supposing(fork, Match(params["key"], "eq", case)):
-            for node in nodes:
-                apply_transform(fork, step, node)
+        supposing(fork, Match(params["key"], "eq", case), partial(_apply_all, fork, step, nodes))
         forks.append(fork)
     state.join(forks, "branch", step, or_none=True)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from adk_fluent.contracts.knowledge import ABSENT, STATUS, Fact, Why
@@ -13,10 +12,6 @@ from adk_fluent.ir.template import is_key
 
 if TYPE_CHECKING:
     from adk_fluent.contracts.facts import Facts
-
-_NEAR: Final = 0.6
-_MOST: Final = 500
-"""Known keys that a misspelt one is compared with, so that many mistakes in a large tree stay cheap."""
 
 
 def who_reads(read: Read) -> str:
@@ -40,15 +35,6 @@ _SUBJECTS: Final[Mapping[Via, str]] = {
     "budget": '{step} chooses its model by "{key}"',
     "quality": '{step} chooses its model by "{key}"',
 }
-
-
-def near(key: str, known: Iterable[str], cutoff: float = _NEAR) -> str | None:
-    """The known key that is most like `key`, if any is like it."""
-    from difflib import get_close_matches
-
-    names = list(islice((name for name in known if name != key), _MOST))
-    found = get_close_matches(key, names, n=1, cutoff=cutoff)
-    return found[0] if found else None
 
 
 def listed(steps: Sequence[Step]) -> str:
@@ -86,7 +72,7 @@ def why_never(read: Read, facts: Facts) -> str:
             f'{field.name} says that it produces "{key}", but .produces() stores nothing.\n'
             f'Add .writes("{key}") to {field.name}.'
         )
-    like = near(key, facts.known_keys)
+    like = facts.spelling.like(key)
     start = f'No step writes "{key}", and it is not in the initial state.\n'
     if like is not None:
         return start + f'Did you mean "{like}"?'

@@ -59,7 +59,8 @@ class Run(Generic[T_co]):
         cache = _cache_of(self._expression)
         found = cache.get((id(backend), self._config))
         if found is None or found[0] is not backend:
-            known = None if "session_id" in self._options else self._options.get("state") or {}
+            given = cast("Mapping[str, Any] | None", self._options.get("state"))
+            known = None if "session_id" in self._options else given or {}
             found = (backend, backend.compile(self._expression.node, self._config, state=known))
             cache[id(backend), self._config] = found
         return found[1]

@@ -26,6 +26,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.content import Modality
 from adk_fluent.cost import ModelCandidate
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir import Match
 from tests.contracts.corpus.cases import (
     Answer,
     Fault,
@@ -121,7 +122,7 @@ for what, expression, agent, key in (
     ("merge of a misspelt key", writer >> S.merge("draft", "note", into="all") >> _reads("all"), "merge", "note"),
     ("transform of nothing", S.transform("n", abs) >> helper, "transform", "n"),
     ("require of nothing", S.require("topic") >> helper, "require", "topic"),
-    ("guard on nothing", S.guard("ok", "stop") >> helper, "guard", "ok"),
+    ("guard on nothing", S.guard(Match("ok", "truthy", True), "stop") >> helper, "guard", "ok"),
     ("log of nothing", S.log("typo") >> helper, "log", "typo"),
     ("flatten of nothing", S.flatten("user") >> helper, "flatten", "user"),
     ("accumulate nothing", S.accumulate("x", into="all") >> _reads("all?"), "accumulate", "x"),

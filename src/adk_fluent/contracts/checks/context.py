@@ -9,7 +9,7 @@ from adk_fluent.contracts.issues import UnknownAgent
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.contracts.sight import sight_of
-from adk_fluent.contracts.wording import near
+from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.ir.nodes import AgentNode
 
 
@@ -26,7 +26,7 @@ def _unknown(step: Step, names: set[str], facts: Facts) -> Iterator[ContractIssu
     sight = sight_of(step.node)
     for name in sorted({*(sight.authors or ()), *sight.excluded} - names):
         agents = [other.name for other in facts.steps if other.is_model and other is not step]
-        like = near(name, agents)
+        like = Spelling(agents).like(name)
         yield UnknownAgent(
             severity=Severity.WARN,
             agent=step.name,

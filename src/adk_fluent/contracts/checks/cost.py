@@ -9,7 +9,6 @@ from adk_fluent.contracts.issues import BudgetWithoutFallback, MissingBudget
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.wording import near
 from adk_fluent.ir.nodes import AgentNode
 
 
@@ -28,7 +27,7 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     if key is None:
         yield _missing(step, None, "it has no budget_key.\nAdd budget_key=, and set that key before it runs.")
     elif any(read.via == "budget" and read.reached and read.status == "never" for read in reads_of(step)):
-        like = near(key, facts.known_keys)
+        like = facts.spelling.like(key)
         hint = f'no step writes "{key}", and it is not in the initial state.\n'
         hint += (
             f'Did you mean "{like}"?'

@@ -38,7 +38,7 @@ def _branches(step: Step) -> Iterator[ContractIssue]:
     if node.default is not None and exhaustive(tests):
         yield _unreachable(
             step.children[-1],
-            f"otherwise of {step.name} can never run",
+            f"{branch_names(step, step.children[-1:])} of {step.name} can never run",
             f'One of the tests before it always holds, whatever "{node.key}" is.',
             key=node.key,
         )

@@ -8,7 +8,7 @@ from adk_fluent.contracts.facts import facts_of
 from adk_fluent.contracts.issues import RemoteInputMissing
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.wording import near
+from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.ir.nodes import RemoteAgentNode
 
 
@@ -33,7 +33,7 @@ def _sent(node: RemoteAgentNode) -> set[str]:
 
 
 def _missing(step: Step, name: str) -> ContractIssue:
-    like = near(name, _sent(step.node))
+    like = Spelling(_sent(step.node)).like(name)
     return RemoteInputMissing(
         severity=Severity.WARN,
         agent=step.name,

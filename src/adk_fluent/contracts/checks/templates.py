@@ -11,12 +11,9 @@ from adk_fluent.contracts.issues import PlaceholderTypo, UnresolvedTemplateVar
 from adk_fluent.contracts.missing import about
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.wording import near
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.template import is_key
 
-_LIKE: Final = 0.85
-"""How alike an optional placeholder must be to an existing key to count as a misspelling."""
 _BRACES: Final = re.compile(r"(?<![\\$])\{([\w .-]{1,60}\??)\}")
 
 
@@ -34,7 +31,7 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
 def _typos(facts: Facts) -> Iterator[ContractIssue]:
     for read in facts.reads:
         unfilled = read.via == "template" and read.level == "optional" and read.status == "never"
-        like = near(read.key, facts.known_keys, _LIKE) if unfilled and read.key not in facts.writers else None
+        like = facts.spelling.meant(read.key) if unfilled and read.key not in facts.writers else None
         if like is not None:
             yield _typo(read.step, read.key, f"{{{read.key}?}}", "is never filled", like)
     for step in facts.steps:

@@ -12,7 +12,7 @@ from adk_fluent.contracts.knowledge import Fact
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.wording import near
+from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode, RouteNode, TransformNode
@@ -64,7 +64,7 @@ def _readers(facts: Facts) -> Iterator[ContractIssue]:
             yield from _compared(read, kind)
 
 
-def _compared(read: Read, kind: type) -> Iterator[ContractIssue]:
+def _compared(read: Read, kind: type[object]) -> Iterator[ContractIssue]:
     """Comparisons that a value of this type can never meet."""
     node: RouteNode = read.step.node
     for test, _ in node.rules:
@@ -76,7 +76,7 @@ def _compared(read: Read, kind: type) -> Iterator[ContractIssue]:
             )
 
 
-def _comparable(test: Match, kind: type) -> bool:
+def _comparable(test: Match, kind: type[object]) -> bool:
     structured = _is_structured(kind)
     if test.op == "eq":
         if structured:
@@ -90,13 +90,13 @@ def _comparable(test: Match, kind: type) -> bool:
     return True
 
 
-def _is_structured(kind: type) -> bool:
+def _is_structured(kind: type[object]) -> bool:
     return issubclass(kind, dict) or hasattr(kind, "model_fields")
 
 
-def known_type(fact: Fact | None) -> type | None:
+def known_type(fact: Fact | None) -> type[object] | None:
     """The type of a value, where it is known and a class."""
-    return fact.type if fact is not None and isinstance(fact.type, type) else None
+    return cast("type[object]", fact.type) if fact is not None and isinstance(fact.type, type) else None
 
 
 def _wrote(read: Read) -> str:
@@ -151,7 +151,7 @@ def _consumed(step: Step, wanted: Any, produced: Mapping[str, tuple[Step, Any]])
 
 
 def _unmet(step: Step, name: str, wanted: Any, produced: Mapping[str, object]) -> ContractIssue:
-    like = near(name, produced)
+    like = Spelling(produced).like(name)
     return UnmetConsumes(
         severity=Severity.ERROR,
         agent=step.name,
@@ -228,23 +228,31 @@ def _typed(step: Step, field: Field, schema: Any) -> Iterator[ContractIssue]:
         )
 
 
-def written_type(step: Step, key: str) -> type | None:
+def written_type(step: Step, key: str) -> type[object] | None:
     """The type of what a step writes under a key, where it is known."""
     node = step.node
     if isinstance(node, AgentNode):
         if key != node.output_key:
             return None
         schema: object = node.output_schema
-        return str if schema in (UNSET, None) else schema if isinstance(schema, type) else None
+        if schema in (UNSET, None):
+            return str
+        return cast("type[object]", schema) if isinstance(schema, type) else None
     if isinstance(node, TransformNode) and isinstance(node.fn, Operation):
         params = dict(node.fn.params)
         if node.fn.name in ("set", "default"):
-            return next((type(value) for name, value in params["values"] if name == key), None)
+            values = cast("tuple[tuple[str, object], ...]", params["values"])
+            return next((type(value) for name, value in values if name == key), None)
         return _RESULTS.get(node.fn.name)
     return None
 
 
-_RESULTS: Final[Mapping[str, type]] = {"accumulate": list, "history": list, "zip": list, "group_by": dict}
+_RESULTS: Final[Mapping[str, type[object]]] = {
+    "accumulate": list,
+    "history": list,
+    "zip": list,
+    "group_by": dict,
+}
 
 
 def _misscoped(step: Step, key: str, field: Field, schema: Any) -> ContractIssue:
@@ -258,7 +266,7 @@ def _misscoped(step: Step, key: str, field: Field, schema: Any) -> ContractIssue
 
 
 def _undeclared(step: Step, key: str, by_key: Mapping[str, Field], schema: Any) -> ContractIssue:
-    like = near(key, by_key)
+    like = Spelling(by_key).like(key)
     return SchemaViolation(
         severity=Severity.ERROR,
         agent=step.name,
