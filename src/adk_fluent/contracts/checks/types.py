@@ -58,10 +58,10 @@ def _readers(facts: Facts) -> Iterator[ContractIssue]:
         kind = known_type(read.first)
         if kind is None or read.status not in ("must", "may"):
             continue
-        if read.via == "list" and not issubclass(kind, list | tuple):
-            yield _mismatch(read.step, read.key, f"map_over needs a list, and {_wrote(read)}")
-        elif read.via == "route":
+        if read.via == "route":
             yield from _compared(read, kind)
+        elif read.via == "list" and not issubclass(kind, list | tuple):
+            yield _mismatch(read.step, read.key, f"map_over needs a list, and {_wrote(read)}")
 
 
 def _compared(read: Read, kind: type[object]) -> Iterator[ContractIssue]:
