@@ -5,7 +5,7 @@ Nodes that mirror an ADK agent inherit its fields from `_generated`; the others 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AgentFields, LoopFields, ParallelFields, SequenceFields
@@ -15,7 +15,8 @@ from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.template import all_keys
 
-TransformFn = Callable[[StateView], Mapping[str, Any] | None]
+Writes = Mapping[str, Any] | None
+TransformFn = Callable[[StateView], Writes | Awaitable[Writes]]
 TapFn = Callable[[StateView], object]
 
 

@@ -7,14 +7,14 @@ prints and stores; being callable, it is what a `TransformNode` runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
 from adk_fluent.ir.matching import Predicate, StateView
-from adk_fluent.ir.nodes import TransformFn, TransformNode
+from adk_fluent.ir.nodes import TransformFn, TransformNode, Writes
 from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def compute(state: StateView, values: tuple[tuple[str, Callable[[StateView], Any
     return {key: fn(state) for key, fn in values}
 
 
-def call(state: StateView, fn: TransformFn) -> Result | None:
+def call(state: StateView, fn: TransformFn) -> Writes | Awaitable[Writes]:
     return fn(state)
 
 

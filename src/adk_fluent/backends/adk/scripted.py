@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -129,7 +129,7 @@ class ScriptedLlm(BaseLlm):
 
 
 @asynccontextmanager
-async def _closing(source: AsyncIterable[str]) -> AsyncIterator[AsyncIterable[str]]:
+async def _closing(source: AsyncIterable[str]) -> AsyncGenerator[AsyncIterable[str], None]:
     """`source`, closed afterwards if it is a generator, so that what it waits for is given up at once."""
     try:
         yield source
