@@ -112,7 +112,7 @@ async def test_a_smaller_dict_replaces_a_larger_one(service: BaseSessionService)
 
 
 async def test_scopes_reach_as_far_as_they_say(service: BaseSessionService) -> None:
-    """`user:` keys reach the user's other sessions, `app:` keys everybody's, others stay; `temp:` is never stored."""
+    """`user:` keys reach the user's other sessions, `app:` keys everybody's; `temp:` is never stored."""
     values = {"x": 1, "user:u": 2, "app:a": 3, "temp:t": 4}
     await play(S.set(**values), session_service=service, session_id="one", user_id="ann")
     for user, session, expected in (
@@ -421,7 +421,7 @@ def in_a_process(folder: Path, answers: object) -> tuple[int, dict[str, Any], di
 
 @pytest.fixture(scope="module")
 def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What every shape did in a process that was killed while they waited, and in the one that resumed them."""
+    """What every shape did in a process that was killed while they waited, and in one that resumed them."""
     folder = tmp_path_factory.mktemp("processes")
     first = in_a_process(folder, {})
     answers = {shape: dict.fromkeys(found["pending"], True) for shape, found in first[1].items()}

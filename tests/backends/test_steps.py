@@ -129,7 +129,7 @@ def test_async_functions_are_refused_where_they_would_not_be_awaited(make: Any) 
 )
 async def test_async_transforms_cannot_hide_in_others(step: Any) -> None:
     """An async transform inside `when`, `branch` or `+` is an error that says what to do."""
-    with pytest.raises(TransformError, match="is async; .* with >>"):
+    with pytest.raises(TransformError, match=r"is async; .* with >>"):
         await play(S.set(x="yes") >> step)
 
 

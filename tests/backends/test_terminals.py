@@ -309,9 +309,14 @@ async def test_a_model_that_fails_half_way_stores_nothing_of_it(expression: Any)
     service = InMemorySessionService()
     backend = script({"a": broken, "b": broken})
     pieces: list[str | None] = []
-    with pytest.raises(ConnectionError, match="cut off"):
-        async for event in expression.stream("hi", backend=backend, session_service=service, session_id="s"):
+
+    async def read() -> None:
+        events = expression.stream("hi", backend=backend, session_service=service, session_id="s")
+        async for event in events:
             pieces.append(event.content)
+
+    with pytest.raises(ConnectionError, match="cut off"):
+        await read()
     assert "half an " in pieces
     session = await service.get_session(app_name="adk_fluent_app", user_id="user", session_id="s")
     assert session is not None

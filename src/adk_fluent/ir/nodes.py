@@ -15,8 +15,8 @@ from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.template import all_keys
 
-Writes = Mapping[str, Any] | None
-TransformFn = Callable[[StateView], Writes | Awaitable[Writes]]
+Changes = Mapping[str, Any] | None
+TransformFn = Callable[[StateView], Changes | Awaitable[Changes]]
 TapFn = Callable[[StateView], object]
 
 
@@ -97,10 +97,9 @@ class AgentNode(AgentFields):
 
     @property
     def access(self) -> Access:
-        templates = Access(frozenset({key for text in self.templates for key in all_keys(text)}))
-        output = self.output_key if isinstance(self.output_key, str) else None
-        declared = _keys(self.declared_reads, (*self.declared_writes, output))
-        own = templates | declared | access(*self.functions)
+        reads = frozenset(self.declared_reads).union(*map(all_keys, self.templates))
+        output = (self.output_key,) if isinstance(self.output_key, str) else ()
+        own = Access(reads, frozenset((*self.declared_writes, *output))) | access(*self.functions)
         return own | self.selector.access if self.selector else own
 
 

@@ -7,14 +7,14 @@ prints and stores; being callable, it is what a `TransformNode` runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
 from adk_fluent.ir.matching import Predicate, StateView
-from adk_fluent.ir.nodes import TransformFn, TransformNode, Writes
+from adk_fluent.ir.nodes import TransformFn, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def compute(state: StateView, values: tuple[tuple[str, Callable[[StateView], Any
     return {key: fn(state) for key, fn in values}
 
 
-def call(state: StateView, fn: TransformFn) -> Writes | Awaitable[Writes]:
-    return fn(state)
+def call(state: StateView, fn: TransformFn) -> Result | None:
+    return cast("Result | None", fn(state))  # or an awaitable of it, which the backend awaits
 
 
 def guard(state: StateView, test: Predicate, message: str) -> Result:
@@ -185,7 +185,8 @@ def when(state: StateView, test: Predicate, steps: tuple[TransformNode, ...]) ->
 
 
 def branch(state: StateView, key: str, cases: tuple[tuple[str, tuple[TransformNode, ...]], ...]) -> Result:
-    value = state.get(key)
+    if (value := state.get(key)) is None:
+        return {}
     label = value.strip() if isinstance(value, str) else str(value)
     steps = next((steps for case, steps in cases if case == label), ())
     return _chain(state, steps)

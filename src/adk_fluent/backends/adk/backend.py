@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
@@ -83,9 +83,10 @@ class Compiled:
             return json.loads(text) if plain else TypeAdapter[Any](schema).validate_json(text)
         except ValueError as error:  # pydantic's and json's errors are both
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            expected = getattr(cast(object, schema), "__name__", "JSON value")
+            agent = self.named.origins.get(author, author)
             raise AnswerError(
-                f"{self.named.origins.get(author, author)!r} answered {text!r:.80}, which is not a "
-                f"{'JSON value' if plain else getattr(schema, '__name__', schema)}: {reason}."
+                f"{agent!r} answered {text!r:.80}, which is not a {expected}: {reason}."
             ) from error
 
     def _schemas(self) -> Mapping[str, Any]:

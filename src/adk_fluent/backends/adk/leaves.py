@@ -6,7 +6,7 @@ import inspect
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -184,12 +184,20 @@ def _is_below(event: Event, branch: str) -> bool:
 class FluentLlmAgent(LlmAgent):
     """ADK's `LlmAgent`, with a clear error when its instruction needs state that is not there."""
 
-    _ir: Node = PrivateAttr()
-    _tree: Node | None = PrivateAttr(default=None)
+    _ir: ClassVar[Node]
+    _tree: ClassVar[Node | None] = None
 
-    def bind(self, node: Node, tree: Node | None = None) -> None:
-        """Remember the node it was made from, and the tree it runs in where that is not one of agents."""
-        self._ir, self._tree = node, tree
+    def bind(self, node: Node) -> None:
+        """Remember the node it was made from.
+
+        It is kept beside the fields, as pydantic lets cached properties be: with a private attribute each
+        agent would cost a tenth more.
+        """
+        object.__setattr__(self, "_ir", node)
+
+    def place(self, tree: Node) -> None:
+        """Remember the tree it runs in, where that is not one of agents."""
+        object.__setattr__(self, "_tree", tree)
 
     @property
     def tree(self) -> Node:
