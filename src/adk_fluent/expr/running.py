@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from adk_fluent.config import execution_config
 from adk_fluent.errors import ArgumentError, EventLoopError, RunError
