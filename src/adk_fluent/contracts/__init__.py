@@ -58,10 +58,11 @@ if TYPE_CHECKING:
         UnreachableBranch,
         UnresolvedTemplateVar,
     )
-    from adk_fluent.contracts.registry import register_checker, unregister_checker
+    from adk_fluent.contracts.registry import CHECKERS, register_checker, unregister_checker
     from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 
 _HOMES = {
+    "CHECKERS": "registry",
     "BoundaryTempKey": "issues",
     "BoundaryType": "issues",
     "BranchNotVisible": "issues",
@@ -120,6 +121,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "CHECKERS",
     "BoundaryTempKey",
     "BoundaryType",
     "BranchNotVisible",

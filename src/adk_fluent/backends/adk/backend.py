@@ -370,6 +370,7 @@ def _messages(
 
 def build(node: Node) -> BaseAgent:
     """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
+    check_on_build(node, state={})
     return compile_tree(resolve_names(node))
 
 
