@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, describe, function, lift
+from adk_fluent.expr.base import Expr, Step, describe, function, lift
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate
