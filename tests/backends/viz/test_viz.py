@@ -86,8 +86,8 @@ def test_equal_expressions_give_equal_pictures_in_any_process() -> None:
     """The text depends on the expression alone, not on the hash seed."""
     code = (
         "from adk_fluent import Agent\n"
-        "both = (Agent('b').instruct('{x} {y?}') | Agent('c').instruct('{x}')).named('both')\n"
-        "p = Agent('a').writes('x') >> both\n"
+        "fan = Agent('b').instruct('{x} {y?}') | Agent('c').instruct('{x}')\n"
+        "p = Agent('a').writes('x') >> fan.named('both')\n"
         "print(p.visualize())"
     )
     runs = [

@@ -85,9 +85,9 @@ class Compiled:
         except ValueError as error:  # pydantic's and json's errors are both
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
             expected = getattr(cast(object, schema), "__name__", "JSON value")
+            agent = self.named.origins.get(author, author)
             raise AnswerError(
-                f"{self.named.origins.get(author, author)!r} answered {text!r:.80}, which is not a "
-                f"{expected}: {reason}."
+                f"{agent!r} answered {text!r:.80}, which is not a {expected}: {reason}."
             ) from error
 
     def _schemas(self) -> Mapping[str, Any]:
