@@ -75,7 +75,7 @@ async def test_the_limit_in_a_native_runner() -> None:
 # --- timeout_seconds ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("expression", [A, A >> B, A | B, Pipeline("p", B, A.timeout(60))], ids=repr)
+@pytest.mark.parametrize("expression", [A, A >> B, A | B, Pipeline("p", B, A.timeout(60))], ids=lambda options: "-".join(options))
 async def test_the_time_limit(expression: Any) -> None:
     """A run that takes longer raises our error, whatever its root is, and its model call is cancelled."""
     hang = Hang()
@@ -197,7 +197,7 @@ def summaries(events: list[Any]) -> list[Any]:
     return [event.actions.compaction for event in events if event.actions.compaction]
 
 
-@pytest.mark.parametrize("expression", [A, Pipeline("p", S.counter("n"), A)], ids=repr)
+@pytest.mark.parametrize("expression", [A, Pipeline("p", S.counter("n"), A)], ids=lambda options: "-".join(options))
 async def test_compaction(expression: Any) -> None:
     """After as many runs as the interval says, ADK stores a summary, made by a model of the expression."""
     service, backend = InMemorySessionService(), script({"a": "words"})
