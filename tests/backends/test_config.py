@@ -75,7 +75,7 @@ async def test_the_limit_in_a_native_runner() -> None:
 # --- timeout_seconds ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("expression", [A, A >> B, A | B, Pipeline("p", B, A.timeout(60))], ids=lambda options: "-".join(options))
+@pytest.mark.parametrize("expression", [A, A >> B, A | B, Pipeline("p", B, A.timeout(60))], ids=repr)
 async def test_the_time_limit(expression: Any) -> None:
     """A run that takes longer raises our error, whatever its root is, and its model call is cancelled."""
     hang = Hang()
@@ -197,7 +197,7 @@ def summaries(events: list[Any]) -> list[Any]:
     return [event.actions.compaction for event in events if event.actions.compaction]
 
 
-@pytest.mark.parametrize("expression", [A, Pipeline("p", S.counter("n"), A)], ids=lambda options: "-".join(options))
+@pytest.mark.parametrize("expression", [A, Pipeline("p", S.counter("n"), A)], ids=repr)
 async def test_compaction(expression: Any) -> None:
     """After as many runs as the interval says, ADK stores a summary, made by a model of the expression."""
     service, backend = InMemorySessionService(), script({"a": "words"})
@@ -290,7 +290,7 @@ def test_the_app_has_the_name() -> None:
         {"custom_metadata": [1]},
         {"custom_metadata": {"key": object()}},
     ],
-    ids=str,
+    ids=lambda options: "-".join(options),
 )
 def test_wrong_values_are_refused(values: Any) -> None:
     """A value that could not work is an error that names the field, when the configuration is made."""
@@ -310,7 +310,7 @@ def test_wrong_values_are_refused(values: Any) -> None:
         {"token_threshold": 0, "event_retention_size": 3},
         {"token_threshold": 3, "event_retention_size": -1},
     ],
-    ids=str,
+    ids=lambda options: "-".join(options),
 )
 def test_wrong_compaction_is_refused(values: Any) -> None:
     """So is one for compaction."""
