@@ -23,7 +23,17 @@ from adk_fluent import Agent, FanOut, Pipeline, S, gate, map_over
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import SessionError
 from adk_fluent.testing import call_tool, mock_backend
-from tests.backends.support import SERVICES, close, play, said, script, seen, session_service, speakers
+from tests.backends.support import (
+    SERVICES,
+    close,
+    play,
+    said,
+    script,
+    seen,
+    session_service,
+    speakers,
+    system,
+)
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,10 +105,14 @@ async def test_adjacent_transforms_lose_nothing(service: BaseSessionService) -> 
 async def test_what_is_removed_stays_removed(service: BaseSessionService, step: Any, left: Any) -> None:
     """A removed key is absent in the turn that removes it, in the store, and in the next turn."""
     look: list[dict[str, Any]] = []
+
+    def note(state: Any) -> None:
+        look.append(dict(state))
+
     first = S.set(x=1, y=2, d={"k": 1})
-    assert await turns(service, first, step.tap(lambda s: look.append(dict(s)))) == left
+    assert await turns(service, first, step.tap(note)) == left
     assert look == [left]
-    await turns(service, Pipeline("p", lambda s: look.append(dict(s))))
+    await turns(service, Pipeline("p", note))
     assert look[1] == left
 
 
@@ -141,7 +155,7 @@ async def test_answers_are_stored(service: BaseSessionService) -> None:
     await A.writes("colour").run("first", backend=backend, session_service=service, session_id="s")
     backend = script()
     await B.instruct("{colour}").run("second", backend=backend, session_service=service, session_id="s")
-    assert "blue" in str(backend.calls["b"][0].config.system_instruction)
+    assert "blue" in system(backend.calls["b"][0])
     assert "first" in seen(backend.calls["b"][0])
 
 
@@ -307,7 +321,7 @@ async def test_every_service_is_used() -> None:
         credential_service=credentials,
     )
     assert got == {"memory": memory, "credentials": credentials}
-    place = {"app_name": "adk_fluent_app", "user_id": "user", "session_id": "s"}
+    place: dict[str, Any] = {"app_name": "adk_fluent_app", "user_id": "user", "session_id": "s"}
     assert await artifacts.list_artifact_keys(**place) == ["a.txt"]
     assert await sessions.get_session(**place) is not None
 
@@ -318,7 +332,7 @@ async def test_services_of_the_backend_are_used() -> None:
     backend = mock_backend(default="ok", session_service=own)
     await A.run("hi", backend=backend, session_id="s")
     await A.run("hi", backend=backend, session_id="t", session_service=given)
-    place = {"app_name": "adk_fluent_app", "user_id": "user"}
+    place: dict[str, Any] = {"app_name": "adk_fluent_app", "user_id": "user"}
     assert [s.id for s in (await own.list_sessions(**place)).sessions] == ["s"]
     assert [s.id for s in (await given.list_sessions(**place)).sessions] == ["t"]
 

@@ -99,7 +99,7 @@ class ScriptedLlm(BaseLlm):
         response = self._script.next(llm_request)
         if isasyncgen(response) and response.ag_frame is None:
             raise MockError(
-                f"The stream of agent {self._script.agent!r} was read already; give a function of the request."
+                f"The stream of agent {self._script.agent!r} was read already; give a function instead."
             )
         if isinstance(response, AsyncIterable):
             pieces = list[str]()
