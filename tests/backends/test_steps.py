@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from adk_fluent import Agent, FanOut, Pipeline, S, tap
-from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
+from adk_fluent.errors import ArgumentError, MissingKeyError, StateGuardError, TransformError
 from adk_fluent.ir.matching import StateView
 from tests.backends.support import play, speakers
 
@@ -103,6 +103,36 @@ async def test_an_async_function_is_a_step() -> None:
 
     assert (await play(A >> fetch)).state == {"got": 1}
     assert (await play(S.fn(fetch) >> A)).state == {"got": 1}
+
+
+async def _async(value: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: S.guard(_async, "never"),
+        lambda: S.when(_async, S.set(x=1)),
+        lambda: S.compute(x=_async),
+        lambda: S.transform("x", _async),
+        lambda: S.merge("x", into="y", fn=_async),
+        lambda: S.group_by("x", _async, into="y"),
+    ],
+)
+def test_async_functions_are_refused_where_they_would_not_be_awaited(make: Any) -> None:
+    """Where a value is needed at once, an async function is an error, not a value that is always true."""
+    with pytest.raises(ArgumentError, match="takes a plain function"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "step", [S.when("x", S.fn(_async)), S.branch("x", yes=S.fn(_async)), S.fn(_async) + S.set(y=1)]
+)
+async def test_async_transforms_cannot_hide_in_others(step: Any) -> None:
+    """An async transform inside `when`, `branch` or `+` is an error that says what to do."""
+    with pytest.raises(TransformError, match=r"is async; .* with >>"):
+        await play(S.set(x="yes") >> step)
 
 
 @pytest.mark.parametrize("nothing", [None, {}])
