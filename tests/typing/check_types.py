@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Never, assert_type
 
 from google.adk.agents.base_agent import BaseAgent
@@ -170,7 +170,7 @@ assert_type(invoice.ask("hi"), Invoice)
 assert_type((text >> invoice).ask("hi"), Invoice)
 assert_type((text | invoice).ask("hi"), str | Invoice)
 assert_type((invoice // text).ask("hi", state={"x": 1}, user_id="u"), Invoice | str)
-assert_type(invoice.stream("hi"), AsyncIterator[AgentEvent])
+assert_type(invoice.stream("hi"), AsyncGenerator[AgentEvent])
 assert_type(invoice.session(), Chat[Invoice])
 assert_type(invoice.build(), BaseAgent)
 assert_type(invoice.to_agent(), BaseAgent)
