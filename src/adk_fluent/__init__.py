@@ -65,7 +65,8 @@ __all__ = [
 ]
 
 
-__getattr__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:  # a type checker that saw it would take any name
+    __getattr__ = lazy(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

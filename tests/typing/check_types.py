@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Never, assert_type
 
 from google.adk.agents.base_agent import BaseAgent
@@ -170,7 +170,7 @@ assert_type(invoice.ask("hi"), Invoice)
 assert_type((text >> invoice).ask("hi"), Invoice)
 assert_type((text | invoice).ask("hi"), str | Invoice)
 assert_type((invoice // text).ask("hi", state={"x": 1}, user_id="u"), Invoice | str)
-assert_type(invoice.stream("hi"), AsyncIterator[AgentEvent])
+assert_type(invoice.stream("hi"), AsyncGenerator[AgentEvent, None])
 assert_type(invoice.session(), Chat[Invoice])
 assert_type(invoice.build(), BaseAgent)
 assert_type(invoice.to_agent(), BaseAgent)
@@ -211,7 +211,13 @@ async def later(state: State) -> bool:
     return bool(state.get("done"))
 
 
-_ = text >> reads >> invoice
+async def waits(state: State) -> dict[str, int]:
+    """A transform that waits."""
+    return {"n": 1}
+
+
+_ = text >> reads >> waits >> invoice
+_ = S.fn(waits) >> text.proceed_if(later)
 _ = text.until(lambda state: state.get("done")).tap(lambda state: print(state["x"]))
 _ = Route("k").when(lambda state: state["score"] > 5, text).when(later, text)
 _ = S.compute(n=lambda state: state["a"] + 1).tap(print)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -66,7 +67,21 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     transforms = tuple(step for step in steps if isinstance(step, TransformNode))
     if len(transforms) != len(steps):
         raise ArgumentError(f"{where} takes S transforms only, not {describe(expression)}.")
+    for step in transforms:
+        fn = dict(step.fn.params).get("fn") if isinstance(step.fn, Operation) else step.fn
+        plain(fn or step.fn, where)
     return transforms
+
+
+def plain(fn: Any, where: str) -> Any:
+    """`fn` itself if it can be called and gives its result at once.
+
+    Raises:
+        ArgumentError: it cannot, or one would have to await it.
+    """
+    if inspect.iscoroutinefunction(fn):
+        raise ArgumentError(f"{where} cannot await; put {describe(fn)} into the pipeline with >> instead.")
+    return function(fn, where)
 
 
 def _step(
@@ -94,7 +109,7 @@ def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     """A predicate and what it reads; a key stands for "this key is set and true"."""
     test = Match(check_key(predicate, where), "truthy", True) if isinstance(predicate, str) else predicate
-    seen = access(function(test, where))
+    seen = access(plain(test, where))
     return test, Access(seen.reads, reads_known=seen.reads_known)
 
 
@@ -161,21 +176,21 @@ class S:
                 per line, absent ones left out.
         """
         names, target = _keys(keys, "S.merge()"), check_key(into, "S.merge(into=)")
-        combine = None if fn is None else function(fn, "S.merge(fn=)")
+        combine = None if fn is None else plain(fn, "S.merge(fn=)")
         return _step("merge", _touch(names, {target}), keys=names, into=target, fn=combine)
 
     @staticmethod
     def transform(key: str, fn: Callable[[Any], Any]) -> Transform:
         """Replace the value at `key` by `fn(value)`; a missing key raises `MissingKeyError`."""
         touches = _touch({check_key(key, "S.transform()")}, {key})
-        return _step("transform", touches, key=key, fn=function(fn, "S.transform()"))
+        return _step("transform", touches, key=key, fn=plain(fn, "S.transform()"))
 
     @staticmethod
     def compute(**functions: Callable[[StateView], Any]) -> Transform:
         """Write each key with what its function makes of the state."""
         _keys(tuple(functions), "S.compute()")
         for key, fn in functions.items():
-            function(fn, f"S.compute({key}=)")
+            plain(fn, f"S.compute({key}=)")
         seen = access(*functions.values())
         touches = Access(seen.reads, frozenset(functions), reads_known=seen.reads_known)
         return _step("compute", touches, values=tuple(functions.items()))
@@ -232,7 +247,7 @@ class S:
     def group_by(key: str, fn: Callable[[Any], Any], *, into: str) -> Transform:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
         touches = _touch({check_key(key, "S.group_by()")}, {check_key(into, "S.group_by(into=)")})
-        return _step("group_by", touches, key=key, fn=function(fn, "S.group_by()"), into=into)
+        return _step("group_by", touches, key=key, fn=plain(fn, "S.group_by()"), into=into)
 
     # --- checks: they stop the run ----------------------------------------------------------------
 

@@ -106,4 +106,5 @@ __all__ = [
 ]
 
 
-__getattr__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:  # a type checker that saw it would take any name
+    __getattr__ = lazy(__name__, _HOMES)
