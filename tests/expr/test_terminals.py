@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -162,6 +163,5 @@ def test_the_package_names_what_it_has() -> None:
     for name in adk_fluent.__all__:
         assert getattr(adk_fluent, name) is not None
     assert set(dir(adk_fluent)) == set(adk_fluent.__all__)
-    misspelt = "Agnet"
     with pytest.raises(AttributeError, match=r"^adk_fluent has no 'Agnet'; it has Agent, FanOut, "):
-        getattr(adk_fluent, misspelt)
+        attrgetter("Agnet")(adk_fluent)

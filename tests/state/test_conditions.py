@@ -146,7 +146,7 @@ def test_what_must_be_awaited_stands_alone(make: Any, where: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         make()
     assert str(caught.value) == (
-        f"{where} cannot await; put the function later into the pipeline with >> instead."
+        f"{where} takes a plain function; an async one can be a step of its own, with >>."
     )
 
 

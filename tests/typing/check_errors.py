@@ -7,6 +7,7 @@ Each ignore is needed: pyright reports one that is not, so a mistake that stops 
 
 from __future__ import annotations
 
+import adk_fluent
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, tap, transfer, until
 from tests.samples import Invoice, add, is_done
 
@@ -25,7 +26,8 @@ _ = Agent(5)  # pyright: ignore[reportArgumentType]  # a name is text
 _ = Agent("a", 5)  # pyright: ignore[reportArgumentType]  # a model is a name or a BaseLlm
 _ = a.named(None)  # pyright: ignore[reportArgumentType]  # a name is text
 
-# methods that do not exist
+# names that do not exist
+_ = adk_fluent.Agnet  # pyright: ignore[reportAttributeAccessIssue]  # misspelt
 _ = a.instuct("x")  # pyright: ignore[reportAttributeAccessIssue]  # misspelt
 _ = (a >> b).instruct("x")  # pyright: ignore[reportAttributeAccessIssue]  # a pipeline has no instruction
 _ = (a >> b).returns(Invoice)  # pyright: ignore[reportAttributeAccessIssue]  # only agents answer

@@ -143,7 +143,10 @@ class Terminals(Generic[T_co]):
         return await self._run(options).result(prompt)
 
     def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncGenerator[AgentEvent, None]:
-        """Give events as they happen, pieces of answers (`is_partial`) included."""
+        """Give events as they happen, pieces of answers (`is_partial`) included.
+
+        Closing it early ends the run and cancels its model calls; `contextlib.aclosing` does so at once.
+        """
         return self._run(options).stream(prompt)
 
     def ask(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:

@@ -68,20 +68,9 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     if len(transforms) != len(steps):
         raise ArgumentError(f"{where} takes S transforms only, not {describe(expression)}.")
     for step in transforms:
-        fn = dict(step.fn.params).get("fn") if isinstance(step.fn, Operation) else step.fn
-        plain(fn or step.fn, where)
+        inner = dict(step.fn.params).get("fn") if isinstance(step.fn, Operation) else None
+        _plain(inner or step.fn, where)
     return transforms
-
-
-def plain(fn: Any, where: str) -> Any:
-    """`fn` itself if it can be called and gives its result at once.
-
-    Raises:
-        ArgumentError: it cannot, or one would have to await it.
-    """
-    if inspect.iscoroutinefunction(fn):
-        raise ArgumentError(f"{where} cannot await; put {describe(fn)} into the pipeline with >> instead.")
-    return function(fn, where)
 
 
 def _step(
@@ -106,10 +95,23 @@ def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
     return Access(frozenset(reads), frozenset(writes))
 
 
+def _plain(fn: Any, where: str) -> Any:
+    """A function that is not async: its result is used at once.
+
+    Raises:
+        ArgumentError: it is async, or no function.
+    """
+    if inspect.iscoroutinefunction(fn):
+        raise ArgumentError(
+            f"{where} takes a plain function; an async one can be a step of its own, with >>."
+        )
+    return function(fn, where)
+
+
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     """A predicate and what it reads; a key stands for "this key is set and true"."""
     test = Match(check_key(predicate, where), "truthy", True) if isinstance(predicate, str) else predicate
-    seen = access(plain(test, where))
+    seen = access(_plain(test, where))
     return test, Access(seen.reads, reads_known=seen.reads_known)
 
 
@@ -176,21 +178,21 @@ class S:
                 per line, absent ones left out.
         """
         names, target = _keys(keys, "S.merge()"), check_key(into, "S.merge(into=)")
-        combine = None if fn is None else plain(fn, "S.merge(fn=)")
+        combine = None if fn is None else _plain(fn, "S.merge(fn=)")
         return _step("merge", _touch(names, {target}), keys=names, into=target, fn=combine)
 
     @staticmethod
     def transform(key: str, fn: Callable[[Any], Any]) -> Transform:
         """Replace the value at `key` by `fn(value)`; a missing key raises `MissingKeyError`."""
         touches = _touch({check_key(key, "S.transform()")}, {key})
-        return _step("transform", touches, key=key, fn=plain(fn, "S.transform()"))
+        return _step("transform", touches, key=key, fn=_plain(fn, "S.transform()"))
 
     @staticmethod
     def compute(**functions: Callable[[StateView], Any]) -> Transform:
         """Write each key with what its function makes of the state."""
         _keys(tuple(functions), "S.compute()")
         for key, fn in functions.items():
-            plain(fn, f"S.compute({key}=)")
+            _plain(fn, f"S.compute({key}=)")
         seen = access(*functions.values())
         touches = Access(seen.reads, frozenset(functions), reads_known=seen.reads_known)
         return _step("compute", touches, values=tuple(functions.items()))
@@ -247,7 +249,7 @@ class S:
     def group_by(key: str, fn: Callable[[Any], Any], *, into: str) -> Transform:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
         touches = _touch({check_key(key, "S.group_by()")}, {check_key(into, "S.group_by(into=)")})
-        return _step("group_by", touches, key=key, fn=plain(fn, "S.group_by()"), into=into)
+        return _step("group_by", touches, key=key, fn=_plain(fn, "S.group_by()"), into=into)
 
     # --- checks: they stop the run ----------------------------------------------------------------
 

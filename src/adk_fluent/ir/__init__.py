@@ -106,5 +106,5 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker that saw it would take any name
+if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the package
     __getattr__ = lazy(__name__, _HOMES)

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from inspect import isasyncgen
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from google.adk.agents.callback_context import CallbackContext
@@ -96,6 +97,10 @@ class ScriptedLlm(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         """Answer as the script says, in pieces when `stream` is asked for."""
         response = self._script.next(llm_request)
+        if isasyncgen(response) and response.ag_frame is None:
+            raise MockError(
+                f"The stream of agent {self._script.agent!r} was read already; give a function instead."
+            )
         if isinstance(response, AsyncIterable):
             pieces = list[str]()
             async with _closing(cast("AsyncIterable[str]", response)) as source:
