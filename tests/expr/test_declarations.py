@@ -1,4 +1,4 @@
-"""What expressions declare about themselves: kept in the graph, checked at once, refused where it cannot run."""
+"""What expressions declare about themselves: kept, checked at once, refused where it cannot run."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_remote_agent_needs_a_name_that_adk_takes() -> None:
     ids=repr,
 )
 def test_what_cannot_run_yet_is_refused_by_name(expression: Expr[Any], named: str) -> None:
-    """The backend refuses what it cannot run, by the name of the step, instead of ignoring what was declared."""
+    """The backend refuses what it cannot run, by the name of the step, instead of ignoring it."""
     with pytest.raises(UnsupportedNodeError) as caught:
         expression.build()
     assert str(caught.value).startswith(named)
