@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal
 
+from adk_fluent.ir.functions import NO_ACCESS, Access
+
 Visibility = Literal["user", "internal", "zero_cost"]
 """Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
 
@@ -60,6 +62,11 @@ class ContextSpec:
     """Base of the values that say what part of the conversation an agent sees."""
 
     __slots__ = ()
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads and writes, as far as that is known."""
+        return NO_ACCESS
 
 
 @dataclass(frozen=True, slots=True)

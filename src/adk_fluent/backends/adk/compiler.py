@@ -24,16 +24,20 @@ from adk_fluent.backends.adk.composites import (
     SequentialComposite,
     TimeoutComposite,
 )
+from adk_fluent.backends.adk.context import Delivering
+from adk_fluent.backends.adk.helpers import Choose, HelperFor, Helpers, named_model
+from adk_fluent.backends.adk.instructions import compile_instruction
 from adk_fluent.backends.adk.leaves import (
     CaptureAgent,
     FluentAgent,
-    FluentLlmAgent,
     GateAgent,
     TapAgent,
     TransferAgent,
     TransformAgent,
 )
+from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.mapping import MapComposite
+from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
@@ -84,11 +88,14 @@ class Scope:
 
     named: Named
     model_for: ModelFor
+    helper_for: HelperFor = named_model
     writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     in_loop: bool = False
 
 
-def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
+def compile_tree(
+    named: Named, model_for: ModelFor = own_model, helper_for: HelperFor = named_model
+) -> BaseAgent:
     """Native agents for a tree with unique names; always fresh objects, since an ADK agent has one parent.
 
     Raises:
@@ -96,7 +103,7 @@ def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
         CompileError: ADK refuses a field, or a transfer has no target.
     """
     _check(named.root)
-    return compile_node(named.root, Scope(named, model_for, _writers(named.root)))
+    return compile_node(named.root, Scope(named, model_for, helper_for, _writers(named.root)))
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -222,10 +229,48 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
     children = [compile_node(child, replace(scope, in_loop=False)) for child in node.children]
+    explain = _explain(node.name, scope)
+    delivering = _context(node, scope, values)
+    for field_name in ("instruction", "global_instruction"):
+        follows = delivering if field_name == "instruction" else None
+        text = compile_instruction(values.get(field_name), explain, follows)
+        if text is not None:
+            values[field_name] = text
     made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)
-    required = {key for template in node.templates for key in required_keys(template)}
-    made.bind(node, tuple(sorted(required)), _explain(node.name, scope))
+    made.bind(node, _required(node), explain, delivering)
+    if delivering is not None:
+        delivering.helpers = Helpers(node.name, _helper(made, node, scope))
     return made
+
+
+def _required(node: AgentNode) -> tuple[str, ...]:
+    """State keys that must be there when the agent starts; what its context writes comes in time."""
+    needed = {key for template in node.templates for key in required_keys(template)}
+    spec = node.annotations.context
+    return tuple(sorted(needed - spec.access.writes if spec else needed))
+
+
+def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
+    """What delivers the context of an agent; `None` where ADK does it all."""
+    spec = node.annotations.context
+    if not isinstance(spec, Context) or spec.op == "default":
+        return None
+    delivering = Delivering(spec, node.name, scope.named.origins)
+    if not delivering.is_untouched and values.setdefault("include_contents", "none") != "none":
+        raise CompileError(
+            f"{node.name!r}: .include_contents('default') shows the whole conversation, but its context is "
+            f"{spec!r}. Remove one of the two."
+        )
+    return delivering
+
+
+def _helper(agent: FluentLlmAgent, node: AgentNode, scope: Scope) -> Choose:
+    origin = scope.named.origins.get(node.name, node.name)
+
+    def choose(operation: str, model: str | BaseLlm | None) -> str | BaseLlm:
+        return scope.helper_for(node, origin, operation, model) or agent.canonical_model
+
+    return choose
 
 
 def _tool(tool: object) -> Any:

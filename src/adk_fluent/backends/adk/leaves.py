@@ -1,4 +1,4 @@
-"""Native agents for single steps: model, transform, tap, capture, gate, transfer."""
+"""Native agents for single steps: transform, tap, capture, gate, transfer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
-from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
@@ -18,7 +17,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.signals import REFUSED, pauses
-from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
+from adk_fluent.errors import CompileError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
@@ -91,29 +90,6 @@ class FluentAgent(BaseAgent):
 async def resolved(value: object) -> object:
     """`value`, awaited if it can be; user functions may be sync or async."""
     return await value if inspect.isawaitable(value) else value
-
-
-class FluentLlmAgent(LlmAgent):
-    """ADK's `LlmAgent`, with a clear error when its instruction needs state that is not there."""
-
-    _ir: Node = PrivateAttr()
-    _required: tuple[str, ...] = PrivateAttr(default=())
-    _explain: Callable[[str, Mapping[str, Any]], str] = PrivateAttr()
-
-    def bind(
-        self, node: Node, required: tuple[str, ...], explain: Callable[[str, Mapping[str, Any]], str]
-    ) -> None:
-        """Remember the node it was made from, the keys it needs and what to say when one is missing."""
-        self._ir, self._required, self._explain = node, required, explain
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        state = ctx.session.state
-        for key in self._required:
-            if state.get(key) is None:
-                raise MissingKeyError(self._explain(key, state))
-        async with aclosing(private.run_llm(self, ctx)) as events:
-            async for event in events:
-                yield event
 
 
 class TransformAgent(FluentAgent):
