@@ -10,8 +10,9 @@ Importing this package, and composing expressions with it, imports no part of AD
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
 
 __version__ = "0.1.0"
 
@@ -67,13 +68,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"adk_fluent has no {name!r}; it has {', '.join(sorted(_HOMES))}.")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

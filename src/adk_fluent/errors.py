@@ -11,7 +11,6 @@ state key it concerns, and what to do about it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class ADKFluentError(Exception):
@@ -108,5 +107,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("instuct", ["instruct", "model"])
     " Did you mean 'instruct'?"
     """
+    from difflib import get_close_matches
+
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+class MissingExtraError(ADKFluentError):
+    """A feature needs a package that an extra of adk-fluent brings; the message names the extra."""
+
+
+class LocalModelError(ADKFluentError):
+    """The embedded model cannot be loaded, or cannot answer this request (`adk_fluent.local`)."""

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import BaseModel, ValidationError
-
 from adk_fluent.context.entries import CountTokens, Entry, Scene
-from adk_fluent.context.operations import Entries, compact, dedup, fitted, on_events, window
+from adk_fluent.context.operations import SHRINKING, Entries, fitted, on_events, window
 from adk_fluent.context.rendering import show, text, tokens
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ Result = tuple[Entries, tuple[tuple[str, Any], ...]]
 Asking = Generator[Step, Answer, Result]
 
 SUMMARIZE: Final = (
-    "Summarize the conversation below for an agent that continues it. Keep names, numbers, decisions and open "
-    "questions; leave out greetings and repetition. Answer with the summary alone."
+    "Summarize the conversation below for an agent that continues it. Keep names, numbers, decisions and "
+    "open questions; leave out greetings and repetition. Answer with the summary alone."
 )
 DISTILL: Final = (
     "List the facts that the conversation below establishes, one per line, each understandable by itself. "
@@ -118,19 +117,11 @@ def manus_cascade(
     entries: Entries, scene: Scene, max_tokens: int, model: Any, count_tokens: CountTokens | None
 ) -> Asking:
     count = count_tokens or scene.count_tokens
-    for smaller in (_unchanged, compact, _without_repeats):
+    for smaller in SHRINKING:
         entries = on_events(smaller, entries, scene)
         if tokens(entries, count) <= max_tokens:
             return entries, ()
     return (yield from _squeezed(entries, max_tokens, count, "manus_cascade", model)), ()
-
-
-def _unchanged(entries: Entries, scene: Scene) -> Entries:
-    return entries
-
-
-def _without_repeats(entries: Entries, scene: Scene) -> Entries:
-    return dedup(entries, scene, "normalized")
 
 
 def budget_by_summary(
@@ -217,6 +208,8 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def extract(entries: Entries, scene: Scene, schema: type[BaseModel], into: str, model: Any) -> Asking:
+    from pydantic import ValidationError
+
     said = tuple(entry for entry in entries if entry.kind != "state")
     if not said:
         return entries, ()

@@ -229,15 +229,23 @@ def budget(
 
 def fit(entries: Entries, scene: Scene, max_tokens: int, count_tokens: CountTokens | None) -> Entries:
     count = count_tokens or scene.count_tokens
-    for smaller in (lambda e: e, lambda e: on_events(compact, e, scene), _without_repeats(scene)):
-        entries = smaller(entries)
+    for smaller in SHRINKING:
+        entries = on_events(smaller, entries, scene)
         if tokens(entries, count) <= max_tokens:
             return entries
     return fitted(entries, max_tokens, count)
 
 
-def _without_repeats(scene: Scene) -> Callable[[Entries], Entries]:
-    return lambda entries: on_events(dedup, entries, scene, strategy="normalized")
+def _unchanged(entries: Entries, scene: Scene) -> Entries:
+    return entries
+
+
+def _without_repeats(entries: Entries, scene: Scene) -> Entries:
+    return dedup(entries, scene, "normalized")
+
+
+SHRINKING: Final = (_unchanged, compact, _without_repeats)
+"""What is tried, one after another, to make a context fit before anything is left out."""
 
 
 def on_events(fn: Callable[..., Entries], entries: Entries, scene: Scene, **params: object) -> Entries:

@@ -228,8 +228,8 @@ def _rendered(template: str, scene: Scene) -> str:
         found = scene.state.get(placeholder.key)
         if found is None and not placeholder.optional:
             raise MissingKeyError(
-                f"Agent {scene.agent!r} needs state key {placeholder.key!r} for its C.template, and it is not "
-                f"set. Write it before, or write {{{placeholder.key}?}} if it may be missing."
+                f"Agent {scene.agent!r} needs state key {placeholder.key!r} for its C.template, and it is "
+                f"not set. Write it before, or write {{{placeholder.key}?}} if it may be missing."
             )
         return "" if found is None else str(found)
 

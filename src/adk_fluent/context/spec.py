@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec
+from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
 from adk_fluent.ir.matching import Predicate
 
@@ -24,7 +24,7 @@ NEUTRAL: Final = frozenset({"validate", "priority", "write_notes"})
 """Operations that leave what is seen as it is."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Context(ContextSpec):
     """Which part of the conversation an agent sees; made by the factories of `C`.
 
@@ -79,7 +79,7 @@ class Context(ContextSpec):
         What is selected of the conversation reaches the model as ADK would send it: in the roles of user and
         model, with images, files and tool calls. State values stay in the instruction.
         """
-        return replace(self, contents=True)
+        return self.replace(contents=True)
 
     def resolved(self, state: Mapping[str, Any]) -> Context | None:
         """The spec without its conditions: a `C.when` that does not hold is as if it were not there."""
@@ -88,16 +88,13 @@ class Context(ContextSpec):
         if not self.parts:
             return self
         parts = tuple(part for each in self.parts if (part := each.resolved(state)) is not None)
-        return replace(self, parts=parts) if parts else None
+        return self.replace(parts=parts) if parts else None
 
     def __add__(self, other: Context) -> Context:
         return _joined("sum", self, _checked(other, "+"))
 
     def __or__(self, other: Context) -> Context:
         return _joined("pipe", self, _checked(other, "|"))
-
-    def __hash__(self) -> int:  # parameters may be models or functions that cannot be hashed
-        return hash((self.op, tuple(name for name, _ in self.params), self.parts, self.contents))
 
     def __repr__(self) -> str:
         if self.op in _SIGNS:

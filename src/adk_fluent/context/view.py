@@ -14,7 +14,7 @@ from adk_fluent.ir.template import all_keys
 class View:
     """What a spec lets an agent see.
 
-    The current user message, and the agent's own tool use of the turn, are always seen and not spoken of here.
+    The current user message, and the agent's own tool use of the turn, are always seen and not meant here.
 
     Attributes:
         history: the whole conversation, nothing of it, or some.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
-from adk_fluent.expr.base import Expr, describe, lift
+from adk_fluent.expr.base import Expr, describe
 from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.naming import check_name
@@ -57,8 +56,8 @@ class Agent(Expr[T_co], AgentMethods):
     _what = "agent"
 
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        made = AgentNode(name=check_name(name))
-        object.__setattr__(self, "_node", made if model is None else made.replace(model=_model(model, name)))
+        given: dict[str, Any] = {} if model is None else {"model": _model(model, name)}
+        object.__setattr__(self, "_node", AgentNode(name=check_name(name), **given))
 
     @property
     def node(self) -> AgentNode:
@@ -151,7 +150,7 @@ class Agent(Expr[T_co], AgentMethods):
         present = self.node.annotations.context
         added = _context(spec)
         whole = present + added if isinstance(present, Context) else added
-        return self._set(annotations=replace(self.node.annotations, context=whole))
+        return self._set(annotations=self.node.annotations.replace(context=whole))
 
     def reads(self, *keys: str, keep_history: bool = False) -> Agent[T_co]:
         """Show it these values of the state in place of the conversation.
@@ -222,7 +221,10 @@ class Agent(Expr[T_co], AgentMethods):
         """
         if not agents:
             raise ExpressionError(f"Agent {self.name!r}: delegate() needs at least one agent.")
-        return self._append("children", *(lift(agent, "delegate()").node for agent in agents))
+        for agent in agents:
+            if not isinstance(agent, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+                raise ArgumentError(f"delegate() takes expressions that have a name, not {describe(agent)}.")
+        return self._append("children", *(agent.node for agent in agents))
 
     def sub_agents(self, *agents: Expr[Any]) -> Agent[T_co]:
         """The same as `delegate`, under ADK's name."""
@@ -242,13 +244,15 @@ class Agent(Expr[T_co], AgentMethods):
 
     def use(self, preset: Preset) -> Agent[T_co]:
         """Apply a `Preset`: its methods are called in order."""
+        if not hasattr(preset, "apply"):
+            raise ArgumentError(f"use() takes a Preset, not {describe(preset)}.")
         return cast("Agent[T_co]", preset.apply(self))
 
 
 def _model(model: object, name: str) -> object:
     if isinstance(model, str) and model.strip():
         return model
-    if hasattr(model, "generate_content_async"):
+    if hasattr(model, "generate_content_async") and not isinstance(model, type):
         return model
     raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
 
@@ -274,7 +278,7 @@ def _context(spec: object) -> Context:
         hint = " A P prompt goes into .instruct()."
     elif isinstance(spec, str):
         hint = f" For a value of the state write .reads({spec!r})."
-    raise ArgumentError(f"context() takes a C spec, not {describe(spec)}.{hint}")
+    raise ArgumentError(f"context() takes a C spec, not {describe(cast(object, spec))}.{hint}")
 
 
 def _schema(schema: object, where: str) -> object:

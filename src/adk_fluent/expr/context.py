@@ -69,7 +69,7 @@ class C:
     def from_state(*keys: str) -> Context:
         """Values of the state, one `[key]: value` each; a key that is not set is left out.
 
-        It says nothing about the conversation: alone it leaves all of it out, in a `+` the other part decides.
+        Alone it leaves the whole conversation out; in a `+` the other part decides about that.
         """
         names = _keys(keys, "C.from_state()")
         return Context("from_state", (("keys", names),), touches=_reads(*names))
@@ -393,7 +393,7 @@ class C:
 
     @staticmethod
     def when(predicate: Predicate | str, spec: Context) -> Context:
-        """`spec` if `predicate(state)` holds, or the key of that name is set and true; else as if not there."""
+        """`spec` if `predicate(state)` holds, or the state key of that name is true; else as if not there."""
         if not isinstance(spec, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"C.when() takes a C spec, not {describe(spec)}.")
         if isinstance(predicate, str):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, Step, describe, function
-from adk_fluent.expr.workflow import check_key
-from adk_fluent.ir.functions import Access, access
+from adk_fluent.expr.workflow import check_key, positive
+from adk_fluent.ir.functions import NO_ACCESS, Access, access
 from adk_fluent.ir.matching import Match, Predicate, StateView
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.state.operations import Operation
@@ -31,19 +31,20 @@ class Transform(Step):
         On a conflict a replacement (`pick`, `drop`, `rename`) wins over a delta.
 
         Raises:
-            ExpressionError: two deltas write one key.
+            ExpressionError: two deltas, or two renames, write one key.
         """
-        if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
             raise ArgumentError(f"+ joins two S transforms, not {describe(other)}.")
         steps = (*_together(self), *_together(other))
-        written: set[str] = set()
+        written: dict[bool, frozenset[str]] = {}
         for step in steps:
-            if step.semantics == "merge":
-                if clash := written & step.writes_keys:
-                    raise ExpressionError(
-                        f"Two transforms joined by + both write {min(clash)!r}; chain them with >> instead."
-                    )
-                written |= step.writes_keys
+            is_delta = step.semantics == "merge"
+            before = written.get(is_delta, frozenset())
+            if clash := before & step.writes_keys:
+                raise ExpressionError(
+                    f"Two transforms joined by + both write {min(clash)!r}; chain them with >> instead."
+                )
+            written[is_delta] = before | step.writes_keys
         return _step("together", access(*(step.fn for step in steps)), steps=steps)
 
 
@@ -60,7 +61,7 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     Raises:
         ArgumentError: it holds something else.
     """
-    node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
     steps = node.children if isinstance(node, SequenceNode) else (node,)
     transforms = tuple(step for step in steps if isinstance(step, TransformNode))
     if len(transforms) != len(steps):
@@ -92,7 +93,7 @@ def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
 
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     """A predicate and what it reads; a key stands for "this key is set and true"."""
-    test: Predicate = Match(predicate, "truthy", True) if isinstance(predicate, str) else predicate
+    test = Match(check_key(predicate, where), "truthy", True) if isinstance(predicate, str) else predicate
     seen = access(function(test, where))
     return test, Access(seen.reads, reads_known=seen.reads_known)
 
@@ -134,8 +135,7 @@ class S:
         if len(set(new)) < len(new):
             raise ExpressionError(f"S.rename() gives two keys the same new name: {old_to_new}.")
         touches = _touch(old_to_new, new)
-        dropped = set(old_to_new) - set(new)
-        return _step("rename", touches, "delete_keys", dropped, pairs=tuple(old_to_new.items()))
+        return _step("rename", touches, "delete_keys", old_to_new, pairs=tuple(old_to_new.items()))
 
     # --- deltas: they add to what is there --------------------------------------------------------
 
@@ -182,24 +182,31 @@ class S:
 
     @staticmethod
     def fn(fn: TransformFn, *, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Transform:
-        """Run `fn(state) -> dict | None`, declaring what it reads and writes."""
-        return _step("fn", _touch(reads, writes), fn=function(fn, "S.fn()"))
+        """Run `fn(state) -> dict | None`, declaring what it reads and writes, here or with `@declares`."""
+        for given, where in ((reads, "reads"), (writes, "writes")):
+            if isinstance(given, str):
+                raise ArgumentError(f"S.fn() takes collections of keys: write {where}=[{given!r}].")
+        run = function(fn, "S.fn()")
+        declared = _touch(reads, writes)
+        return _step("fn", declared if declared != NO_ACCESS else access(run), fn=run)
 
     @staticmethod
     def accumulate(key: str, *, into: str) -> Transform:
         """Append the value at `key` to the list at `into`."""
-        touches = _touch({check_key(key, "S.accumulate()"), into}, {check_key(into, "S.accumulate(into=)")})
-        return _step("accumulate", touches, key=key, into=into)
+        source, target = check_key(key, "S.accumulate()"), check_key(into, "S.accumulate(into=)")
+        return _step("accumulate", _touch({source, target}, {target}), key=source, into=target)
 
     @staticmethod
     def counter(key: str, *, step: float = 1) -> Transform:
         """Add `step` to the number at `key`, which starts at 0."""
+        if not isinstance(step, int | float) or isinstance(step, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"S.counter(step=) takes a number, not {describe(step)}.")
         return _step("counter", _touch({check_key(key, "S.counter()")}, {key}), key=key, step=step)
 
     @staticmethod
     def history(key: str, *, max_size: int = 10) -> Transform:
         """Append the value at `key` to the list `<key>_history`, which keeps the last `max_size`."""
-        if not isinstance(max_size, int) or max_size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not positive(max_size):
             raise ArgumentError(f"S.history(max_size=) takes a positive whole number, not {max_size!r}.")
         into = f"{check_key(key, 'S.history()')}_history"
         return _step("history", _touch({key, into}, {into}), key=key, max_size=max_size)
@@ -233,6 +240,8 @@ class S:
     def guard(predicate: Predicate, message: str) -> Transform:
         """Raise `StateGuardError(message)` unless `predicate(state)` holds."""
         test, touches = _test(predicate, "S.guard()")
+        if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"S.guard() takes a message as text, not {describe(message)}.")
         return _step("guard", touches, test=test, message=message)
 
     @staticmethod
@@ -245,7 +254,7 @@ class S:
     def validate(model: type[BaseModel]) -> Transform:
         """Raise `StateGuardError` unless the state fits the fields of a pydantic model."""
         fields = cast("dict[str, object] | None", getattr(model, "model_fields", None))
-        if fields is None:
+        if fields is None or not isinstance(model, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(
                 f"S.validate() takes a pydantic model class, not {describe(cast(object, model))}."
             )
@@ -276,7 +285,7 @@ class S:
         return _step("when", touches | access(*(step.fn for step in steps)), test=test, steps=steps)
 
     @staticmethod
-    def branch(key: str, **transforms: Expr[Any]) -> Transform:
+    def branch(key: str, /, **transforms: Expr[Any]) -> Transform:
         """Run the transform named by the value at `key`, or none."""
         _keys(tuple(transforms), "S.branch()")
         cases = tuple((value, _steps(expr, "S.branch()")) for value, expr in transforms.items())

@@ -1,5 +1,8 @@
 """The intermediate representation: frozen nodes and pure functions over them."""
 
+from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
 from adk_fluent.ir.annotations import (
     Annotations,
     AuthConfig,
@@ -14,9 +17,7 @@ from adk_fluent.ir.annotations import (
     TransportConfig,
 )
 from adk_fluent.ir.base import UNSET, Node, Unset, rewrite, walk
-from adk_fluent.ir.codec import from_dict, ir_hash, to_dict
 from adk_fluent.ir.functions import Access, declares
-from adk_fluent.ir.graph import Edge, edges, predecessors, topological_order
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import (
@@ -39,6 +40,21 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
+
+if TYPE_CHECKING:
+    from adk_fluent.ir.codec import from_dict, ir_hash, to_dict
+    from adk_fluent.ir.graph import Edge, edges, predecessors, topological_order
+
+# Composing an expression needs neither of these, nor the standard modules they import.
+_HOMES = {
+    "Edge": "graph",
+    "edges": "graph",
+    "from_dict": "codec",
+    "ir_hash": "codec",
+    "predecessors": "graph",
+    "to_dict": "codec",
+    "topological_order": "graph",
+}
 
 __all__ = [
     "NODE_TYPES",
@@ -88,3 +104,6 @@ __all__ = [
     "topological_order",
     "walk",
 ]
+
+
+__getattr__ = lazy(__name__, _HOMES)

@@ -6,10 +6,10 @@ Annotations never change what a node *is*; they say how it is seen, streamed, pl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal
 
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
 
 Visibility = Literal["user", "internal", "zero_cost"]
@@ -18,8 +18,8 @@ Visibility = Literal["user", "internal", "zero_cost"]
 VisibilityPolicy = Literal["transparent", "filtered", "annotated"]
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeSemantics:
+@frozen
+class EdgeSemantics(Frozen):
     """How text travels along an edge to the next step.
 
     Attributes:
@@ -48,8 +48,8 @@ class Modality(Enum):
     CODE = "code"
 
 
-@dataclass(frozen=True, slots=True)
-class ContentSpec:
+@frozen
+class ContentSpec(Frozen):
     """The modalities an agent accepts and produces, and its token limits."""
 
     input_modalities: frozenset[Modality] = frozenset({Modality.TEXT})
@@ -58,7 +58,7 @@ class ContentSpec:
     max_output_tokens: int | None = None
 
 
-class ContextSpec:
+class ContextSpec(Frozen):
     """Base of the values that say what part of the conversation an agent sees."""
 
     __slots__ = ()
@@ -69,24 +69,24 @@ class ContextSpec:
         return NO_ACCESS
 
 
-@dataclass(frozen=True, slots=True)
-class TransportConfig:
+@frozen
+class TransportConfig(Frozen):
     """How work reaches the other side of a boundary: a `type` such as `queue`, and its endpoint."""
 
     type: str = "queue"
     endpoint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingConfig:
+@frozen
+class ScalingConfig(Frozen):
     """How many workers may serve a boundary."""
 
     min_instances: int = 0
     max_instances: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionBoundary:
+@frozen
+class ExecutionBoundary(Frozen):
     """A cut before an expression: from here on it may run in another process or on another machine."""
 
     serialization: Literal["json", "protobuf", "arrow"] = "json"
@@ -95,8 +95,8 @@ class ExecutionBoundary:
     scaling: ScalingConfig | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCandidate:
+@frozen
+class ModelCandidate(Frozen):
     """A model that may be chosen, with its price in USD per 1,000 tokens.
 
     Attributes:
@@ -112,8 +112,8 @@ class ModelCandidate:
     condition: Callable[[Mapping[str, Any]], bool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuthConfig:
+@frozen
+class AuthConfig(Frozen):
     """How to authenticate against a remote agent. The token is never shown in a `repr`."""
 
     type: Literal["bearer", "api_key"] = "bearer"
@@ -123,16 +123,16 @@ class AuthConfig:
         return f"AuthConfig(type={self.type!r}, token=***)"
 
 
-@dataclass(frozen=True, slots=True)
-class RetryConfig:
+@frozen
+class RetryConfig(Frozen):
     """How often a remote call is attempted, and the first delay in seconds."""
 
     max_attempts: int = 3
     initial_delay: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Annotations:
+@frozen
+class Annotations(Frozen):
     """What is said about a node; `None` means nothing was said.
 
     Attributes:

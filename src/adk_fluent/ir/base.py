@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+from typing import ClassVar, Final, Self, TypeVar, dataclass_transform
 
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
+from adk_fluent.ir.frozen import Frozen, freeze
 from adk_fluent.ir.functions import NO_ACCESS, Access
 
 
@@ -23,47 +23,17 @@ class Unset(Enum):
 UNSET: Final = Unset.UNSET
 
 
-class _CachedHash:
-    """Holds the cached hash outside the dataclass fields, so it is neither compared, copied nor pickled."""
-
-    __slots__ = ("_hash",)
-
-    def __hash__(self) -> int:
-        try:
-            return cast(int, object.__getattribute__(self, "_hash"))
-        except AttributeError:
-            parts = [getattr(self, field.name) for field in fields(cast(Any, self))]
-            value = hash((type(self), *map(_hash, parts)))
-            object.__setattr__(self, "_hash", value)
-            return value
-
-
-def _hash(value: object) -> int:
-    """A hash for any value; values that have none (dicts, pydantic models) hash by their type.
-
-    Equality still compares them fully, so the hash is only coarser, never wrong.
-    """
-    try:
-        return hash(value)
-    except TypeError:
-        if isinstance(value, tuple):
-            return hash(tuple(_hash(item) for item in cast("tuple[object, ...]", value)))
-        return hash(type(value))
-
-
 C = TypeVar("C", bound=type)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def node(cls: C) -> C:
-    """Make a class a node type: a frozen, slotted, keyword-only dataclass with a cached hash."""
-    made = cast(C, dataclass(frozen=True, slots=True, kw_only=True)(cls))
-    setattr(made, "__hash__", _CachedHash.__hash__)  # noqa: B010  # a dataclass brings its own, uncached
-    return made
+    """Make a class a node type: a frozen, keyword-only dataclass with a cached hash."""
+    return freeze(cls, kw_only=True)
 
 
 @node
-class Node(_CachedHash):
+class Node(Frozen):
     """Base of all IR nodes: immutable, compared by structure, hash cached.
 
     Attributes:
@@ -107,10 +77,6 @@ class Node(_CachedHash):
     def label(self) -> str:
         """What a derived name starts with when `name` is empty."""
         return self.kind
-
-    def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
 
 
 def walk(root: Node) -> Iterator[Node]:

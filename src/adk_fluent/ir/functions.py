@@ -5,18 +5,19 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.frozen import Frozen, frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__adk_fluent_declares__"
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+@frozen
+class Access(Frozen):
     """The state keys a function reads and writes, as far as that is known.
 
     Attributes:
@@ -109,10 +110,15 @@ def import_path(target: object) -> str | None:
 def find(path: str) -> object | None:
     """The object at `module:qualname` in an already imported module, or `None`.
 
-    Nothing is ever imported here, so loading a stored graph runs no code.
+    Nothing is ever imported here and no attribute is computed (a module may import in its `__getattr__`), so
+    loading a stored graph runs no code.
     """
     module, _, qualname = path.partition(":")
     found: object | None = sys.modules.get(module)
+    if not isinstance(found, ModuleType):
+        return None
     for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return found
+        if not isinstance(found, type) and found is not sys.modules[module]:
+            return None
+        found = vars(found).get(part)
+    return found.__func__ if isinstance(found, staticmethod) else found

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from adk_fluent.ir.frozen import Frozen, frozen
 
 SCOPES = ("app", "user", "temp")
 _BRACES = re.compile(r"([\\$]?)(\{+)([^{}]*)(\}+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
+@frozen
+class Placeholder(Frozen):
     """One placeholder: a state key, or an artifact's file name when `artifact` is true."""
 
     key: str
@@ -39,7 +40,7 @@ def segments(text: str) -> tuple[Segment, ...]:
     r"""A template in pieces, in order.
 
     >>> segments(r"Help {name}. Write \{x} as {y: 1}.")
-    ('Help ', Placeholder(key='name', optional=False, artifact=False), '. Write {x} as {y: 1}.')
+    ('Help ', Placeholder(key='name'), '. Write {x} as {y: 1}.')
     """
     pieces: list[Segment] = []
     plain, position = "", 0
@@ -63,10 +64,11 @@ def segments(text: str) -> tuple[Segment, ...]:
 def placeholders(text: str) -> tuple[Placeholder, ...]:
     """The placeholders of a template, in order of appearance.
 
-    >>> placeholders("Help {name}: {user:tier?} {not a key} {artifact.cv}")  # doctest: +NORMALIZE_WHITESPACE
-    (Placeholder(key='name', optional=False, artifact=False),
-     Placeholder(key='user:tier', optional=True, artifact=False),
-     Placeholder(key='cv', optional=False, artifact=True))
+    >>> for placeholder in placeholders("Help {name}: {user:tier?} {not a key} {artifact.cv}"):
+    ...     print(placeholder)
+    Placeholder(key='name')
+    Placeholder(key='user:tier', optional=True)
+    Placeholder(key='cv', artifact=True)
     """
     return tuple(piece for piece in segments(text) if isinstance(piece, Placeholder))
 

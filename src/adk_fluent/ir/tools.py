@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from adk_fluent.ir.frozen import Frozen, frozen
 
-@dataclass(frozen=True, slots=True)
-class FunctionTool:
+
+@frozen
+class FunctionTool(Frozen):
     """A function as a tool, with what ADK's `FunctionTool` is to be told about it.
 
     Attributes:
@@ -21,8 +22,8 @@ class FunctionTool:
     require_confirmation: bool | Callable[..., bool] = False
 
 
-@dataclass(frozen=True, slots=True)
-class GenerateOptions:
+@frozen
+class GenerateOptions(Frozen):
     """Options for `GenerateContentConfig`, kept as pairs so that writing them needs no ADK."""
 
     options: tuple[tuple[str, Any], ...] = ()

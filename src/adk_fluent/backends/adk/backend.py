@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -312,11 +312,9 @@ def _pending_of(event: Event) -> tuple[Pending, ...]:
     return to_agent_event(event).pending
 
 
-def build(node: Node, config: ExecutionConfig | None = None) -> BaseAgent:
+def build(node: Node) -> BaseAgent:
     """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
-    root = ADKBackend().compile(node, replace(config or ExecutionConfig())).app.root_agent
-    assert isinstance(root, BaseAgent)
-    return root
+    return compile_tree(resolve_names(node))
 
 
 @cache

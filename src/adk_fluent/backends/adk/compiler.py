@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -11,7 +11,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import (
@@ -62,13 +62,12 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
-from adk_fluent.ir.template import required_keys
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
 
-N = TypeVar("N", bound=BaseAgent)
+N = TypeVar("N")
 A = TypeVar("A", bound=FluentAgent)
 
 
@@ -82,14 +81,12 @@ class Scope:
     """What a node is compiled within.
 
     Attributes:
-        writers: state key → names of the agents and steps that write it.
         in_loop: whether an `escalate` can end something around the node.
     """
 
     named: Named
     model_for: ModelFor
     helper_for: HelperFor = named_model
-    writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     in_loop: bool = False
 
 
@@ -102,8 +99,18 @@ def compile_tree(
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
+    return compile_node(named.root, whole(named, model_for, helper_for))
+
+
+def whole(named: Named, model_for: ModelFor, helper_for: HelperFor = named_model) -> Scope:
+    """The scope of a whole tree, which is checked for what cannot run on any target.
+
+    Raises:
+        ExpressionError: a composite is empty, or a transfer could only run for ever.
+        CompileError: a transfer has no target.
+    """
     _check(named.root)
-    return compile_node(named.root, Scope(named, model_for, helper_for, _writers(named.root)))
+    return Scope(named, model_for, helper_for)
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -124,6 +131,8 @@ def _check(root: Node) -> None:
     for node in walk(root):
         if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
             raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
+        if isinstance(node, RouteNode) and not node.children:
+            raise ExpressionError(f"{node.name!r} is empty: give this route at least one branch.")
         if isinstance(node, TransferNode):
             target = by_name.get(node.target)
             if target is None:
@@ -153,48 +162,17 @@ def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
     return False
 
 
-def _writers(root: Node) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for node in walk(root):
-        for key in node.writes_keys:
-            found[key] = (*found.get(key, ()), node.name)
-    return found
-
-
-def _explain(agent: str, scope: Scope) -> Callable[[str, Mapping[str, Any]], str]:
-    """What to tell when an agent's instruction needs a key that is not set."""
-
-    def explain(key: str, state: Mapping[str, Any]) -> str:
-        start = f"Agent {agent!r} needs state key {key!r} for its instruction, and it is not set. "
-        if writers := scope.writers.get(key):
-            return (
-                start + f"It is written by {_listed(writers)}, which did not write it before {agent!r} ran."
-            )
-        known = {*scope.writers, *(name for name, value in state.items() if value is not None)}
-        return (
-            start
-            + f"Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
-            f"earlier agent, pass state={{{key!r}: ...}}, or write {{{key}?}} if it may be missing."
-        )
-
-    return explain
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in names)
-
-
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def _fields(node: Node, names: Iterable[str], cls: type[BaseAgent]) -> dict[str, Any]:
+def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
     """The ADK fields that are set on a node, as ADK's constructor takes them."""
     values: dict[str, Any] = {}
-    for name in names:
-        value = getattr(node, name)
-        if value is UNSET or value == ():
+    known = cls.model_fields
+    for name, value in node.given.items():
+        if name not in names:
             continue
-        if name not in cls.model_fields:
+        if name not in known:
             raise CompileError(
                 f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
                 "Remove the call that sets it, or use a newer google-adk."
@@ -203,7 +181,12 @@ def _fields(node: Node, names: Iterable[str], cls: type[BaseAgent]) -> dict[str,
     return values
 
 
-def _construct(make: Callable[[], N], node: Node) -> N:
+def construct(make: Callable[[], N], node: Node) -> N:
+    """What `make` makes.
+
+    Raises:
+        CompileError: ADK refuses it.
+    """
     try:
         return make()
     except ValidationError as error:
@@ -214,13 +197,16 @@ def _construct(make: Callable[[], N], node: Node) -> N:
         raise CompileError(f"{node.name!r}: ADK refuses it: {error}") from error
 
 
+_AGENT_FIELDS: Final = frozenset(AGENT_FIELDS)
+
+
 def _agent(node: Node, scope: Scope) -> BaseAgent:
     assert isinstance(node, AgentNode)
     if node.selector is not None:
         raise UnsupportedNodeError(
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
-    values = _fields(node, AGENT_FIELDS, LlmAgent)
+    values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -228,26 +214,20 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
         values["tools"] = [_tool(tool) for tool in node.tools]
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
-    children = [compile_node(child, replace(scope, in_loop=False)) for child in node.children]
-    explain = _explain(node.name, scope)
     delivering = _context(node, scope, values)
-    for field_name in ("instruction", "global_instruction"):
-        follows = delivering if field_name == "instruction" else None
-        text = compile_instruction(values.get(field_name), explain, follows)
+    for name in ("instruction", "global_instruction"):
+        text = compile_instruction(values.get(name), delivering if name == "instruction" else None)
         if text is not None:
-            values[field_name] = text
-    made = _construct(lambda: FluentLlmAgent(name=node.name, sub_agents=children, **values), node)
-    made.bind(node, _required(node), explain, delivering)
+            values[name] = text
+    if node.children:
+        inner = replace(scope, in_loop=False)
+        values["sub_agents"] = [compile_node(child, inner) for child in node.children]
+    made = construct(lambda: FluentLlmAgent(name=node.name, **values), node)
+    made.bind(node)
     if delivering is not None:
         delivering.helpers = Helpers(node.name, _helper(made, node, scope))
+        made.see(delivering)
     return made
-
-
-def _required(node: AgentNode) -> tuple[str, ...]:
-    """State keys that must be there when the agent starts; what its context writes comes in time."""
-    needed = {key for template in node.templates for key in required_keys(template)}
-    spec = node.annotations.context
-    return tuple(sorted(needed - spec.access.writes if spec else needed))
 
 
 def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
@@ -297,12 +277,12 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
     """A visitor for a node whose native agent needs nothing but the node and its children."""
 
     def visit(node: Node, scope: Scope) -> BaseAgent:
-        values = _fields(node, fields, cls)
+        values = adk_fields(node, fields, cls)
         if "rerun_on_resume" in cls.model_fields:  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
         children = [compile_node(child, inner) for child in node.children]
-        made = _construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
+        made = construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
         made.bind(node)
         if isinstance(made, Composite):
             _wire(made, node, inner)
@@ -316,7 +296,7 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
     moves = isinstance(node, SequenceNode | LoopNode)
     transfers = (step.name for step in _nodes(node, until=SequenceNode) if isinstance(step, TransferNode))
-    made.listen(_names(node, until=LoopNode) if ends else (), transfers if moves else ())
+    made.listen(names_below(node, until=LoopNode) if ends else (), transfers if moves else ())
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)
@@ -330,7 +310,8 @@ def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
             yield from _nodes(child, until)
 
 
-def _names(root: Node, until: type[Node]) -> Iterable[str]:
+def names_below(root: Node, until: type[Node]) -> Iterable[str]:
+    """The names of the nodes below `root`, not looking inside another node of type `until`."""
     return (node.name for node in _nodes(root, until))
 
 

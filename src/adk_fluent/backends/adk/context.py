@@ -182,6 +182,10 @@ def _delegation(ctx: InvocationContext) -> list[Event]:
     return [e for e in ctx.session.events if any(call.id == scope for call in e.get_function_calls())]
 
 
+def _is_static(agent: LlmAgent) -> bool:
+    return getattr(agent, "static_instruction") is not None  # noqa: B009  # its type names the optional PIL
+
+
 class Assembler:
     """Has ADK assemble the contents of a request from what the spec leaves of the conversation."""
 
@@ -200,8 +204,8 @@ class Assembler:
         self._delivering.take(ctx)
         agent = ctx.agent
         assert isinstance(agent, LlmAgent)
-        if not delivery.instruction and agent.static_instruction and llm_request.contents:
-            llm_request.contents.pop()  # where there is a static one, ADK sends an empty instruction as a message
+        if not delivery.instruction and _is_static(agent) and llm_request.contents:
+            llm_request.contents.pop()  # beside a static instruction, ADK sends an empty one as a message
         if not (delivery.events is None and self._delivering.is_untouched):
             ctx = ctx.model_copy(update={"agent": agent.model_copy(update={"include_contents": "default"})})
         if delivery.events is not None:

@@ -13,12 +13,12 @@ from google.genai import types
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Delivering
 from adk_fluent.backends.adk.leaves import resolved
+from adk_fluent.backends.adk.llm_agent import FluentLlmAgent, tree_of
+from adk_fluent.backends.adk.missing import explain
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.template import Placeholder, is_portable, placeholders, render
 
 Provider = Callable[[ReadonlyContext], Awaitable[str]]
-Explain = Callable[[str, Mapping[str, Any]], str]
-"""What to tell when a key is missing: `(key, state) -> message`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,10 @@ class Rendering:
     Attributes:
         ctx: ADK's context, which functions of the user get.
         state: the state, with what the context spec has just written.
-        explain: what to tell when a key is missing.
     """
 
     ctx: ReadonlyContext
     state: Mapping[str, Any]
-    explain: Explain
 
     async def fill(self, text: str) -> str:
         """A template with its placeholders filled.
@@ -48,8 +46,13 @@ class Rendering:
     def _value(self, placeholder: Placeholder) -> str:
         value = self.state.get(placeholder.key)
         if value is None and not placeholder.optional:
-            raise MissingKeyError(self.explain(placeholder.key, self.state))
+            raise MissingKeyError(self._explain(placeholder.key))
         return "" if value is None else str(value)
+
+    def _explain(self, key: str) -> str:
+        agent = private.invocation(self.ctx).agent
+        assert isinstance(agent, FluentLlmAgent)
+        return explain(agent.name, key, self.state, tree_of(agent))
 
     async def _artifact(self, ctx: InvocationContext, placeholder: Placeholder) -> str:
         name, service, session = placeholder.key, ctx.artifact_service, ctx.session
@@ -91,28 +94,26 @@ async def rendered(instruction: object, rendering: Rendering) -> str:
     return ""
 
 
-def compile_instruction(
-    instruction: object, explain: Explain, delivering: Delivering | None = None
-) -> str | Provider | None:
+def compile_instruction(instruction: object, delivering: Delivering | None = None) -> str | Provider | None:
     """What ADK gets as an instruction; `None` for nothing.
 
     Text stays text where every ADK release renders it alike and no context is to follow it. Everything else
     becomes one provider: first the developer's instruction, after it the context block.
     """
     if delivering is None and isinstance(instruction, str):
-        return instruction if is_portable(instruction) else _provider(instruction, explain, None)
+        return instruction if is_portable(instruction) else _provider(instruction, None)
     if delivering is None:
         return cast("Provider | None", instruction if callable(instruction) else None)
-    return _provider(instruction, explain, delivering)
+    return _provider(instruction, delivering)
 
 
-def _provider(instruction: object, explain: Explain, delivering: Delivering | None) -> Provider:
+def _provider(instruction: object, delivering: Delivering | None) -> Provider:
     async def provide(ctx: ReadonlyContext) -> str:
         if delivering is None:
-            return await rendered(instruction, Rendering(ctx, ctx.state, explain))
+            return await rendered(instruction, Rendering(ctx, ctx.state))
         delivery = await delivering.deliver(private.invocation(ctx))
         state = {**ctx.state, **delivery.writes}
-        text = await rendered(instruction, Rendering(ctx, state, explain))
+        text = await rendered(instruction, Rendering(ctx, state))
         delivery.instruction = "\n\n".join(filter(None, (text, delivery.block)))
         return delivery.instruction
 

@@ -2,54 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering
-from adk_fluent.backends.adk.leaves import Events
+from adk_fluent.backends.adk.leaves import Events, FluentAgent
+from adk_fluent.backends.adk.missing import explain, needed
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import AgentNode
 
 
 class FluentLlmAgent(private.AssemblingAgent):
     """ADK's `LlmAgent` with a context spec, and a clear error when its instruction lacks state it needs."""
 
     _ir: Node = PrivateAttr()
-    _required: tuple[str, ...] = PrivateAttr(default=())
-    _explain: Callable[[str, Mapping[str, Any]], str] = PrivateAttr()
+    _tree: Node | None = PrivateAttr(default=None)
     _delivering: Delivering | None = PrivateAttr(default=None)
 
-    def bind(
-        self,
-        node: Node,
-        required: tuple[str, ...],
-        explain: Callable[[str, Mapping[str, Any]], str],
-        delivering: Delivering | None = None,
-    ) -> None:
-        """Remember the node it was made from, the keys it needs and what to say when one is missing."""
-        self._ir, self._required, self._explain = node, required, explain
+    def bind(self, node: Node, tree: Node | None = None) -> None:
+        """Remember the node it was made from, and the tree it runs in where that is not one of agents."""
+        self._ir, self._tree = node, tree
+
+    def see(self, delivering: Delivering) -> None:
+        """Set what it sees of the conversation."""
         self._delivering = delivering
+
+    @property
+    def tree(self) -> Node:
+        """The tree it runs in, as far as its parents do not tell."""
+        return self._tree or self._ir
+
+    @property
+    def ir(self) -> Node:
+        """The node it was made from."""
+        return self._ir
 
     def assembler(self, original: private.Processor) -> private.Processor:
         """What assembles the conversation: ADK, or ADK on what the context spec leaves."""
         return original if self._delivering is None else Assembler(original, self._delivering)
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        state = ctx.session.state
-        for key in self._required:
-            if state.get(key) is None:
-                raise MissingKeyError(self._explain(key, state))
+        node, state = cast(AgentNode, self._ir), ctx.session.state
+        spec = node.annotations.context
+        later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
+        for key in needed(node.templates):
+            if state.get(key) is None and key not in later:
+                raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
         run = private.run_llm(self, ctx)
         async with aclosing(
             run if self._delivering is None else _reported(run, ctx, self._delivering)
         ) as events:
             async for event in events:
                 yield event
+
+
+def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
+    """The whole tree that a native agent was compiled with."""
+    while isinstance(parent := agent.parent_agent, FluentAgent | FluentLlmAgent):
+        agent = parent
+    return agent.tree if isinstance(agent, FluentLlmAgent) else agent.ir
 
 
 async def _reported(run: Events, ctx: InvocationContext, delivering: Delivering) -> Events:

@@ -42,12 +42,12 @@ def finished(agent: BaseAgent, ctx: InvocationContext) -> Event:
 
 def run_llm(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
     """`LlmAgent`'s own loop of model and tool calls, which our subclass runs after its checks."""
-    return LlmAgent._run_async_impl(agent, ctx)  # pyright: ignore[reportPrivateUsage]
+    return LlmAgent._run_async_impl(agent, ctx)  # pyright: ignore[reportPrivateUsage]  # see the docstring
 
 
 def invocation(ctx: ReadonlyContext) -> InvocationContext:
     """The invocation behind a read-only context, which alone knows the branch and the artifact service."""
-    return cast(InvocationContext, ctx._invocation_context)  # pyright: ignore[reportPrivateUsage]
+    return ctx._invocation_context  # pyright: ignore[reportPrivateUsage]  # no public name
 
 
 class Processor(Protocol):
@@ -84,7 +84,7 @@ class AssemblingAgent(LlmAgent):
 
 
 class Stateless:
-    """Makes a request say everything itself, instead of leaning on what a server remembers of earlier ones."""
+    """Makes a request say everything itself, instead of leaning on what a server remembers."""
 
     name = "adk_fluent_stateless"
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
+from google.genai import types
 
 REFUSED: Final = "adk_fluent.refused"
 """Metadata of the final event of a gate that a person refused; everything around it ends."""
@@ -27,7 +28,12 @@ def refused(event: Event) -> bool:
 
 
 def failure(event: Event) -> str | None:
-    """What went wrong, for an event that reports a failure instead of raising it."""
+    """What went wrong, for an event that reports a failure instead of raising it.
+
+    An answer that was cut at the token limit is still an answer.
+    """
+    if event.error_code == types.FinishReason.MAX_TOKENS.value and event.content:
+        return None
     if event.error_code or event.error_message:
         return f"{event.error_code or 'error'}: {event.error_message or 'no message'}"
     return None

@@ -1,0 +1,1 @@
+"""How fast adk-fluent is, against plain ADK written by hand: `./dev bench`."""

@@ -1,0 +1,103 @@
+"""What the benchmarks share: timing things in turn, and what a measurement says."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measurement.
+
+    Attributes:
+        what: what was measured.
+        seconds: how long it takes, as a median.
+        against: what it is compared with, and `reference` how long that takes, in seconds.
+        ratio: `seconds` over `reference`, as the median over the rounds.
+        target: the most that `seconds` or `ratio` should be, whichever `of` says.
+        note: what else is worth knowing.
+    """
+
+    what: str
+    seconds: float
+    against: str = ""
+    reference: float | None = None
+    ratio: float | None = None
+    target: float | None = None
+    of: Literal["ratio", "seconds"] = "ratio"
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; `None` where there is none."""
+        reached = self.ratio if self.of == "ratio" else self.seconds
+        return None if self.target is None or reached is None else reached <= self.target
+
+
+Benchmark = Callable[[], Iterator[Figure]]
+Run = Callable[[], object]
+
+
+def in_turn(runs: Sequence[Run], rounds: int) -> list[list[float]]:
+    """Seconds that each of `runs` takes in each round, after one round that does not count.
+
+    Every round runs all of them, every other one in reverse, so that drift of the machine meets them alike.
+    """
+    for run in runs:
+        run()
+    seconds: list[list[float]] = [[] for _ in runs]
+    for number in range(rounds):
+        order = range(len(runs)) if number % 2 == 0 else reversed(range(len(runs)))
+        for index in order:
+            seconds[index].append(timed(runs[index]))
+    return seconds
+
+
+def timed(run: Run) -> float:
+    """Seconds that `run` takes, without the garbage of others."""
+    gc.collect()
+    gc.disable()
+    try:
+        start = perf_counter()
+        run()
+        return perf_counter() - start
+    finally:
+        gc.enable()
+
+
+def compare(
+    what: str, ours: Run, by_hand: Run, *, rounds: int, per: int = 1, **details: Any
+) -> tuple[Figure, list[list[float]]]:
+    """`ours` against the same thing written by hand.
+
+    Args:
+        per: how many steps one run makes; the figure is about one of them.
+        details: further fields of the figure.
+
+    Returns:
+        The figure, and the seconds of every round of both.
+    """
+    seconds = in_turn((ours, by_hand), rounds)
+    mine, theirs = seconds
+    figure = Figure(
+        what=what,
+        seconds=median(mine) / per,
+        reference=median(theirs) / per,
+        ratio=median(a / b for a, b in zip(mine, theirs, strict=True)),
+        **{"against": "plain ADK", **details},
+    )
+    return figure, seconds
+
+
+@contextmanager
+def event_loop() -> Iterator[Callable[[Callable[[], Coroutine[Any, Any, object]]], Run]]:
+    """One event loop for a benchmark: makes a plain function of one that gives a coroutine."""
+    with asyncio.Runner() as runner:
+        yield lambda make: lambda: runner.run(make())

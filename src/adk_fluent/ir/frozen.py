@@ -1,0 +1,121 @@
+"""Frozen dataclasses that inherit their methods and hold only what differs from their defaults.
+
+`dataclasses.dataclass` writes and compiles up to seven methods per class. For the thirty-odd values that
+expressions are made of this took longer than all else that importing adk_fluent does, so one set of methods
+serves them all. And a node has some forty fields of which a user sets three: an instance keeps those in its
+`__dict__` and finds the others in its class, so that making, copying, comparing and hashing it cost what was
+said, not what could be. `dataclasses.fields`, `replace` and `is_dataclass` work as for any dataclass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+
+C = TypeVar("C", bound=type)
+
+
+class Frozen:
+    """Base of every class that `frozen` or `node` decorates: what a frozen dataclass can do."""
+
+    __slots__ = ("__dict__", "__weakref__", "_hash")
+
+    _defaults: ClassVar[Mapping[str, object]] = {}
+    """Every field in order; `MISSING` where a value must be given."""
+    _required: ClassVar[frozenset[str]] = frozenset()
+    _positional: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *args: object, **values: object) -> None:
+        cls = type(self)
+        if args:
+            named = dict(zip(cls._positional, args, strict=False))
+            if len(named) < len(args) or not named.keys().isdisjoint(values):
+                raise TypeError(f"{cls.__name__} got too many positional arguments, or one field twice.")
+            values = {**named, **values}
+        self._fill(values)
+        if not cls._required <= values.keys():
+            raise TypeError(f"{cls.__name__} needs {', '.join(sorted(cls._required - values.keys()))}.")
+
+    def _fill(self, values: Mapping[str, object]) -> None:
+        """Set fields while the value is being made; one that is its default is left to the class."""
+        given, defaults = self.__dict__, type(self)._defaults
+        for name, value in values.items():
+            if name not in defaults:
+                raise TypeError(f"{type(self).__name__} has no field {name!r}.")
+            default = defaults[name]
+            if value is default or (type(value) is type(default) and value == default):
+                given.pop(name, None)
+            else:
+                given[name] = value
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The fields that differ from their defaults, in no particular order."""
+        return MappingProxyType(self.__dict__)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._fill(changes)
+        return made
+
+    if not TYPE_CHECKING:  # a type checker that saw these would let any attribute be set
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self is other or self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        try:
+            return cast(int, object.__getattribute__(self, "_hash"))
+        except AttributeError:
+            given = self.__dict__
+            value = hash((type(self), frozenset(zip(given, map(_hash, given.values()), strict=True))))
+            object.__setattr__(self, "_hash", value)
+            return value
+
+    def __repr__(self) -> str:
+        given = self.__dict__
+        shown = ", ".join(f"{name}={given[name]!r}" for name in self._defaults if name in given)
+        return f"{type(self).__qualname__}({shown})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__  # without the hash, which differs between processes
+
+
+def _hash(value: object) -> int:
+    """A hash for any value; values that have none (dicts, pydantic models) hash by their type.
+
+    Equality still compares them fully, so the hash is only coarser, never wrong.
+    """
+    try:
+        return hash(value)
+    except TypeError:
+        if isinstance(value, tuple):
+            return hash(tuple(_hash(item) for item in cast("tuple[object, ...]", value)))
+        return hash(type(value))
+
+
+def freeze(cls: C, *, kw_only: bool = False) -> C:
+    """Make a subclass of `Frozen` a dataclass over the methods it inherits."""
+    made = cast(Any, dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls))
+    made._defaults = {field.name: field.default for field in fields(made)}
+    made._required = frozenset(name for name, default in made._defaults.items() if default is MISSING)
+    made._positional = () if kw_only else tuple(made._defaults)
+    return made
+
+
+@dataclass_transform(frozen_default=True)
+def frozen(cls: C) -> C:
+    """Make a subclass of `Frozen` a plain value, like `@dataclass(frozen=True)` at a fraction of its cost."""
+    return freeze(cls)
