@@ -100,7 +100,7 @@ class C:
 
         A required key that is not set raises `MissingKeyError`.
         """
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.template() takes text, not {describe(cast(object, text))}.")
         return Context("template", (("text", text),), touches=_reads(*all_keys(text)))
 
@@ -224,7 +224,7 @@ class C:
     @staticmethod
     def priority(tier: int) -> Context:
         """Give what is selected a tier; a budget leaves out lower tiers first. Without one it is 0."""
-        if not isinstance(tier, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(tier, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.priority() takes a whole number, not {describe(cast(object, tier))}.")
         return Context("priority", (("tier", tier),))
 
@@ -394,7 +394,7 @@ class C:
     @staticmethod
     def when(predicate: Predicate | str, spec: Context) -> Context:
         """`spec` if `predicate(state)` holds, or the state key of that name is true; else as if not there."""
-        if not isinstance(spec, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(spec, Context):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.when() takes a C spec, not {describe(spec)}.")
         if isinstance(predicate, str):
             touches = _reads(check_key(predicate, "C.when()"))
