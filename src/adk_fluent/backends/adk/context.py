@@ -124,9 +124,6 @@ class Delivering:
         ]
         changed = {k: v for k, v in delivery.writes.items() if ctx.session.state.get(k) != v}
         if changed:
-            for key in changed:
-                if key.startswith("temp:"):  # older ADKs drop these from events
-                    ctx.session.state[key] = changed[key]
             reports.append(self._event(ctx, actions=EventActions(state_delta=changed)))
         if id(ctx) in self._reports:
             self._reports[id(ctx)] += reports
@@ -162,8 +159,6 @@ class Delivering:
             kept = [str(before)] if before and strategy == "append" else []
             written = "\n".join([*kept, text])
             event.actions.state_delta[key] = written
-            if key.startswith("temp:"):
-                ctx.session.state[key] = written
 
 
 def _scratchpads(spec: Context | None) -> list[tuple[str, str]]:

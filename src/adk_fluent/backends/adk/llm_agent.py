@@ -6,12 +6,14 @@ from contextlib import aclosing
 from typing import cast
 
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.readonly_context import ReadonlyContext
 from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering
-from adk_fluent.backends.adk.leaves import Events, FluentAgent
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved
 from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode
@@ -46,19 +48,36 @@ class FluentLlmAgent(private.AssemblingAgent):
         """What assembles the conversation: ADK, or ADK on what the context spec leaves."""
         return original if self._delivering is None else Assembler(original, self._delivering)
 
+    @property
+    def _templates(self) -> tuple[str, ...]:
+        """The templates that are rendered for it; only a root's global instruction is."""
+        node = cast(AgentNode, self._ir)
+        if self.parent_agent is None:
+            return node.templates
+        return (node.instruction,) if isinstance(node.instruction, str) else ()
+
+    async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
+        """As ADK's, without its advice to use a plugin instead: a plugin does not travel with `build()`."""
+        given = self.global_instruction
+        if isinstance(given, str):
+            return given, False
+        return str(await resolved(given(ctx))), True
+
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        node, state = cast(AgentNode, self._ir), ctx.session.state
-        spec = node.annotations.context
+        state, spec = ctx.session.state, self._ir.annotations.context
         later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
-        for key in needed(node.templates):
+        for key in needed(self._templates):
             if state.get(key) is None and key not in later:
                 raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
-        run = private.run_llm(self, ctx)
-        async with aclosing(
-            run if self._delivering is None else _reported(run, ctx, self._delivering)
-        ) as events:
+        view = joined(ctx)
+        run = private.run_llm(self, view)
+        if self._delivering is not None:
+            run = _reported(run, view, self._delivering)
+        async with aclosing(run) as events:
             async for event in events:
-                yield event
+                yield with_temporary(ctx, event)
+                if view is not ctx and not event.partial:  # the runner stores it in the session itself
+                    view.session.events.append(event)
 
 
 def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:

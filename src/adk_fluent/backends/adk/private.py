@@ -15,6 +15,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
+from google.adk.sessions import BaseSessionService
 from pydantic import BaseModel
 
 from adk_fluent.errors import CompileError
@@ -106,6 +107,11 @@ def forget_interaction(request: LlmRequest) -> None:
 def _contents_position(processors: list[Any]) -> int:
     names = [type(processor).__name__ for processor in processors]
     return names.index("_ContentLlmRequestProcessor")
+
+
+def keeps_temporary() -> bool:
+    """Whether ADK itself puts the `temp:` keys of an event into the state of the running session."""
+    return hasattr(BaseSessionService, "_apply_temp_state")
 
 
 def asks_for_confirmation(tool: object) -> bool:
