@@ -114,14 +114,14 @@ def rolling(entries: Entries, scene: Scene, n: int, summarize: bool, model: Any)
 
 
 def manus_cascade(
-    entries: Entries, scene: Scene, max_tokens: int, model: Any, count_tokens: CountTokens | None
+    entries: Entries, scene: Scene, budget: int, model: Any, count_tokens: CountTokens | None
 ) -> Asking:
     count = count_tokens or scene.count_tokens
     for smaller in SHRINKING:
         entries = on_events(smaller, entries, scene)
-        if tokens(entries, count) <= max_tokens:
+        if tokens(entries, count) <= budget:
             return entries, ()
-    return (yield from _squeezed(entries, max_tokens, count, "manus_cascade", model)), ()
+    return (yield from _squeezed(entries, budget, count, "manus_cascade", model)), ()
 
 
 def budget_by_summary(

@@ -360,7 +360,7 @@ class C:
         """
         limit = _count(budget, "C.manus_cascade()")
         return Context(
-            "manus_cascade", (("max_tokens", limit), ("model", model), ("count_tokens", count_tokens))
+            "manus_cascade", (("budget", limit), ("model", model), ("count_tokens", count_tokens))
         )
 
     @staticmethod
