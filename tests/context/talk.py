@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from google.adk.models import LlmRequest
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from adk_fluent.context.entries import Call, Entry, Response
@@ -89,8 +90,8 @@ def everything(request: LlmRequest) -> str:
 async def ask(
     expression: Expr[Any], *prompts: Any, responses: dict[str, Any] | None = None, **options: Any
 ) -> MockBackend:
-    """Send messages in one session; agents without a script say their name in capitals."""
-    backend = mock_backend(responses, default=None, **options.pop("backend_options", {}))
+    """Send messages in one session of their own."""
+    backend = mock_backend(responses, session_service=InMemorySessionService())
     async with expression.session(backend=backend, **options) as chat:
         for prompt in prompts or ("hello",):
             await chat.send(prompt)

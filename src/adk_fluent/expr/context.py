@@ -359,9 +359,7 @@ class C:
             count_tokens: counts the tokens of a text; four characters each by default.
         """
         limit = _count(budget, "C.manus_cascade()")
-        return Context(
-            "manus_cascade", (("budget", limit), ("model", model), ("count_tokens", count_tokens))
-        )
+        return Context("manus_cascade", (("budget", limit), ("model", model), ("count_tokens", count_tokens)))
 
     @staticmethod
     def notes(key: str) -> Context:

@@ -154,7 +154,7 @@ class Delivering:
         text = spoken_text(event)
         if event.partial or not text or not event.is_final_response():
             return
-        for key, strategy in _scratchpads(self.spec.resolved(ReadOnlyState(ctx.session.state))):
+        for key, strategy in _scratchpads(self.spec.resolved(ReadOnlyState(ctx.session.state), self.agent)):
             before = ctx.session.state.get(key)
             kept = [str(before)] if before and strategy == "append" else []
             written = "\n".join([*kept, text])
