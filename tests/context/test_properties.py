@@ -82,6 +82,7 @@ STATE = {"k": "some value"}
 
 
 def see(spec: Context, entries: list[Entry]) -> Selection:
+    """What the agent `me` sees."""
     return select(spec, entries, agent="me", now=float(len(entries)), state=STATE)
 
 

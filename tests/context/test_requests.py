@@ -441,14 +441,14 @@ async def test_a_fallback_catches_a_refused_context() -> None:
 
 async def test_a_template_that_lacks_its_key_names_agent_and_key() -> None:
     """A template's required key that is missing stops the run with one line."""
-    with pytest.raises(MissingKeyError, match="'me' needs state key 'topic' for its C.template"):
+    with pytest.raises(MissingKeyError, match=r"'me' needs state key 'topic' for its C\.template"):
         await ask(Agent("me").context(C.template("{topic}")), responses=SAYS)
 
 
 async def test_a_condition_that_raises_is_explained() -> None:
     """A predicate of `C.when` that fails names the agent and the cause."""
     me = Agent("me").context(C.when(lambda s: s["missing"], C.none()))
-    with pytest.raises(PredicateError, match="'me': its predicate '<lambda>' in C.when raised KeyError"):
+    with pytest.raises(PredicateError, match=r"'me': its predicate '<lambda>' in C\.when raised KeyError"):
         await ask(me, responses=SAYS)
 
 
