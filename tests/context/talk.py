@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
@@ -43,6 +43,11 @@ def answer(name: str, key: str, result: str = '{"ok": true}') -> Response:
     return Response(name, result, key)
 
 
+def is_short(text: str) -> bool:
+    """A check of a text, and a condition on the state, that can be stored by its name."""
+    return len(text) < 1000
+
+
 def texts(selection: Selection) -> list[str]:
     """What is selected of the conversation, as text."""
     return [chosen.text for chosen in selection.conversation]
@@ -58,7 +63,8 @@ def chosen(spec: Context, entries: list[Entry], **options: Any) -> list[str]:
 
 def system(request: LlmRequest) -> str:
     """The system instruction of a request, without the line in which ADK names the agent."""
-    said = str(request.config.system_instruction or "")
+    config: Any = request.config  # the type of its instruction names the optional PIL
+    said = str(config.system_instruction or "")
     return said.partition("\n\nYou are an agent.")[0].partition("You are an agent.")[0]
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from google.adk.apps.app import App
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
-from google.adk.models import Gemini, LlmRequest, LlmResponse
+from google.adk.models import Gemini
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.load_artifacts_tool import load_artifacts_tool
@@ -311,7 +314,9 @@ async def test_what_a_server_remembers_is_not_used() -> None:
     class Remembering(Gemini):
         _count: int = PrivateAttr(default=0)
 
-        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> AsyncGenerator[LlmResponse, None]:
             requests.append(llm_request)
             self._count += 1
             content = types.Content(role="model", parts=[types.Part(text=f"M-{self._count}")])

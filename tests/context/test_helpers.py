@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import BaseModel, PrivateAttr
@@ -295,7 +297,9 @@ class Counting(BaseLlm):
 
     _asked: list[LlmRequest] = PrivateAttr(default_factory=list[LlmRequest])
 
-    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
         """Answer with the number of the call."""
         self._asked.append(llm_request)
         content = types.Content(role="model", parts=[types.Part(text=f"{self.model}-{len(self._asked)}")])

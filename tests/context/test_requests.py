@@ -3,14 +3,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
 
 from adk_fluent import Agent, C, FanOut, Loop, Route, S, map_over, until
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ContextError, MissingKeyError, PredicateError
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.testing import MockBackend, call_tool
 from tests.context.talk import ask, contents, everything, last, system
 
@@ -116,7 +120,7 @@ async def test_the_default_is_left_to_adk() -> None:
     one = await last(default, "me", "FIRST", "SECOND", responses=SAYS)
     other = await last(bare, "me", "FIRST", "SECOND", responses=SAYS)
     assert one.contents == other.contents
-    assert one.config.system_instruction == other.config.system_instruction
+    assert system(one) == system(other)
 
 
 @pytest.mark.parametrize(
@@ -320,8 +324,12 @@ async def test_each_item_of_a_map_sees_its_own() -> None:
     """Items that run side by side see their item, and nothing that was said about the others."""
     me = Agent("me").instruct("Item: {_item}").context(C.window(1) + C.from_state("_item"))
     body = Agent("writer").instruct("Write about {_item}.") >> me
-    texts = {"writer": lambda request: "ABOUT " + system(request)[-2], "me": "M"}
-    backend = await ask(map_over("items", body), "GO", responses=texts, state={"items": ["x", "y", "z"]})
+
+    def write(request: LlmRequest) -> str:
+        return "ABOUT " + system(request)[-2]
+
+    says = {"writer": write, "me": "M"}
+    backend = await ask(map_over("items", body), "GO", responses=says, state={"items": ["x", "y", "z"]})
     shown = sorted(system(request) for request in backend.calls["me"])
     assert shown == [f"Item: {i}\n\n" + block(f"[_item]: {i}", f"[writer]: ABOUT {i}") for i in "xyz"]
 
@@ -393,6 +401,40 @@ async def test_several_specs_in_one_pipeline() -> None:
     assert system(first["critic"]) == block("[writer]: W-TEXT")
     assert len(contents(first["me"])) == 3
     assert system(first["other"]) == block("[writer]: W-TEXT", "[critic]: C-TEXT")
+
+
+async def test_a_result_that_comes_later() -> None:
+    """The result of a long-running tool that is posted later reaches the model with the call it answers."""
+
+    def order(item: str) -> None:
+        """Order something; the answer comes later."""
+
+    me = Agent("me").tool(LongRunningFunctionTool(order)).context(C.none())
+    backend = MockBackend(
+        {"me": [call_tool("order", item="tea"), "M-1", "M-2"]}, session_service=InMemorySessionService()
+    )
+    config = ExecutionConfig(resumable=False)
+    first = await me.run("GO", backend=backend, session_id="s", config=config)
+    (asked,) = [call for event in first for call in event.tool_calls]
+    result = types.FunctionResponse(id=asked.call_id, name="order", response={"status": "HERE"})
+    posted = types.Content(role="user", parts=[types.Part(function_response=result)])
+    await me.run(posted, backend=backend, session_id="s", config=config)
+    shown = contents(backend.calls["me"][-1])
+    assert shown[0] == ("user", "GO")
+    assert [text for _, text in shown].count("call order") == 1
+    assert any("HERE" in text for _, text in shown)
+
+
+async def test_an_agent_that_is_a_tool() -> None:
+    """An agent that another one calls as a tool sees its request, and applies its context to it."""
+    helper = AgentTool(Agent("me").instruct("Help.").context(C.user_only()).build(), include_plugins=False)
+    desk = Agent("desk").tool(helper)
+    native: Any = helper.agent
+    script = MockBackend({"me": "M-TEXT"}, session_service=InMemorySessionService())
+    native.model = script.model_for(AgentNode(name="me"), "me")
+    request = await last(desk, "desk", "GO", responses={"desk": [call_tool("me", request="PLEASE"), "done"]})
+    assert "M-TEXT" in everything(request)
+    assert contents(script.calls["me"][0]) == [("user", "PLEASE")]
 
 
 # --- notes, checks and refusals -------------------------------------------------------------------

@@ -235,7 +235,7 @@ def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Deliverin
     spec = node.annotations.context
     if not isinstance(spec, Context) or spec.op == "default":
         return None
-    delivering = Delivering(spec, node.name, scope.named.origins)
+    delivering = Delivering(spec, scope.named.origins)
     if not delivering.is_untouched and values.setdefault("include_contents", "none") != "none":
         raise CompileError(
             f"{node.name!r}: .include_contents('default') shows the whole conversation, but its context is "
