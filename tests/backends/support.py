@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
@@ -49,10 +51,10 @@ class Hang:
         self.started = asyncio.Event()
         self.ended: list[str] = []
 
-    def __call__(self, request: LlmRequest) -> AsyncIterator[str]:
+    def __call__(self, request: LlmRequest) -> AsyncGenerator[str, None]:
         return self._chunks()
 
-    async def _chunks(self) -> AsyncIterator[str]:
+    async def _chunks(self) -> AsyncGenerator[str, None]:
         try:
             for piece in self.first:
                 yield piece
@@ -121,4 +123,21 @@ def seen(request: LlmRequest) -> str:
 
 def system(request: LlmRequest) -> str:
     """The system instruction of a request."""
-    return str(request.config.system_instruction or "")
+    config: Any = request.config
+    return str(config.system_instruction or "")
+
+
+def replies(answer: Callable[[LlmRequest], Any]) -> Callable[[LlmRequest], Any]:
+    """A function of the request as a scripted response; it gives a lambda its type."""
+    return answer
+
+
+def called(request: LlmRequest) -> bool:
+    """Whether a request brings the result of a tool call."""
+    parts = [part for content in request.contents for part in content.parts or []]
+    return any(part.function_response for part in parts)
+
+
+def each(*functions: Callable[[Any], Any]) -> list[Callable[[Any], Any]]:
+    """Functions of one argument, for parametrising; it gives lambdas their types."""
+    return list(functions)

@@ -8,14 +8,14 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
 from adk_fluent.testing import call_tool
-from tests.backends.support import Hang, failing, play, script, seen, speakers, system
+from tests.backends.support import Hang, called, failing, play, replies, script, seen, speakers, system
 
 WORKER = Agent("worker").instruct("Item: {_item}.")
 
@@ -32,6 +32,11 @@ def item(request: LlmRequest) -> str:
 def shout(request: LlmRequest) -> str:
     """Answer with the item in capitals."""
     return item(request).upper()
+
+
+def sized(request: LlmRequest) -> dict[str, int]:
+    """Answer with the item as a size."""
+    return {"size": int(item(request))}
 
 
 async def run(expression: Any, items: object, responses: Any = None, **options: Any) -> Any:
@@ -104,7 +109,7 @@ async def test_concurrency_of_one_is_in_order() -> None:
 
 async def test_structured_answers_are_parsed() -> None:
     """Where the body returns a model, the answers are its fields, not JSON text."""
-    result = await run(map_over("items", WORKER @ Size), [1, 2], {"worker": lambda r: {"size": int(item(r))}})
+    result = await run(map_over("items", WORKER @ Size), [1, 2], {"worker": sized})
     assert result.state["results"] == [{"size": 1}, {"size": 2}]
 
 
@@ -153,7 +158,7 @@ async def test_an_error_in_one_item_ends_the_map_as_it_is() -> None:
         if item(request) == "b":
             await hang.started.wait()
             raise problem
-        async with aclosing(hang(request)) as pieces:  # pyright: ignore[reportArgumentType]  # it is a generator
+        async with aclosing(hang(request)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -233,7 +238,7 @@ async def test_a_map_in_a_map() -> None:
         S.compute(row=lambda s: s["_row"]) >> inner >> Agent("sum").instruct("{inner}"),
         item_key="_row",
     )
-    result = await run(outer, [["a", "b"], ["c"]], {"sum": lambda r: system(r).split("\n")[0]})
+    result = await run(outer, [["a", "b"], ["c"]], {"sum": replies(lambda r: system(r).split("\n")[0])})
     assert result.state["results"] == ["['A', 'B']", "['C']"]
 
 
@@ -279,19 +284,19 @@ async def test_the_list_may_change_while_it_waits() -> None:
 
 async def test_tools_in_a_body_run() -> None:
     """An agent of the body may call tools."""
-    called: list[str] = []
+    words: list[str] = []
 
     def look(word: str) -> str:
         """Look something up."""
-        called.append(word)
+        words.append(word)
         return "found"
 
     def answer(request: LlmRequest) -> Any:
-        done = any(p.function_response for c in request.contents for p in c.parts or [])
+        done = called(request)
         return "done" if done else call_tool("look", word=item(request))
 
     result = await run(map_over("items", WORKER.tool(look)), ["a", "b"], {"worker": answer})
-    assert sorted(called) == ["a", "b"]
+    assert sorted(words) == ["a", "b"]
     assert result.state["results"] == ["done", "done"]
 
 

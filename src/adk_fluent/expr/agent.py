@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset
     StaticContent = str | Content | Part | list[Part | str]
 
+_BLANK: Final = AgentNode()
 T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M")
 
@@ -56,13 +57,15 @@ class Agent(Expr[T_co], AgentMethods):
     _what = "agent"
 
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        given: dict[str, Any] = {} if model is None else {"model": _model(model, name)}
-        object.__setattr__(self, "_node", AgentNode(name=check_name(name), **given))
+        given: dict[str, object] = {"name": check_name(name)}
+        if model is not None:
+            given["model"] = _model(model, name)
+        object.__setattr__(self, "_node", _BLANK.updated(given))
 
     @property
     def node(self) -> AgentNode:
         """The IR node that this agent is."""
-        return cast(AgentNode, self._node)
+        return self._node
 
     # --- what the model is told -------------------------------------------------------------------
 
@@ -249,12 +252,14 @@ class Agent(Expr[T_co], AgentMethods):
         return cast("Agent[T_co]", preset.apply(self))
 
 
-def _model(model: object, name: str) -> object:
-    if isinstance(model, str) and model.strip():
-        return model
-    if hasattr(model, "generate_content_async") and not isinstance(model, type):
-        return model
-    raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
+def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
+    if isinstance(model, str):
+        usable = bool(model.strip())
+    else:
+        usable = hasattr(model, "generate_content_async") and not isinstance(model, type)
+    if not usable:
+        raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
+    return model
 
 
 def _instruction(instruction: object, where: str) -> object:

@@ -5,7 +5,7 @@ Nodes that mirror an ADK agent inherit its fields from `_generated`; the others 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AgentFields, LoopFields, ParallelFields, SequenceFields
@@ -15,7 +15,8 @@ from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.template import all_keys
 
-TransformFn = Callable[[StateView], Mapping[str, Any] | None]
+Changes = Mapping[str, Any] | None
+TransformFn = Callable[[StateView], Changes | Awaitable[Changes]]
 TapFn = Callable[[StateView], object]
 
 
@@ -92,10 +93,9 @@ class AgentNode(AgentFields):
 
     @property
     def access(self) -> Access:
-        templates = Access(frozenset({key for text in self.templates for key in all_keys(text)}))
-        output = self.output_key if isinstance(self.output_key, str) else None
-        declared = _keys(writes=(*self.declared_writes, output))
-        own = templates | declared | access(*self.functions)
+        reads = frozenset[str]().union(*map(all_keys, self.templates))
+        output = (self.output_key,) if isinstance(self.output_key, str) else ()
+        own = Access(reads, frozenset((*self.declared_writes, *output))) | access(*self.functions)
         if self.annotations.context is not None:
             own |= self.annotations.context.access
         return own | self.selector.access if self.selector else own

@@ -84,7 +84,7 @@ def compute(state: StateView, values: tuple[tuple[str, Callable[[StateView], Any
 
 
 def call(state: StateView, fn: TransformFn) -> Result | None:
-    return fn(state)
+    return cast("Result | None", fn(state))  # or an awaitable of it, which the backend awaits
 
 
 def guard(state: StateView, test: Predicate, message: str) -> Result:
@@ -185,7 +185,8 @@ def when(state: StateView, test: Predicate, steps: tuple[TransformNode, ...]) ->
 
 
 def branch(state: StateView, key: str, cases: tuple[tuple[str, tuple[TransformNode, ...]], ...]) -> Result:
-    value = state.get(key)
+    if (value := state.get(key)) is None:
+        return {}
     label = value.strip() if isinstance(value, str) else str(value)
     steps = next((steps for case, steps in cases if case == label), ())
     return _chain(state, steps)

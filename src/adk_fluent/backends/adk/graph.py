@@ -109,7 +109,7 @@ def _visitor(node: Node) -> Callable[[Node, Scope], BaseNode]:
 
 def _workflow(node: Node, edges: list[Edge], fields: Collection[str] = ()) -> Workflow:
     values = adk_fields(node, fields, Workflow)
-    made = construct(lambda: FluentWorkflow(name=node.name, edges=list(edges), **values), node)
+    made = construct(FluentWorkflow, node, {**values, "edges": list(edges)})
     made.bind(node)
     return made
 
@@ -223,7 +223,8 @@ def _agent(node: Node, scope: Scope) -> BaseNode:
         )
     made = compile_node(node, scope)
     assert isinstance(made, FluentLlmAgent)
-    made.bind(node, scope.named.root)  # a node of a graph has no parent that leads there
+    made.bind(node)
+    made.place(scope.named.root)  # a node of a graph has no parent that leads there
     return made
 
 

@@ -16,6 +16,7 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.shrinking import replacing
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.errors import CompileError, PredicateError
@@ -185,7 +186,8 @@ class TransformAgent(FluentAgent):
         view = ReadOnlyState(ctx.session.state)
         delta = changes(node, await resolved(node.fn(view)), view)
         if delta:
-            yield self.state_event(ctx, delta)
+            for event in replacing(ctx, self.state_event(ctx, delta)):
+                yield event
 
 
 class TapAgent(FluentAgent):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import cast
+from typing import ClassVar, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
-from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering
 from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved
 from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.shrinking import replacing
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.base import Node
@@ -22,17 +22,23 @@ from adk_fluent.ir.nodes import AgentNode
 class FluentLlmAgent(private.AssemblingAgent):
     """ADK's `LlmAgent` with a context spec, and a clear error when its instruction lacks state it needs."""
 
-    _ir: Node = PrivateAttr()
-    _tree: Node | None = PrivateAttr(default=None)
-    _delivering: Delivering | None = PrivateAttr(default=None)
+    # Kept beside the fields, as pydantic lets cached properties be: with private attributes each agent would
+    # cost a tenth more.
+    _ir: ClassVar[Node]
+    _tree: ClassVar[Node | None] = None
+    _delivering: ClassVar[Delivering | None] = None
 
-    def bind(self, node: Node, tree: Node | None = None) -> None:
-        """Remember the node it was made from, and the tree it runs in where that is not one of agents."""
-        self._ir, self._tree = node, tree
+    def bind(self, node: Node) -> None:
+        """Remember the node it was made from."""
+        object.__setattr__(self, "_ir", node)
+
+    def place(self, tree: Node) -> None:
+        """Remember the tree it runs in, where that is not one of agents."""
+        object.__setattr__(self, "_tree", tree)
 
     def see(self, delivering: Delivering) -> None:
         """Set what it sees of the conversation."""
-        self._delivering = delivering
+        object.__setattr__(self, "_delivering", delivering)
 
     @property
     def tree(self) -> Node:
@@ -75,7 +81,8 @@ class FluentLlmAgent(private.AssemblingAgent):
             run = _reported(run, view, self._delivering)
         async with aclosing(run) as events:
             async for event in events:
-                yield with_temporary(ctx, event)
+                for stored in replacing(ctx, with_temporary(ctx, event)):
+                    yield stored
                 if view is not ctx and not event.partial:  # the runner stores it in the session itself
                     view.session.events.append(event)
 
