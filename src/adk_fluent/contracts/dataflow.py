@@ -194,6 +194,9 @@ class _Walk:
             state.set(node.output_key, written(step, str if schema in (UNSET, None) else schema, (step,)))
         for key in node.declared_writes:
             state.set(key, written(step))
+        if (spec := node.annotations.context) is not None:
+            for key in spec.access.writes:
+                state.set(key, written(step))
         state.talk = state.talk.spoke(step, self.branch(step), certain=not node.children)
 
     def _listen(self, step: Step, state: State) -> None:

@@ -46,6 +46,8 @@ def writes_of(step: Step) -> tuple[str, ...]:
         return tuple(sorted(node.access.writes))
     keys = [node.output_key] if isinstance(node.output_key, str) else []
     keys += node.declared_writes
+    if node.annotations.context is not None:
+        keys += sorted(node.annotations.context.access.writes)
     for tool in node.tools:
         keys += sorted(tool_access(tool).writes)
     for field, callbacks in node.given.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, cast
 
+from adk_fluent.context.spec import Context
 from adk_fluent.contracts.knowledge import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, some
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.touches import tool_access
@@ -125,8 +126,8 @@ def _agent(step: Step) -> Iterator[Read]:
                 yield Read(
                     step, placeholder.key, "template", "optional" if placeholder.optional else "required"
                 )
-    for key in node.declared_reads:
-        yield Read(step, key, "context")
+    if isinstance(spec := node.annotations.context, Context):
+        yield from _context(step, spec)
     given = node.given
     for field in CALLBACKS:
         if field in given:
@@ -136,6 +137,24 @@ def _agent(step: Step) -> Iterator[Read]:
             yield Read(step, key, "tool")
     if node.selector is not None:
         yield from _selector(step, node.selector)
+
+
+def _context(step: Step, spec: Context, *, certain: bool = True) -> Iterator[Read]:
+    """What a context spec reads; under a condition a missing key may be meant."""
+    if spec.op == "from_state":
+        for key in spec.param["keys"]:
+            yield Read(step, key, "context", "required" if certain else "tolerant")
+    elif spec.op == "template":
+        for placeholder in placeholders(spec.param["text"]):
+            if not placeholder.artifact:
+                needed: Level = "required" if certain else "tolerant"
+                yield Read(step, placeholder.key, "context", "optional" if placeholder.optional else needed)
+    else:
+        level: Level = "optional" if spec.op in ("notes", "write_notes") else "tolerant"
+        own = spec.touches.reads.difference(*(part.access.reads for part in spec.parts))
+        yield from (Read(step, key, "context", level) for key in sorted(own))
+    for part in spec.parts:
+        yield from _context(step, part, certain=certain and spec.op != "when")
 
 
 CALLBACKS: Final = (

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
+from adk_fluent.context.spec import Context
+from adk_fluent.context.view import view
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.talk import audible
 from adk_fluent.ir.nodes import AgentNode
@@ -17,7 +20,7 @@ class Sight:
     """What an agent is shown of what was said before.
 
     Attributes:
-        history: all of it, some of it, none of it, or only what was said `last`.
+        history: all of it, none of it, or only what was said `last`.
         authors: if not `None`, only what these agents said.
         excluded: not what these agents said.
         files: whether images and other files survive.
@@ -27,7 +30,7 @@ class Sight:
         shown: how a message calls it.
     """
 
-    history: Literal["all", "some", "none", "last"] = "all"
+    history: Literal["all", "none", "last"] = "all"
     authors: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
     files: bool = True
@@ -45,7 +48,7 @@ class Sight:
             return "no"
         if names & self.excluded:
             return "no"
-        return "maybe" if self.unknown or self.history in ("some", "last") else "yes"
+        return "maybe" if self.unknown or self.history == "last" else "yes"
 
 
 EVERYTHING: Final = Sight()
@@ -56,14 +59,22 @@ def sight_of(node: Any) -> Sight:
     """What the agent of this node is shown."""
     if not isinstance(node, AgentNode):
         return EVERYTHING
-    given = node.given
-    if "declared_reads" in given and not given.get("keep_history"):
-        keys = node.declared_reads
-        return Sight("none", files=False, keys=keys, blunt=True, shown=f".reads({_quoted(keys)})")
-    if given.get("include_contents") == "none":
-        return LAST_TURN
-    return EVERYTHING
+    spec = node.annotations.context
+    if isinstance(spec, Context):
+        return _sight(spec)
+    return LAST_TURN if node.given.get("include_contents") == "none" else EVERYTHING
 
 
-def _quoted(keys: tuple[str, ...]) -> str:
-    return ", ".join(f'"{key}"' for key in keys)
+@lru_cache(maxsize=512)
+def _sight(spec: Context) -> Sight:
+    seen = view(spec)
+    return Sight(
+        "none" if seen.history == "none" else "all",
+        authors=seen.authors,
+        excluded=seen.excluded,
+        files=seen.files,
+        keys=seen.keys,
+        blunt=seen.history == "none",
+        unknown=seen.unknown,
+        shown=repr(spec),
+    )

@@ -53,6 +53,8 @@ def unknown_functions(node: AgentNode) -> tuple[list[object], list[object]]:
     readers: list[object] = []
     writers: list[object] = []
     given = node.given
+    if (spec := node.annotations.context) is not None and not spec.access.reads_known:
+        readers.append(spec)
     for field in ("instruction", "global_instruction"):
         provider = given.get(field)
         if callable(provider) and not access(provider).reads_known:

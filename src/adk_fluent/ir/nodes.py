@@ -54,9 +54,7 @@ class AgentNode(AgentFields):
 
     Attributes:
         children: agents it may transfer to (ADK's `sub_agents`).
-        declared_reads: keys given to it through its context (`.reads`).
         declared_writes: keys it writes beside `output_key`.
-        keep_history: with `declared_reads`, whether the conversation stays visible too.
         produces_type: the model it says it produces (`.produces`); a note for checks only.
         consumes_type: the model it says it consumes (`.consumes`); a note for checks only.
         selector: chooses the model at each call, instead of `model`.
@@ -64,9 +62,7 @@ class AgentNode(AgentFields):
 
     kind: ClassVar[str] = "agent"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
-    declared_reads: tuple[str, ...] = ()
     declared_writes: tuple[str, ...] = ()
-    keep_history: bool = False
     produces_type: type | None = None
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
@@ -97,9 +93,11 @@ class AgentNode(AgentFields):
 
     @property
     def access(self) -> Access:
-        reads = frozenset(self.declared_reads).union(*map(all_keys, self.templates))
+        reads = frozenset[str]().union(*map(all_keys, self.templates))
         output = (self.output_key,) if isinstance(self.output_key, str) else ()
         own = Access(reads, frozenset((*self.declared_writes, *output))) | access(*self.functions)
+        if self.annotations.context is not None:
+            own |= self.annotations.context.access
         return own | self.selector.access if self.selector else own
 
 
