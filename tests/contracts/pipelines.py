@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, tap, transfer
+from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, tap, transfer
+from adk_fluent.context.spec import Context
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Match, TransferNode, declares, rewrite, walk
 from adk_fluent.state.delta import is_session_scoped
@@ -67,10 +68,11 @@ class Maker:
     def agent(self, depth: int = 0) -> Expr[Any]:
         name = self.name("a")
         made = Agent(name)
-        placeholders = [
-            f"{{{self.key()}{'?' * (not self.chance(0.15))}}}" for _ in range(self.random.randint(0, 2))
-        ]
-        made = made.instruct(" ".join(["Go on.", *placeholders]))
+        if self.chance(0.3):
+            made = made.instruct("Go on.").context(self.context())
+        else:
+            marks = ["" if self.chance(0.15) else "?" for _ in range(self.random.randint(0, 2))]
+            made = made.instruct(" ".join(["Go on.", *(f"{{{self.key()}{mark}}}" for mark in marks)]))
         if self.chance(0.6):
             made = made.writes(self.key())
         if self.may_fail and self.chance(0.35):
@@ -78,6 +80,26 @@ class Maker:
         else:
             self.responses[name] = [f"{self.random.choice(VALUES)} {said(name)}" for _ in range(2)]
         return made
+
+    def context(self) -> Context:
+        """A context spec without state, so that whose words a request holds is clear."""
+        known = list(self.responses) or ["nobody"]
+        names = self.random.sample(known, min(len(known), 2))
+        specs = [
+            C.none(),
+            C.user_only(),
+            C.default(),
+            C.from_agents(*names),
+            C.exclude_agents(*names),
+            C.window(self.random.randint(1, 3)),
+            C.from_agents(names[0]).as_contents(),
+            C.exclude_agents(names[0]).as_contents(),
+            C.from_agents(names[0]) + C.none(),
+            C.window(2) | C.exclude_agents(names[0]),
+            C.when(self.predicate(), C.none()),
+            C.compact(),
+        ]
+        return self.random.choice(specs)
 
     def probe(self, depth: int = 0) -> Expr[Any]:
         name = self.name("p")

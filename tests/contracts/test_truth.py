@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from google.adk.models import LlmRequest
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts.dataflow import Flow, analyse
 from adk_fluent.contracts.reads import reads_of
+from adk_fluent.contracts.sight import shown
 from adk_fluent.errors import ADKFluentError, CycleError
 from adk_fluent.testing import MockBackend, mock_backend
 from tests.contracts.pipelines import KEYS, Failure, Sample, said, sample
@@ -90,17 +92,24 @@ def compare_talk(seed: int, made: Sample, flow: Flow, ran: Ran, tally: Tally) ->
     """Every speaker that an agent is said to hear is in its real requests, and no other."""
     origins = {step.origin for step in flow.plan.steps if step.is_model}
     for listener in origins:
-        heard = [flow.speakers(step) for step in flow.plan.steps if step.origin == listener]
+        heard = [shown(flow, step) for step in flow.plan.steps if step.origin == listener]
         certain = {name for name in origins if all(_certainly(way, name) for way in heard)}
         possible = {step.origin for way in heard for step in way}
         for request in ran.backend.calls.get(listener, ()):
-            text = "\n".join(part.text or "" for content in request.contents for part in content.parts or ())
+            text = everything_in(request)
             for speaker in origins:
                 where = f"seed {seed}: {listener} hears {speaker}"
                 if speaker in certain:
                     tally.hold("heard", said(speaker) in text, where + " (must)")
                 elif speaker not in possible:
                     tally.hold("not heard", said(speaker) not in text, where + " (never)")
+
+
+def everything_in(request: LlmRequest) -> str:
+    """All text of a request: its contents, and the context at the end of its instruction."""
+    parts = [part.text or "" for content in request.contents for part in content.parts or ()]
+    _, _, context = str(request.config.system_instruction or "").partition("<conversation_context>")
+    return "\n".join([*parts, context])
 
 
 def _certainly(heard: Any, origin: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import view
+from adk_fluent.contracts.dataflow import Flow
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.talk import audible
 from adk_fluent.ir.nodes import AgentNode
@@ -41,7 +43,11 @@ class Sight:
 
     def sees(self, speaker: Step, listener: Step) -> Answer:
         """Whether the listener is shown what the speaker said, given that it ran before."""
-        if not audible(speaker.branch, listener.branch) or self.history == "none":
+        return self.admits(speaker) if audible(speaker.branch, listener.branch) else "no"
+
+    def admits(self, speaker: Step) -> Answer:
+        """Whether what the speaker said is shown, if it can be heard."""
+        if self.history == "none":
             return "no"
         names = {speaker.origin, speaker.name}
         if self.authors is not None and not names & self.authors:
@@ -63,6 +69,20 @@ def sight_of(node: Any) -> Sight:
     if isinstance(spec, Context):
         return _sight(spec)
     return LAST_TURN if node.given.get("include_contents") == "none" else EVERYTHING
+
+
+def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
+    """Whose text may be in the request of a model, and whether it certainly is.
+
+    What comes in through state, by a placeholder or a key of the context, is not meant.
+    """
+    sight = sight_of(listener.node)
+    found: dict[Step, bool] = {}
+    for speaker, certain in flow.speakers(listener).items():
+        answer = sight.admits(speaker)
+        if answer != "no":
+            found[speaker] = certain and answer == "yes"
+    return found
 
 
 @lru_cache(maxsize=512)
