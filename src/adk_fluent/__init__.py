@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
     from adk_fluent.expr.transforms import S
     from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
+    from adk_fluent.state.schema import StateSchema
 
 _HOMES = {
     "Agent": "expr.agent",
@@ -33,6 +34,7 @@ _HOMES = {
     "Preset": "expr.preset",
     "Route": "expr.route",
     "S": "expr.transforms",
+    "StateSchema": "state.schema",
     "agent": "expr.steps",
     "final_text": "backends.events",
     "gate": "expr.steps",
@@ -52,6 +54,7 @@ __all__ = [
     "Preset",
     "Route",
     "S",
+    "StateSchema",
     "__version__",
     "agent",
     "final_text",

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.base import Expr, describe, lift
-from adk_fluent.expr.workflow import check_key
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.state.answers import check_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -132,17 +134,39 @@ class Agent(Expr[T_co], AgentMethods):
 
     # --- data -------------------------------------------------------------------------------------
 
-    def writes(self, key: str) -> Agent[T_co]:
-        """Store the answer in state under `key` (ADK's `output_key`), scope prefix included.
+    def writes(self, *keys: object) -> Agent[T_co]:
+        """Store the answer in state, which also says that this agent produces data.
+
+        Args:
+            keys: one key as text, scope prefix included (ADK's `output_key`); or fields of a `StateSchema`.
+                One `str` field holds the answer as it is. Several fields, or one of another type, make the
+                agent answer in JSON of just those fields, unless `returns` names a type that has them; each
+                value is checked and stored under its field's own key. Their type is `object`, since to a
+                type checker `BillingState.intent` is a `str`; anything else is refused when this is called.
 
         Raises:
-            ArgumentError: `key` is not text.
+            ArgumentError: neither one key nor fields.
+            ExpressionError: `returns` names a type without one of the fields.
         """
-        return self._set(output_key=check_key(key, "writes()"))
+        fields = tuple(key for key in keys if isinstance(key, StateFieldRef))
+        if len(fields) == len(keys) > 0:
+            made = self._set(
+                written_fields=tuple(dict.fromkeys(fields)),
+                output_key=fields[0].key if len(fields) == 1 else UNSET,
+            )
+            check_answer(made.node)
+            return made
+        if len(keys) != 1:
+            raise ArgumentError(
+                f"Agent {self.name!r}: writes() takes one key, or fields of a StateSchema, not "
+                f"{', '.join(map(repr, keys)) or 'nothing'}. Several values need a schema, so that the agent "
+                "knows their types."
+            )
+        return self._set(output_key=state_key(cast(str, keys[0]), "writes()"), written_fields=())
 
-    def outputs(self, key: str) -> Agent[T_co]:
+    def outputs(self, *keys: object) -> Agent[T_co]:
         """The same as `writes`."""
-        return self.writes(key)
+        return self.writes(*keys)
 
     def returns(self, schema: type[M]) -> Agent[M]:
         """Make the answer a `schema` (ADK's `output_schema`); `ask` then returns it parsed.
@@ -152,8 +176,11 @@ class Agent(Expr[T_co], AgentMethods):
 
         Raises:
             ArgumentError: `schema` is not a type.
+            ExpressionError: `schema` lacks a field that `writes` names.
         """
-        return cast("Agent[M]", self._set(output_schema=_schema(schema, "returns()")))
+        made = self._set(output_schema=_schema(schema, "returns()"))
+        check_answer(made.node)
+        return cast("Agent[M]", made)
 
     def __matmul__(self, schema: type[M]) -> Agent[M]:
         """`agent @ Model` is `agent.returns(Model)`."""

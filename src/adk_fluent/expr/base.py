@@ -24,6 +24,7 @@ from adk_fluent.ir.nodes import (
 
 if TYPE_CHECKING:
     from adk_fluent.expr.workflow import Fallback, FanOut, Loop, Pipeline, Until
+    from adk_fluent.state.schema import StateSchema
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
@@ -142,6 +143,23 @@ class Expr(Terminals[T_co]):
         if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
         return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
+
+    def schema(self, schema: type[StateSchema]) -> Self:
+        """Bind a `StateSchema` to this expression: checks use it, and a run keeps to it.
+
+        While this runs, an agent or step in it that writes a session key the schema does not declare, or a
+        value that is not of the declared type, raises; nothing wrong reaches the session.
+
+        Raises:
+            ArgumentError: `schema` is not a subclass of `StateSchema`.
+            StateKeyError: at run time, an undeclared key was written; the message names agent and key.
+            StateTypeError: at run time, a value was of the wrong type; likewise.
+        """
+        from adk_fluent.state.schema import StateSchema
+
+        if not isinstance(schema, type) or not issubclass(schema, StateSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"schema() takes a subclass of StateSchema, not {describe(schema)}.")
+        return self._set(annotations=self.node.annotations.replace(schema=schema))
 
     def tap(self, fn: TapFn) -> Pipeline[T_co]:
         """Show the state to `fn` after this ran; `fn` cannot change it."""
@@ -262,4 +280,8 @@ def _written_by(node: Node) -> str | None:
     """The output key of the last agent that speaks in `node`, if there is exactly one."""
     while isinstance(node, (SequenceNode, LoopNode, TimeoutNode)) and node.children:
         node = node.children[-1]
-    return node.output_key if isinstance(node, AgentNode) and isinstance(node.output_key, str) else None
+    if not isinstance(node, AgentNode):
+        return None
+    if isinstance(node.output_key, str):
+        return node.output_key
+    return node.written_fields[0].key if len(node.written_fields) == 1 else None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, Step, describe, function
-from adk_fluent.expr.workflow import check_key
-from adk_fluent.ir.functions import Access, access
-from adk_fluent.ir.matching import Match, Predicate, StateView
+from adk_fluent.ir.fields import state_key
+from adk_fluent.ir.functions import Access, access, keys_of
+from adk_fluent.ir.matching import Predicate, StateView, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.state.operations import Operation
 
@@ -83,7 +83,7 @@ def _step(
 def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
     if not keys:
         raise ExpressionError(f"{where} needs at least one state key.")
-    return tuple(check_key(key, where) for key in keys)
+    return tuple(state_key(key, where) for key in keys)
 
 
 def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
@@ -92,8 +92,8 @@ def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
 
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     """A predicate and what it reads; a key stands for "this key is set and true"."""
-    test: Predicate = Match(predicate, "truthy", True) if isinstance(predicate, str) else predicate
-    seen = access(function(test, where))
+    test = function(truth_of(predicate), where)
+    seen = access(test)
     return test, Access(seen.reads, reads_known=seen.reads_known)
 
 
@@ -135,7 +135,9 @@ class S:
             raise ExpressionError(f"S.rename() gives two keys the same new name: {old_to_new}.")
         touches = _touch(old_to_new, new)
         dropped = set(old_to_new) - set(new)
-        return _step("rename", touches, "delete_keys", dropped, pairs=tuple(old_to_new.items()))
+        return _step(
+            "rename", touches, "delete_keys", dropped, pairs=tuple(zip(old_to_new, new, strict=True))
+        )
 
     # --- deltas: they add to what is there --------------------------------------------------------
 
@@ -160,14 +162,15 @@ class S:
             fn: gets the values in order, `None` for an absent key; without it they are joined as text, one
                 per line, absent ones left out.
         """
-        names, target = _keys(keys, "S.merge()"), check_key(into, "S.merge(into=)")
+        names, target = _keys(keys, "S.merge()"), state_key(into, "S.merge(into=)")
         combine = None if fn is None else function(fn, "S.merge(fn=)")
         return _step("merge", _touch(names, {target}), keys=names, into=target, fn=combine)
 
     @staticmethod
     def transform(key: str, fn: Callable[[Any], Any]) -> Transform:
         """Replace the value at `key` by `fn(value)`; a missing key raises `MissingKeyError`."""
-        touches = _touch({check_key(key, "S.transform()")}, {key})
+        key = state_key(key, "S.transform()")
+        touches = _touch({key}, {key})
         return _step("transform", touches, key=key, fn=function(fn, "S.transform()"))
 
     @staticmethod
@@ -183,31 +186,36 @@ class S:
     @staticmethod
     def fn(fn: TransformFn, *, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Transform:
         """Run `fn(state) -> dict | None`, declaring what it reads and writes."""
-        return _step("fn", _touch(reads, writes), fn=function(fn, "S.fn()"))
+        touches = _touch(keys_of(reads, "S.fn(reads=)"), keys_of(writes, "S.fn(writes=)"))
+        return _step("fn", touches, fn=function(fn, "S.fn()"))
 
     @staticmethod
     def accumulate(key: str, *, into: str) -> Transform:
         """Append the value at `key` to the list at `into`."""
-        touches = _touch({check_key(key, "S.accumulate()"), into}, {check_key(into, "S.accumulate(into=)")})
+        key, into = state_key(key, "S.accumulate()"), state_key(into, "S.accumulate(into=)")
+        touches = _touch({key, into}, {into})
         return _step("accumulate", touches, key=key, into=into)
 
     @staticmethod
     def counter(key: str, *, step: float = 1) -> Transform:
         """Add `step` to the number at `key`, which starts at 0."""
-        return _step("counter", _touch({check_key(key, "S.counter()")}, {key}), key=key, step=step)
+        key = state_key(key, "S.counter()")
+        return _step("counter", _touch({key}, {key}), key=key, step=step)
 
     @staticmethod
     def history(key: str, *, max_size: int = 10) -> Transform:
         """Append the value at `key` to the list `<key>_history`, which keeps the last `max_size`."""
         if not isinstance(max_size, int) or max_size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"S.history(max_size=) takes a positive whole number, not {max_size!r}.")
-        into = f"{check_key(key, 'S.history()')}_history"
+        key = state_key(key, "S.history()")
+        into = f"{key}_history"
         return _step("history", _touch({key, into}, {into}), key=key, max_size=max_size)
 
     @staticmethod
     def flatten(key: str) -> Transform:
         """Replace the dict at `key` by one key per leaf: `<key>.<path>`."""
-        touches = Access(frozenset({check_key(key, "S.flatten()")}), writes_known=False)
+        key = state_key(key, "S.flatten()")
+        touches = Access(frozenset({key}), writes_known=False)
         return _step("flatten", touches, key=key)
 
     @staticmethod
@@ -218,13 +226,14 @@ class S:
     @staticmethod
     def zip(*keys: str, into: str) -> Transform:
         """Make one list of rows of several lists of the same length."""
-        names, target = _keys(keys, "S.zip()"), check_key(into, "S.zip(into=)")
+        names, target = _keys(keys, "S.zip()"), state_key(into, "S.zip(into=)")
         return _step("zip", _touch(names, {target}), keys=names, into=target)
 
     @staticmethod
     def group_by(key: str, fn: Callable[[Any], Any], *, into: str) -> Transform:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
-        touches = _touch({check_key(key, "S.group_by()")}, {check_key(into, "S.group_by(into=)")})
+        key, into = state_key(key, "S.group_by()"), state_key(into, "S.group_by(into=)")
+        touches = _touch({key}, {into})
         return _step("group_by", touches, key=key, fn=function(fn, "S.group_by()"), into=into)
 
     # --- checks: they stop the run ----------------------------------------------------------------
@@ -280,12 +289,11 @@ class S:
         """Run the transform named by the value at `key`, or none."""
         _keys(tuple(transforms), "S.branch()")
         cases = tuple((value, _steps(expr, "S.branch()")) for value, expr in transforms.items())
-        touches = _touch({check_key(key, "S.branch()")}) | access(
-            *(s.fn for _, steps in cases for s in steps)
-        )
+        key = state_key(key, "S.branch()")
+        touches = _touch({key}) | access(*(s.fn for _, steps in cases for s in steps))
         return _step("branch", touches, key=key, cases=cases)
 
     @staticmethod
     def capture(key: str) -> Step:
         """Write the text of the latest user message to `key`."""
-        return Step.from_node(CaptureNode(key=check_key(key, "S.capture()")))
+        return Step.from_node(CaptureNode(key=state_key(key, "S.capture()")))

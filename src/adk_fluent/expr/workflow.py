@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, describe, function, lift
+from adk_fluent.expr.base import Expr, function, lift
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.fields import state_key
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
@@ -246,14 +247,18 @@ class MapOver(Expr[T_co]):
         cls, key: str, body: Expr[T_co], item_key: str, output_key: str, concurrency: int
     ) -> MapOver[T_co]:
         """A map over the list at `key`."""
-        for what, value in (("key", key), ("item_key", item_key), ("output_key", output_key)):
-            check_key(value, f"map_over({what}=)")
+        named = {"key": key, "item_key": item_key, "output_key": output_key}
+        keys = {what: state_key(value, f"map_over({what}=)") for what, value in named.items()}
         if not _positive(concurrency):
             raise ArgumentError(f"map_over(concurrency=) takes a positive whole number, not {concurrency!r}.")
         inner = lift(body, "map_over()").node
         return cls.from_node(
             MapOverNode(
-                list_key=key, body=inner, item_key=item_key, output_key=output_key, concurrency=concurrency
+                list_key=keys["key"],
+                body=inner,
+                item_key=keys["item_key"],
+                output_key=keys["output_key"],
+                concurrency=concurrency,
             )
         )
 
@@ -264,17 +269,6 @@ class Until(Frozen):
 
     predicate: Predicate
     max: int = 10
-
-
-def check_key(key: object, where: str) -> str:
-    """`key` if it can be a state key.
-
-    Raises:
-        ArgumentError: it is not text, or empty.
-    """
-    if not isinstance(key, str) or not key.strip():
-        raise ArgumentError(f"{where} takes a state key as text, not {describe(key)}.")
-    return key
 
 
 def _positive(value: object) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 from adk_fluent.errors import CodecError
 from adk_fluent.ir.base import UNSET, Node
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import find, import_path
 from adk_fluent.ir.nodes import NODE_TYPES
 
@@ -132,6 +133,8 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
             return {"$dict": [[_encode(k, where, namer), _encode(v, where, namer)] for k, v in pairs]}
         case type() | FunctionType():
             return namer(value, where)
+        case StateFieldRef():
+            return {"$field": value.name, "schema": namer(value.schema, where)}
         case _ if is_dataclass(value) and type(value).__module__.startswith(_OWN_PACKAGE):
             return {"$value": _type_path(value, where), **_encode_fields(value, where, namer)}
         case _ if hasattr(value, "model_dump"):
@@ -190,6 +193,14 @@ def _decode_model(data: dict[str, Json]) -> object:
     return cls.model_validate(data["data"])
 
 
+def _decode_field(data: dict[str, Json]) -> object:
+    schema = cast(Any, _decode(data["schema"]))
+    found = schema.fields().get(data["$field"]) if hasattr(schema, "fields") else None
+    if not isinstance(found, StateFieldRef):
+        raise CodecError(f"The stored graph names field {data['$field']!r}, which {schema!r} does not have.")
+    return found
+
+
 def _decode_enum(data: dict[str, Json]) -> object:
     cls = _resolve_type(data["$enum"])
     if not issubclass(cls, Enum):
@@ -220,6 +231,7 @@ _DECODERS: Final[Mapping[str, Callable[[dict[str, Json]], object]]] = {
     "$value": _decode_value,
     "$model": _decode_model,
     "$enum": _decode_enum,
+    "$field": _decode_field,
     "$ref": lambda data: _resolve(data["$ref"]),
     "$tuple": lambda data: tuple(_decode(item) for item in data["$tuple"]),
     "$set": lambda data: frozenset(_decode(item) for item in data["$set"]),

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 from adk_fluent.ir._generated import AgentFields, LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, ModelCandidate, RetryConfig
 from adk_fluent.ir.base import Node, node
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.template import all_keys
@@ -55,6 +56,8 @@ class AgentNode(AgentFields):
         children: agents it may transfer to (ADK's `sub_agents`).
         declared_reads: keys given to it through its context (`.reads`).
         declared_writes: keys it writes beside `output_key`.
+        written_fields: the schema fields among what it writes; see `adk_fluent.state.answers`.
+        read_fields: the schema fields among what it is given through its context.
         keep_history: with `declared_reads`, whether the conversation stays visible too.
         produces_type: the model it says it produces (`.produces`); a note for checks only.
         consumes_type: the model it says it consumes (`.consumes`); a note for checks only.
@@ -65,6 +68,8 @@ class AgentNode(AgentFields):
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     declared_reads: tuple[str, ...] = ()
     declared_writes: tuple[str, ...] = ()
+    written_fields: tuple[StateFieldRef, ...] = ()
+    read_fields: tuple[StateFieldRef, ...] = ()
     keep_history: bool = False
     produces_type: type | None = None
     consumes_type: type | None = None
@@ -98,7 +103,8 @@ class AgentNode(AgentFields):
     def access(self) -> Access:
         templates = Access(frozenset({key for text in self.templates for key in all_keys(text)}))
         output = self.output_key if isinstance(self.output_key, str) else None
-        declared = _keys(self.declared_reads, (*self.declared_writes, output))
+        fields = (field.key for field in self.written_fields)
+        declared = _keys(self.declared_reads, (*self.declared_writes, *fields, output))
         own = templates | declared | access(*self.functions)
         return own | self.selector.access if self.selector else own
 

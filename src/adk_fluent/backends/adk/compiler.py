@@ -59,6 +59,7 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.state.answers import answer_schema, answered_fields
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
@@ -183,6 +184,9 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
     values = _fields(node, _AGENT_FIELDS, LlmAgent)
+    if answered_fields(node):
+        values.pop("output_key", None)  # each field has its own
+        values["output_schema"] = answer_schema(node)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -244,7 +248,9 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     made.listen(_names(node, until=LoopNode) if ends else (), transfers if moves else ())
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
-        made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)
+        made.parse_answers_of(
+            agent.name for agent in agents if agent.output_schema is not UNSET or answered_fields(agent)
+        )
 
 
 def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:

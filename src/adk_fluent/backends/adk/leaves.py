@@ -19,12 +19,16 @@ from pydantic import BaseModel, PrivateAttr
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.missing import explain, needed
 from adk_fluent.backends.adk.signals import REFUSED, pauses
+from adk_fluent.backends.adk.typed import keeping_to, values_of
 from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.nodes import AgentNode, CaptureNode, GateNode, TapNode, TransferNode, TransformNode
+from adk_fluent.state.answers import answered_fields
 from adk_fluent.state.delta import ReadOnlyState, changes
+from adk_fluent.state.schema import StateSchema
 
 Events = AsyncGenerator[Event, None]
 CONFIRMATION: Final = "adk_request_confirmation"
@@ -51,6 +55,10 @@ class FluentAgent(BaseAgent):
     def ir(self) -> Node:
         """The node it was made from."""
         return self._ir
+
+    def run_async(self, parent_context: InvocationContext) -> Events:
+        """ADK's entry, which keeps to the schema bound to the node."""
+        return within_schema(self._ir, super().run_async(parent_context))
 
     def event(
         self,
@@ -100,7 +108,7 @@ async def resolved(value: object) -> object:
 
 
 class FluentLlmAgent(LlmAgent):
-    """ADK's `LlmAgent`, with a clear error when its instruction needs state that is not there."""
+    """ADK's `LlmAgent`, with typed state, and a clear error when its instruction needs what is not there."""
 
     _ir: Node = PrivateAttr()
 
@@ -113,14 +121,36 @@ class FluentLlmAgent(LlmAgent):
         """The node it was made from."""
         return self._ir
 
+    def run_async(self, parent_context: InvocationContext) -> Events:
+        """ADK's entry, which keeps to the schema bound to the node."""
+        return within_schema(self._ir, super().run_async(parent_context))
+
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         state = ctx.session.state
-        for key in needed(cast(AgentNode, self._ir).templates):
+        node = cast(AgentNode, self._ir)
+        for key in needed(node.templates):
             if state.get(key) is None:
                 raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
+        fields = answered_fields(node)
         async with aclosing(private.run_llm(self, ctx)) as events:
             async for event in events:
+                if event.author == self.name and not event.partial:
+                    self._write(event, fields, ctx)
                 yield event
+
+    def _write(self, event: Event, fields: tuple[StateFieldRef, ...], ctx: InvocationContext) -> None:
+        """Add what the answer writes; `temp:` keys are set here too, as older ADKs drop them from events."""
+        if fields and event.is_final_response() and (text := spoken_text(event)).strip():
+            event.actions.state_delta.update(values_of(self.name, text, fields))
+        for key, value in event.actions.state_delta.items():
+            if key.startswith("temp:"):
+                ctx.session.state[key] = value
+
+
+def within_schema(node: Node, events: Events) -> Events:
+    """The events of a node's agent, held to the schema that is bound to the node, if one is."""
+    schema = node.annotations.schema
+    return events if schema is None else keeping_to(cast("type[StateSchema]", schema), events)
 
 
 def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
