@@ -51,7 +51,7 @@ def blocks(page: str) -> Iterator[Block]:
 
 def is_output_of(block: Block, previous: Block | None, page: str) -> bool:
     """Whether a block shows what the Python block right before it prints."""
-    if previous is None or previous.info != "python" or block.info not in ("text", "console"):
+    if previous is None or previous.info != "python" or block.info not in ("text", "console", "mermaid"):
         return False
     between = page.splitlines()[previous.last_line : block.first_line - 1]
     return not "".join(between).strip() and not block.text.startswith("$ ")

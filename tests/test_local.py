@@ -162,7 +162,7 @@ async def test_streamed_pieces_make_up_the_whole_answer() -> None:
 def test_misspelled_settings_are_refused() -> None:
     """A field that does not exist is an error, not ignored."""
     with pytest.raises(ValidationError, match="max_token"):
-        LocalLlm(max_token=3)  # pyright: ignore[reportCallIssue]
+        LocalLlm(max_token=3)  # pyright: ignore[reportCallIssue]  # the mistake under test
 
 
 # --- Constrained output. --------------------------------------------------------------------------
@@ -348,7 +348,7 @@ async def test_cancelling_stops_the_generation(monkeypatch: pytest.MonkeyPatch) 
     seen: list[int] = []
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    original = shared._run  # pyright: ignore[reportPrivateUsage]
+    original = shared._run  # pyright: ignore[reportPrivateUsage]  # the test watches the engine stop
 
     def watched(request: Any, deliver: Callable[[Any], bool]) -> None:
         def counted(chunk: Any) -> bool:

@@ -133,5 +133,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+class MissingExtraError(ADKFluentError):
+    """A feature needs a package that an extra of adk-fluent brings; the message names the extra."""
+
+
 class LocalModelError(ADKFluentError):
     """The embedded model cannot be loaded, or cannot answer this request (`adk_fluent.local`)."""

@@ -27,7 +27,7 @@ Image = type("Image", (), {"__module__": "PIL.Image"})
         (typing.ForwardRef("Optional[types.Content]"), "Content | None"),
         ("typing.Callable[[ToolContext], dict]", collections.abc.Callable[[Context], dict[str, Any]]),
         ("typing.Literal['a', 'b']", Literal["a", "b"]),
-        (dict, dict[str, Any]),  # pyright: ignore[reportMissingTypeArgument]
+        (dict, dict[str, Any]),
     ],
 )
 def test_spellings_of_one_type_are_equal(one: object, other: object) -> None:

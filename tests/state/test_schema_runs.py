@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.adk.tools.tool_context import ToolContext
 from pydantic import BaseModel, Field
 
 from adk_fluent import Agent, Route, S, StateSchema, gate, map_over
@@ -21,12 +25,7 @@ from adk_fluent.errors import (
 )
 from adk_fluent.ir import AgentNode, walk
 from adk_fluent.state import AppScoped, Temp, UserScoped
-from adk_fluent.testing import call_tool, mock_backend
-
-if TYPE_CHECKING:
-    from google.adk.agents.callback_context import CallbackContext
-    from google.adk.agents.readonly_context import ReadonlyContext
-    from google.adk.tools.tool_context import ToolContext
+from adk_fluent.testing import MockBackend, call_tool, mock_backend
 
 
 class Ticket(BaseModel):
@@ -52,10 +51,22 @@ class Answer(BaseModel):
     reason: str = ""
 
 
-def asked(backend: Any, agent: str) -> Mapping[str, Any]:
+def mocked(responses: Mapping[str, Any] | None = None, **options: Any) -> MockBackend:
+    """Scripted models on sessions of their own, since users and apps share state across sessions."""
+    options.setdefault("session_service", InMemorySessionService())
+    return mock_backend(responses, **options)
+
+
+def asked(backend: MockBackend, agent: str) -> Mapping[str, Any]:
     """The JSON schema that an agent's model was asked to answer with."""
-    schema = backend.calls[agent][0].config.response_schema
-    return schema.model_json_schema() if isinstance(schema, type) else schema
+    schema: Any = backend.calls[agent][0].config.response_schema
+    return schema.model_json_schema()
+
+
+def told(backend: MockBackend, agent: str) -> str:
+    """The instruction that an agent's model got."""
+    config: Any = backend.calls[agent][0].config
+    return str(config.system_instruction)
 
 
 # --- what an agent writes -------------------------------------------------------------------------
@@ -63,31 +74,31 @@ def asked(backend: Any, agent: str) -> Mapping[str, Any]:
 
 async def test_one_text_field_holds_the_answer_as_it_is() -> None:
     """An agent that writes one `str` field answers in plain text, stored under the field's key."""
-    backend = mock_backend({"a": "gold", "b": "done"})
+    backend = mocked({"a": "gold", "b": "done"})
     run = await (Agent("a").writes(Bill.tier) >> Agent("b").instruct("Tier: {user:tier}")).run(
         "x", backend=backend
     )
     assert run.state["user:tier"] == "gold"
     assert backend.calls["a"][0].config.response_schema is None
-    assert "Tier: gold" in str(backend.calls["b"][0].config.system_instruction)
+    assert "Tier: gold" in told(backend, "b")
 
 
 async def test_several_fields_are_asked_for_as_json_and_land_under_their_own_keys() -> None:
     """The model is asked for JSON of just those fields; each value gets its own scoped key."""
     answer = {"intent": "refund", "confidence": 0.5, "tier": "gold", "scratch": {"n": 1}, "ticket_id": None}
-    backend = mock_backend({"a": answer, "b": "done"})
+    backend = mocked({"a": answer, "b": "done"})
     first = Agent("a").writes(Bill.intent, Bill.confidence, Bill.tier, Bill.scratch, Bill.ticket_id)
     second = Agent("b").instruct("{intent} {confidence} {user:tier} {temp:scratch}")
     run = await (first >> second).run("x", backend=backend)
     assert run.state == {"intent": "refund", "confidence": 0.5, "user:tier": "gold"}
     assert set(asked(backend, "a")["properties"]) == set(answer)
-    assert "refund 0.5 gold {'n': 1}" in str(backend.calls["b"][0].config.system_instruction)
+    assert "refund 0.5 gold {'n': 1}" in told(backend, "b")
     assert json.loads(first.node.name and (await first.run("x", backend=backend)).text) == answer
 
 
 async def test_one_field_that_is_no_text_is_asked_for_as_json() -> None:
     """A single field of another type is a JSON answer too, and a dict after `>>` routes on its key."""
-    backend = mock_backend({"a": {"mood": "upset"}, "yes": "sorry", "no": "fine"})
+    backend = mocked({"a": {"mood": "upset"}, "yes": "sorry", "no": "fine"})
     pipeline = Agent("a").writes(Bill.mood) >> {"upset": Agent("yes"), "calm": Agent("no")}
     run = await pipeline.run("x", backend=backend)
     assert (run.text, run.state) == ("sorry", {"mood": "upset"})
@@ -95,7 +106,7 @@ async def test_one_field_that_is_no_text_is_asked_for_as_json() -> None:
 
 async def test_a_returned_model_that_has_the_fields_is_the_answer() -> None:
     """With `.returns`, in any order, its fields land under their keys and `ask` gives the model."""
-    backend = mock_backend({"a": {"intent": "refund", "confidence": 0.5, "reason": "r"}})
+    backend = mocked({"a": {"intent": "refund", "confidence": 0.5, "reason": "r"}})
     for agent in (
         Agent("a").returns(Answer).writes(Bill.intent, Bill.confidence),
         Agent("a").writes(Bill.intent, Bill.confidence).returns(Answer),
@@ -109,18 +120,20 @@ async def test_a_returned_model_that_has_the_fields_is_the_answer() -> None:
 
 async def test_a_field_of_the_returned_type_holds_the_whole_answer() -> None:
     """A field whose type is what the agent returns is stored as ADK stores such an answer."""
-    backend = mock_backend({"a": {"id": "T-1", "urgent": True}})
+    backend = mocked({"a": {"id": "T-1", "urgent": True}})
     run = await Agent("a").returns(Ticket).writes(Bill.ticket).run("x", backend=backend)
     assert Bill.bind(run.state).ticket == Ticket(id="T-1", urgent=True)
 
 
 def test_writes_and_returns_that_do_not_fit_are_refused() -> None:
-    """A field that the returned model lacks is found when the expression is written, with the nearest name."""
+    """A field that the returned model lacks is found when the expression is written; the nearest is named."""
 
     class Wrong(BaseModel):
         intnt: str
 
-    with pytest.raises(ExpressionError, match="'a' writes field 'intent', which its answer, Wrong,.*'intnt'"):
+    with pytest.raises(
+        ExpressionError, match=r"'a' writes field 'intent', which its answer, Wrong,.*'intnt'"
+    ):
         Agent("a").writes(Bill.intent, Bill.confidence).returns(Wrong)
     with pytest.raises(ExpressionError, match="does not have"):
         Agent("a").returns(Wrong).writes(Bill.intent)
@@ -159,13 +172,13 @@ async def test_an_answer_that_does_not_fit_stops_the_run(
 ) -> None:
     """Nothing wrong reaches the state: the run ends with an error that names agent, field and key."""
     with pytest.raises(error, match=says):
-        await Agent("a").writes(Bill.intent, Bill.confidence).run("x", backend=mock_backend({"a": answer}))
+        await Agent("a").writes(Bill.intent, Bill.confidence).run("x", backend=mocked({"a": answer}))
 
 
 async def test_a_mapped_agent_with_fields_gives_its_answers_parsed() -> None:
     """`map_over` collects what agents that answer in JSON say as data."""
     body = Agent("a").writes(Bill.intent, Bill.confidence)
-    backend = mock_backend({"a": {"intent": "x", "confidence": 1}})
+    backend = mocked({"a": {"intent": "x", "confidence": 1}})
     run = await map_over("items", body, output_key="results").run("x", backend=backend, state={"items": [1]})
     assert run.state["results"] == [{"intent": "x", "confidence": 1}]
 
@@ -187,7 +200,7 @@ async def test_tools_and_callbacks_read_and_write_typed() -> None:
         Bill.bind(callback_context).tier = "gold"
 
     agent = Agent("a").tool(open_ticket).before_agent(before)
-    backend = mock_backend({"a": [call_tool("open_ticket", query="7"), "done"]})
+    backend = mocked({"a": [call_tool("open_ticket", query="7"), "done"]})
     run = await agent.run("x", backend=backend, state={"intent": "refund"})
     assert run.state["ticket"] == {"id": "T-7", "urgent": False}
     assert Bill.bind(run.state).ticket == Ticket(id="T-7")
@@ -208,9 +221,9 @@ async def test_an_instruction_reads_typed_but_cannot_write() -> None:
         Bill.bind(ctx).intent = "x"
         return ""
 
-    backend = mock_backend(default="ok")
+    backend = mocked(default="ok")
     await Agent("a").instruct(reading).run("x", backend=backend, state={"intent": "refund"})
-    assert "Intent: refund" in str(backend.calls["a"][0].config.system_instruction)
+    assert "Intent: refund" in told(backend, "a")
     with pytest.raises(ReadOnlyStateError, match=r"'intent'.* ReadonlyContext is read-only"):
         await Agent("a").instruct(writing).run("x", backend=backend)
 
@@ -224,7 +237,7 @@ async def test_transforms_and_predicates_read_typed() -> None:
         return changed
 
     route = Route().when(lambda state: Bill.bind(state).attempts > 1, Agent("boss")).otherwise(Agent("clerk"))
-    backend = mock_backend({"boss": "boss", "clerk": "clerk"})
+    backend = mocked({"boss": "boss", "clerk": "clerk"})
     assert (await (S.fn(escalate) >> route).run("x", backend=backend)).text == "clerk"
     run = await (S.fn(escalate) >> route).run("x", backend=backend, state={"attempts": 1})
     assert (run.text, run.state) == ("boss", {"attempts": 2})
@@ -240,7 +253,7 @@ async def test_typed_state_survives_a_session_store(tmp_path: Path) -> None:
         state.ticket, state.version, state.tier = Ticket(id="T", urgent=True), "2", "gold"
 
     service = SqliteSessionService(str(tmp_path / "s.db"))
-    backend = mock_backend(default="ok", session_service=service)
+    backend = mocked(default="ok", session_service=service)
     await Agent("a").before_agent(remember).run("x", backend=backend, session_id="s")
 
     seen: list[object] = []
@@ -274,8 +287,8 @@ async def test_writes_that_fit_the_schema_pass() -> None:
         >> S.fn(lambda state: {"user:other": 1})
         >> Agent("b")
     )
-    plain = await pipeline.run("x", backend=mock_backend(default="ok"))
-    bound = await pipeline.schema(Bill).run("x", backend=mock_backend(default="ok"))
+    plain = await pipeline.run("x", backend=mocked(default="ok"))
+    bound = await pipeline.schema(Bill).run("x", backend=mocked(default="ok"))
     assert plain.state == bound.state == {"intent": "ok", "attempts": 2, "user:other": 1}
     assert [event.author for event in plain] == [event.author for event in bound]
 
@@ -307,15 +320,15 @@ async def test_a_write_that_breaks_the_schema_stops_the_run(
     expr: Any, error: type[Exception], says: str
 ) -> None:
     """Undeclared keys and wrong types raise, naming agent and key, wherever in the expression they happen."""
-    backend = mock_backend(default="ok")
+    backend = mocked(default="ok")
     with pytest.raises(error, match=says):
         await expr.schema(Bill).run("x", backend=backend, session_id="s")
-    await expr.run("x", backend=mock_backend(default="ok"))
+    await expr.run("x", backend=mocked(default="ok"))
 
 
 async def test_a_broken_write_is_not_stored() -> None:
     """The session keeps nothing of the event that broke the schema."""
-    backend = mock_backend(default="ok")
+    backend = mocked(default="ok")
     pipeline = Agent("a").writes(Bill.intent) >> Agent("w").writes("oops").schema(Bill)
     with pytest.raises(StateKeyError):
         await pipeline.run("x", backend=backend, session_id="kept")
@@ -326,7 +339,7 @@ async def test_a_broken_write_is_not_stored() -> None:
 async def test_a_schema_binds_only_its_expression() -> None:
     """Steps outside the bound expression may write what they like."""
     pipeline = Agent("a").writes(Bill.intent).schema(Bill) >> Agent("b").writes("free")
-    run = await pipeline.run("x", backend=mock_backend(default="ok"))
+    run = await pipeline.run("x", backend=mocked(default="ok"))
     assert run.state == {"intent": "ok", "free": "ok"}
 
 
@@ -338,7 +351,7 @@ async def test_tools_are_held_to_the_schema() -> None:
         tool_context.state["oops"] = 1
         return "done"
 
-    backend = mock_backend({"w": [call_tool("scribble"), "ok"]})
+    backend = mocked({"w": [call_tool("scribble"), "ok"]})
     with pytest.raises(StateKeyError, match="'w' wrote state key 'oops'"):
         await Agent("w").tool(scribble).schema(Bill).run("x", backend=backend)
 

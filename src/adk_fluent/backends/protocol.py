@@ -22,6 +22,7 @@ class Backend(Protocol):
         """Run to the end and give all events."""
         ...
 
-    def stream(self, compiled: Any, prompt: Any, **options: Any) -> AsyncIterator[AgentEvent]:
+    # Positional and keyword arguments of any kind together let a backend declare the options it has.
+    def stream(self, compiled: Any, prompt: Any, *_: Any, **options: Any) -> AsyncIterator[AgentEvent]:
         """Give events as they happen."""
         ...

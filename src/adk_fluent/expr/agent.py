@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
-from adk_fluent.expr.base import Expr, describe, lift
+from adk_fluent.expr.base import Expr, describe
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.naming import check_name
@@ -56,7 +56,7 @@ class Agent(Expr[T_co], AgentMethods):
     _what = "agent"
 
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        given = {} if model is None else {"model": _model(model, name)}
+        given: dict[str, Any] = {} if model is None else {"model": _model(model, name)}
         object.__setattr__(self, "_node", AgentNode(name=check_name(name), **given))
 
     @property
@@ -208,7 +208,10 @@ class Agent(Expr[T_co], AgentMethods):
         """
         if not agents:
             raise ExpressionError(f"Agent {self.name!r}: delegate() needs at least one agent.")
-        return self._append("children", *(lift(agent, "delegate()").node for agent in agents))
+        for agent in agents:
+            if not isinstance(agent, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+                raise ArgumentError(f"delegate() takes expressions that have a name, not {describe(agent)}.")
+        return self._append("children", *(agent.node for agent in agents))
 
     def sub_agents(self, *agents: Expr[Any]) -> Agent[T_co]:
         """The same as `delegate`, under ADK's name."""
@@ -228,13 +231,15 @@ class Agent(Expr[T_co], AgentMethods):
 
     def use(self, preset: Preset) -> Agent[T_co]:
         """Apply a `Preset`: its methods are called in order."""
+        if not hasattr(preset, "apply"):
+            raise ArgumentError(f"use() takes a Preset, not {describe(preset)}.")
         return cast("Agent[T_co]", preset.apply(self))
 
 
 def _model(model: object, name: str) -> object:
     if isinstance(model, str) and model.strip():
         return model
-    if hasattr(model, "generate_content_async"):
+    if hasattr(model, "generate_content_async") and not isinstance(model, type):
         return model
     raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
 

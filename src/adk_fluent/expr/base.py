@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
@@ -140,7 +141,7 @@ class Expr(Terminals[T_co]):
         >>> Agent("slow").timeout(30).node.seconds
         30
         """
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
         return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
 
@@ -157,7 +158,7 @@ class Expr(Terminals[T_co]):
         """
         from adk_fluent.state.schema import StateSchema
 
-        if not isinstance(schema, type) or not issubclass(schema, StateSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(schema, type) or not issubclass(schema, StateSchema):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"schema() takes a subclass of StateSchema, not {describe(schema)}.")
         return self._set(annotations=self.node.annotations.replace(schema=schema))
 
@@ -184,17 +185,29 @@ class Expr(Terminals[T_co]):
     def __hash__(self) -> int:
         return hash(self.node)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Node], Self], tuple[Node]]:
+        return type(self).from_node, (self.node,)
+
     def __repr__(self) -> str:
         names = [child.name or child.label for child in self.node.children]
         inside = ", ".join([repr(self.name)] * bool(self.name) + names)
         return f"{type(self).__name__}({inside})"
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(
-            f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
-        )
+    if not TYPE_CHECKING:  # a type checker that saw these would take any attribute
 
-    if not TYPE_CHECKING:
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(
+                f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
+            )
+
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(f"Expressions do not change; .{name} cannot be deleted.")
 
         def __getattr__(self, name: str) -> Never:
             if name.startswith("_"):
@@ -207,6 +220,9 @@ class Step(Expr[Never]):
     """A step that says nothing itself: a transform, tap, gate, capture or transfer."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({repr(self.name) if self.name else self.node.label})"
 
 
 class Timeout(Expr[T_co]):

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, cast
 
 from adk_fluent.errors import ExpressionError, did_you_mean
 from adk_fluent.expr.agent import Agent
+from adk_fluent.expr.terminals import Terminals
 
-_METHODS = frozenset(name for name in dir(Agent) if not name.startswith("_"))
+_WRAPPERS = frozenset({"from_node", "name", "named", "node", "proceed_if", "tap", "timeout", "until", "use"})
+"""Public names of `Agent` that are no builder methods, or make something else of an agent."""
+
+_METHODS = (
+    frozenset(
+        name
+        for name in dir(Agent)
+        if not name.startswith("_") and not hasattr(Terminals, name) and name != "to_ir"
+    )
+    - _WRAPPERS
+)
 
 
 class Preset:
     """Named builder calls, checked now and applied with `Agent.use`.
 
     Args:
-        methods: method name → its argument; a tuple gives several arguments, `()` none.
+        methods: builder method → its argument; a tuple gives several arguments, `()` none, a dict keyword
+            arguments.
 
     Raises:
-        ExpressionError: `Agent` has no such method; the message names the nearest.
+        ExpressionError: `Agent` has no such method, and the message names the nearest; or the method does
+            not take these arguments.
 
     Example:
         >>> from adk_fluent import Agent, Preset
-        >>> house = Preset(model="gemini-2.5-flash", describe="In-house agent.", isolate=())
+        >>> house = Preset(model="gemini-2.5-flash", generate={"temperature": 0}, isolate=())
         >>> Agent("a").use(house).node.model
         'gemini-2.5-flash'
     """
@@ -29,16 +43,23 @@ class Preset:
     __slots__ = ("_calls",)
 
     def __init__(self, **methods: object) -> None:
-        for name in methods:
+        for name, value in methods.items():
             if name not in _METHODS:
-                raise ExpressionError(f"Preset: Agent has no method {name!r}.{did_you_mean(name, _METHODS)}")
+                raise ExpressionError(
+                    f"Preset: Agent has no builder method {name!r}.{did_you_mean(name, _METHODS)}"
+                )
+            positional, named = _arguments(value)
+            try:
+                signature(getattr(Agent, name)).bind(None, *positional, **named)
+            except TypeError as error:
+                raise ExpressionError(f"Preset({name}=): {name}() cannot be called so: {error}.") from error
         self._calls = tuple(methods.items())
 
     def apply(self, agent: Agent[Any]) -> Agent[Any]:
         """`agent` with every call applied, in order."""
         for name, value in self._calls:
-            arguments = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-            agent = getattr(agent, name)(*arguments)
+            positional, named = _arguments(value)
+            agent = getattr(agent, name)(*positional, **named)
         return agent
 
     def __eq__(self, other: object) -> bool:
@@ -49,3 +70,11 @@ class Preset:
 
     def __repr__(self) -> str:
         return f"Preset({', '.join(f'{name}={value!r}' for name, value in self._calls)})"
+
+
+def _arguments(value: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(value, tuple):
+        return cast("tuple[Any, ...]", value), {}
+    if isinstance(value, dict):
+        return (), cast("dict[str, Any]", value)
+    return (value,), {}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Never, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.base import Expr, function, lift
+from adk_fluent.expr.base import Expr, describe, function, lift
 from adk_fluent.ir.fields import state_key
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Comparison, Match, Predicate
@@ -48,19 +49,19 @@ class Route(Expr[T_co]):
 
     def gt(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when the key is greater than `value`; text that is a number counts as one."""
-        return self._rule("gt", value, then)
+        return self._rule("gt", _limit(value, "gt()"), then)
 
     def gte(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when the key is at least `value`."""
-        return self._rule("gte", value, then)
+        return self._rule("gte", _limit(value, "gte()"), then)
 
     def lt(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when the key is less than `value`."""
-        return self._rule("lt", value, then)
+        return self._rule("lt", _limit(value, "lt()"), then)
 
     def lte(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when the key is at most `value`."""
-        return self._rule("lte", value, then)
+        return self._rule("lte", _limit(value, "lte()"), then)
 
     def contains(self, part: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
         """Run `then` when the key's text or list contains `part`."""
@@ -72,8 +73,8 @@ class Route(Expr[T_co]):
         Raises:
             ArgumentError: the pattern is not a regular expression.
         """
-        import re
-
+        if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"matches() takes a regular expression as text, not {describe(pattern)}.")
         try:
             re.compile(pattern)
         except re.error as error:
@@ -109,3 +110,9 @@ class Route(Expr[T_co]):
 
 def _label(test: Predicate) -> str:
     return str(test) if isinstance(test, Match) else function_name(test, "when(...)")
+
+
+def _limit(value: object, where: str) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ArgumentError(f"{where} compares with a number or text, not {describe(value)}.")
+    return value

@@ -192,7 +192,7 @@ class Run(Generic[T_co]):
 
 def _cache_of(expression: Terminals[Any]) -> dict[Any, Any]:
     try:
-        return expression._cache  # pyright: ignore[reportPrivateUsage]
+        return expression._cache  # pyright: ignore[reportPrivateUsage]  # the cache is kept where it dies with its expression
     except AttributeError:
         object.__setattr__(expression, "_cache", cache := dict[Any, Any]())
         return cache

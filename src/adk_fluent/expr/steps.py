@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
-from adk_fluent.expr.base import Expr, Step, function
+from adk_fluent.expr.base import Expr, Step, describe, function
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
@@ -25,7 +25,7 @@ def tap(fn: TapFn) -> Step:
 
     >>> from adk_fluent import Agent, tap
     >>> Agent("a") >> tap(print)
-    Pipeline(a, tap)
+    Pipeline(a, print)
     """
     return Step.from_node(TapNode(fn=function(fn, "tap()")))
 
@@ -40,7 +40,7 @@ def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
     The run ends with `RunResult.pending`; `resume(session_id=, approvals={id: True})` goes on. A refused gate
     ends the pipeline with a final event that says so.
     """
-    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
         raise ArgumentError(f"gate(message=) takes text, not {message!r:.40}.")
     return Step.from_node(GateNode(predicate=function(predicate, "gate()"), message=message))
 
@@ -94,6 +94,7 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
     """Make an agent of a function; its docstring is the instruction.
 
     Raises:
+        InvalidNameError: ADK would reject the name.
         ExpressionError: the function has no docstring.
 
     Example:
@@ -103,8 +104,11 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
         >>> poet.node.instruction
         'Write one line about {topic}.'
     """
+    check_name(name)
 
     def make(fn: Callable[..., Any]) -> Agent[str]:
+        if not inspect.isroutine(fn):
+            raise ArgumentError(f"@agent({name!r}) goes before a function, not {describe(fn)}.")
         instruction = inspect.getdoc(fn)
         if not instruction:
             raise ExpressionError(f"@agent({name!r}): the function needs a docstring; it is the instruction.")

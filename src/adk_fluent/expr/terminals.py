@@ -202,14 +202,26 @@ class Terminals(Generic[T_co]):
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def visualize(self) -> str:
-        """The expression as a Mermaid flowchart.
+    def visualize(self, format: Literal["mermaid", "svg"] = "mermaid") -> str:
+        """The expression as a picture: control as solid lines, state from writer to reader as dashed ones.
+
+        Args:
+            format: `mermaid` gives the text of a Mermaid flowchart; `svg` gives an image and needs the extra
+                `pip install 'adk-fluent[viz]'`.
+
+        Raises:
+            ArgumentError: there is no such format.
+            MissingExtraError: `svg` without the extra.
 
         >>> from adk_fluent import Agent
         >>> print((Agent("a").writes("x") >> Agent("b")).visualize())  # doctest: +ELLIPSIS
         flowchart TD
         ...
         """
-        from adk_fluent.backends.viz.mermaid import to_mermaid
+        from adk_fluent.backends.viz import to_mermaid, to_svg
+        from adk_fluent.errors import ArgumentError
 
-        return to_mermaid(self.node)
+        if format not in ("mermaid", "svg"):
+            raise ArgumentError(f"visualize(format={format!r}): choose 'mermaid' or 'svg'.")
+        mermaid = to_mermaid(self.node)
+        return mermaid if format == "mermaid" else to_svg(mermaid)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, Step, describe, function
+from adk_fluent.expr.workflow import positive
 from adk_fluent.ir.fields import state_key
-from adk_fluent.ir.functions import Access, access, keys_of
+from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
 from adk_fluent.ir.matching import Predicate, StateView, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.state.operations import Operation
@@ -31,19 +32,20 @@ class Transform(Step):
         On a conflict a replacement (`pick`, `drop`, `rename`) wins over a delta.
 
         Raises:
-            ExpressionError: two deltas write one key.
+            ExpressionError: two deltas, or two renames, write one key.
         """
-        if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
             raise ArgumentError(f"+ joins two S transforms, not {describe(other)}.")
         steps = (*_together(self), *_together(other))
-        written: set[str] = set()
+        written: dict[bool, frozenset[str]] = {}
         for step in steps:
-            if step.semantics == "merge":
-                if clash := written & step.writes_keys:
-                    raise ExpressionError(
-                        f"Two transforms joined by + both write {min(clash)!r}; chain them with >> instead."
-                    )
-                written |= step.writes_keys
+            is_delta = step.semantics == "merge"
+            before = written.get(is_delta, frozenset())
+            if clash := before & step.writes_keys:
+                raise ExpressionError(
+                    f"Two transforms joined by + both write {min(clash)!r}; chain them with >> instead."
+                )
+            written[is_delta] = before | step.writes_keys
         return _step("together", access(*(step.fn for step in steps)), steps=steps)
 
 
@@ -60,7 +62,7 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     Raises:
         ArgumentError: it holds something else.
     """
-    node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
     steps = node.children if isinstance(node, SequenceNode) else (node,)
     transforms = tuple(step for step in steps if isinstance(step, TransformNode))
     if len(transforms) != len(steps):
@@ -134,10 +136,8 @@ class S:
         if len(set(new)) < len(new):
             raise ExpressionError(f"S.rename() gives two keys the same new name: {old_to_new}.")
         touches = _touch(old_to_new, new)
-        dropped = set(old_to_new) - set(new)
-        return _step(
-            "rename", touches, "delete_keys", dropped, pairs=tuple(zip(old_to_new, new, strict=True))
-        )
+        pairs = tuple(zip(old_to_new, new, strict=True))
+        return _step("rename", touches, "delete_keys", old_to_new, pairs=pairs)
 
     # --- deltas: they add to what is there --------------------------------------------------------
 
@@ -185,27 +185,29 @@ class S:
 
     @staticmethod
     def fn(fn: TransformFn, *, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Transform:
-        """Run `fn(state) -> dict | None`, declaring what it reads and writes."""
-        touches = _touch(keys_of(reads, "S.fn(reads=)"), keys_of(writes, "S.fn(writes=)"))
-        return _step("fn", touches, fn=function(fn, "S.fn()"))
+        """Run `fn(state) -> dict | None`, declaring what it reads and writes, here or with `@declares`."""
+        run = function(fn, "S.fn()")
+        declared = _touch(keys_of(reads, "S.fn(reads=)"), keys_of(writes, "S.fn(writes=)"))
+        return _step("fn", declared if declared != NO_ACCESS else access(run), fn=run)
 
     @staticmethod
     def accumulate(key: str, *, into: str) -> Transform:
         """Append the value at `key` to the list at `into`."""
-        key, into = state_key(key, "S.accumulate()"), state_key(into, "S.accumulate(into=)")
-        touches = _touch({key, into}, {into})
-        return _step("accumulate", touches, key=key, into=into)
+        source, target = state_key(key, "S.accumulate()"), state_key(into, "S.accumulate(into=)")
+        return _step("accumulate", _touch({source, target}, {target}), key=source, into=target)
 
     @staticmethod
     def counter(key: str, *, step: float = 1) -> Transform:
         """Add `step` to the number at `key`, which starts at 0."""
+        if not isinstance(step, int | float) or isinstance(step, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"S.counter(step=) takes a number, not {describe(step)}.")
         key = state_key(key, "S.counter()")
         return _step("counter", _touch({key}, {key}), key=key, step=step)
 
     @staticmethod
     def history(key: str, *, max_size: int = 10) -> Transform:
         """Append the value at `key` to the list `<key>_history`, which keeps the last `max_size`."""
-        if not isinstance(max_size, int) or max_size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not positive(max_size):
             raise ArgumentError(f"S.history(max_size=) takes a positive whole number, not {max_size!r}.")
         key = state_key(key, "S.history()")
         into = f"{key}_history"
@@ -242,6 +244,8 @@ class S:
     def guard(predicate: Predicate, message: str) -> Transform:
         """Raise `StateGuardError(message)` unless `predicate(state)` holds."""
         test, touches = _test(predicate, "S.guard()")
+        if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"S.guard() takes a message as text, not {describe(message)}.")
         return _step("guard", touches, test=test, message=message)
 
     @staticmethod
@@ -254,7 +258,7 @@ class S:
     def validate(model: type[BaseModel]) -> Transform:
         """Raise `StateGuardError` unless the state fits the fields of a pydantic model."""
         fields = cast("dict[str, object] | None", getattr(model, "model_fields", None))
-        if fields is None:
+        if fields is None or not isinstance(model, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(
                 f"S.validate() takes a pydantic model class, not {describe(cast(object, model))}."
             )
@@ -285,7 +289,7 @@ class S:
         return _step("when", touches | access(*(step.fn for step in steps)), test=test, steps=steps)
 
     @staticmethod
-    def branch(key: str, **transforms: Expr[Any]) -> Transform:
+    def branch(key: str, /, **transforms: Expr[Any]) -> Transform:
         """Run the transform named by the value at `key`, or none."""
         _keys(tuple(transforms), "S.branch()")
         cases = tuple((value, _steps(expr, "S.branch()")) for value, expr in transforms.items())

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, function, lift
+from adk_fluent.expr.base import Expr, Step, function, lift
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import state_key
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -59,33 +59,45 @@ class _Associative(Expr[T_co]):
         pending: list[Expr[Any]] = [self]
         while pending:
             part = pending.pop()
-            if isinstance(part, type(self)) and part._node is None:
-                pending.extend(reversed(part._sides))
+            # Read once: another thread may flatten it meanwhile, and sets the node before it drops the sides.
+            sides = part._sides if isinstance(part, type(self)) and part._node is None else None
+            if sides is not None:
+                pending.extend(reversed(sides))
             else:
-                flat.extend(self._members(part.node))
+                flat.extend(self.members_of(part.node))
         return tuple(flat)
 
     @classmethod
-    def _members(cls, node: Node) -> tuple[Node, ...]:
+    def members_of(cls, node: Node) -> tuple[Node, ...]:
+        """What a node adds to a composite of this kind: its children if it is one itself, else the node."""
         plain = type(node) is type(cls._plain) and node.with_children(()) == cls._plain
         return node.children if plain else (node,)
 
     @classmethod
-    def _build(cls, members: tuple[object, ...], name: str | None, what: str) -> Node:
-        """A node of `members`, the first of which may be the name."""
+    def gather(
+        cls, owner: type[Expr[Any]], members: tuple[object, ...], name: str | None, what: str
+    ) -> tuple[str, tuple[Node, ...]]:
+        """The name and the member nodes that the constructor of `owner` got; the first may be the name."""
+        called = owner.__name__
         if members and isinstance(members[0], str):
             if name is not None:
-                raise ArgumentError(f"{cls.__name__} got two names, {members[0]!r} and {name!r}; give one.")
+                raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
-        nodes = tuple(n for member in members for n in cls._members(lift(member, f"{cls.__name__}()").node))
+        nodes: list[Node] = []
+        for member in members:
+            before = Step.from_node(nodes[-1]) if nodes and cls is Pipeline else None
+            nodes.extend(cls.members_of(lift(member, f"{called}()", before=before).node))
         if not nodes and name is None:
-            raise ExpressionError(f"{cls.__name__}() is empty: give it at least one {what}.")
-        made = cls._plain.with_children(nodes)
-        return made if name is None else made.replace(name=check_name(name, cls._what))
+            raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
+        return "" if name is None else check_name(name, owner._what), tuple(nodes)
+
+    def _begin(self, members: tuple[object, ...], name: str | None, what: str) -> None:
+        given, nodes = self.gather(type(self), members, name, what)
+        object.__setattr__(self, "_node", self._plain.with_children(nodes).replace(name=given))
 
     def _with(self, member: object, method: str) -> Self:
         before = self if self.node.children else None
-        added = self._members(lift(member, f".{method}()", before=before).node)
+        added = self.members_of(lift(member, f".{method}()", before=before).node)
         return self.from_node(self.node.with_children((*self.node.children, *added)))
 
 
@@ -125,8 +137,12 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], TransformFn],
         name: str | None = None,
     ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Pipeline[U], *steps: Expr[U], name: str | None = None
+    ) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
-        object.__setattr__(self, "_node", self._build(steps, name, "step"))
+        self._begin(steps, name, "step")
 
     def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
         """The pipeline with one more step at its end."""
@@ -154,7 +170,7 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     _plain = ParallelNode()
 
     def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None:
-        object.__setattr__(self, "_node", self._build(branches, name, "branch"))
+        self._begin(branches, name, "branch")
 
     def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
         """The fan-out with one more branch."""
@@ -202,15 +218,19 @@ class Loop(Expr[T_co], WorkflowMethods):
         max_iterations: int = 10,
         name: str | None = None,
     ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
     def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
-        body = Pipeline._build(steps, name, "step")  # pyright: ignore[reportPrivateUsage]
-        rounds = _rounds(max_iterations)
-        made = LoopNode(name=body.name, children=body.children, max_iterations=rounds)
+        given, body = Pipeline.gather(Loop, steps, name, "step")
+        made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
-    def step(self, step: Expr[U] | TransformFn) -> Loop[U]:
+    def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Loop[U]:
         """The loop with one more step at the end of its body."""
-        members = Pipeline._members(lift(step, ".step()").node)  # pyright: ignore[reportPrivateUsage]
+        before = Step.from_node(self.node.children[-1]) if self.node.children else None
+        members = Pipeline.members_of(lift(step, ".step()", before=before).node)
         return cast("Loop[U]", self._set(children=(*self.node.children, *members)))
 
     def max_iterations(self, count: int) -> Self:
@@ -247,18 +267,18 @@ class MapOver(Expr[T_co]):
         cls, key: str, body: Expr[T_co], item_key: str, output_key: str, concurrency: int
     ) -> MapOver[T_co]:
         """A map over the list at `key`."""
-        named = {"key": key, "item_key": item_key, "output_key": output_key}
-        keys = {what: state_key(value, f"map_over({what}=)") for what, value in named.items()}
-        if not _positive(concurrency):
+        key, item_key = state_key(key, "map_over(key=)"), state_key(item_key, "map_over(item_key=)")
+        output_key = state_key(output_key, "map_over(output_key=)")
+        if item_key in (key, output_key):
+            raise ArgumentError(
+                f"map_over(item_key={item_key!r}): the item needs a key of its own; it is gone afterwards."
+            )
+        if not positive(concurrency):
             raise ArgumentError(f"map_over(concurrency=) takes a positive whole number, not {concurrency!r}.")
         inner = lift(body, "map_over()").node
         return cls.from_node(
             MapOverNode(
-                list_key=keys["key"],
-                body=inner,
-                item_key=keys["item_key"],
-                output_key=keys["output_key"],
-                concurrency=concurrency,
+                list_key=key, body=inner, item_key=item_key, output_key=output_key, concurrency=concurrency
             )
         )
 
@@ -271,12 +291,13 @@ class Until(Frozen):
     max: int = 10
 
 
-def _positive(value: object) -> bool:
+def positive(value: object) -> bool:
+    """Whether `value` is a positive whole number."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _rounds(value: object) -> int:
-    if not _positive(value):
+    if not positive(value):
         raise ArgumentError(
             f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
         )

@@ -12,13 +12,17 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from types import FunctionType
+from functools import partial
+from math import isfinite
+from types import CellType, CodeType, FunctionType, GenericAlias, MethodType
 from typing import Any, Final, cast
 
-from adk_fluent.errors import CodecError
+from adk_fluent.errors import CodecError, InvalidNameError
+from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import find, import_path
+from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import NODE_TYPES
 
 Json = Any
@@ -55,19 +59,39 @@ def from_dict(data: Mapping[str, Json]) -> Node:
         raise CodecError(
             f"This is not a stored graph of version {VERSION}: expected keys 'version' and 'root'."
         )
-    root = _decode(data["root"])
+    try:
+        root = _decode(data["root"])
+    except RecursionError as error:
+        raise CodecError("The stored graph is nested too deeply to be one.") from error
     if not isinstance(root, Node):
         raise CodecError("The stored graph has no node at its root.")
     return root
 
 
 def ir_hash(root: Node) -> str:
-    """A SHA-256 of the tree: equal trees hash equally in every process.
+    """A SHA-256 of the tree, the same in every process of one Python version; equal trees have equal hashes.
 
-    A function without an import path counts by its name and byte code.
+    A function without an import path counts by its name, its byte code and what it holds; any other live
+    object by its type. Numbers count by type as well: `1`, `1.0` and `True` differ.
     """
-    data = json.dumps(_encode_node(root, _by_code), sort_keys=True, separators=(",", ":"), default=repr)
+    data = json.dumps(_canonical(_encode_node(root, _by_code)), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode()).hexdigest()
+
+
+def _canonical(data: Json) -> Json:
+    """The same data with the entries of each dict in one order, as equality does not depend on it."""
+    if isinstance(data, list):
+        return [_canonical(item) for item in cast("list[Json]", data)]
+    if not isinstance(data, dict):
+        return data
+    entries = {key: _canonical(value) for key, value in cast("dict[str, Json]", data).items()}
+    if "$dict" in entries:
+        entries["$dict"] = sorted(entries["$dict"], key=_text)
+    return entries
+
+
+def _text(data: Json) -> str:
+    return json.dumps(data, sort_keys=True)
 
 
 Namer = Callable[[object, str], Json]
@@ -76,25 +100,54 @@ Namer = Callable[[object, str], Json]
 def _by_path(value: object, where: str) -> Json:
     path = import_path(value)
     if path is None:
-        name = getattr(value, "__qualname__", None) or repr(value)
+        name = getattr(value, "__qualname__", None) or f"a {type(value).__qualname__}"
         raise CodecError(
-            f"{where} holds {name}, which cannot be stored: only what has an import path can. "
+            f"{where}: {name} cannot be stored, since it has no import path. "
             "Define it as a named function or class at the top level of a module."
         )
     return {"$ref": path}
 
 
 def _by_code(value: object, where: str) -> Json:
-    path = import_path(value)
-    if path is None and isinstance(value, FunctionType):
-        code = value.__code__
-        return {"$code": [value.__qualname__, code.co_code.hex(), repr(code.co_consts), repr(code.co_names)]}
-    return {"$ref": path or type(value).__qualname__}
+    if (path := import_path(value)) is not None:
+        return {"$ref": path}
+    if isinstance(value, FunctionType):
+        held = (value.__defaults__, value.__kwdefaults__, _closure(value))
+        return {**_code_of(value, where), "held": _encode(held, where, _code_of)}
+    if isinstance(value, partial):
+        call = cast("partial[object]", value)
+        return {"$partial": _encode((call.func, call.args, call.keywords), where, _by_code)}
+    if isinstance(value, MethodType):
+        return {"$method": [_by_code(value.__func__, where), type(value.__self__).__qualname__]}
+    return {"$type": getattr(value, "__qualname__", type(value).__qualname__)}
+
+
+def _code_of(value: object, where: str) -> dict[str, Json]:
+    """A function by its code alone: what it holds may hold it again."""
+    if isinstance(value, FunctionType):
+        return {"$code": [value.__qualname__, _code(value.__code__)]}
+    return {"$type": import_path(value) or type(value).__qualname__}
+
+
+def _code(value: object) -> Json:
+    """Byte code with its constants, in a form that holds no addresses and no order of a set."""
+    match value:
+        case CodeType():
+            return [value.co_code.hex(), list(value.co_names), [_code(item) for item in value.co_consts]]
+        case frozenset():
+            return sorted(repr(item) for item in cast("frozenset[object]", value))
+        case _:
+            return repr(value)
+
+
+def _closure(fn: FunctionType) -> list[object]:
+    cells = (cell for cell in fn.__closure__ or () if cell != CellType())  # an empty cell has no contents
+    return [cell.cell_contents for cell in cells]
 
 
 def _encode_node(node: Node, namer: Namer) -> Json:
     where = f"{node.kind} {node.name!r}" if node.name else f"An unnamed {node.kind}"
-    return {"$node": type(node).__name__, **_encode_fields(node, where, namer)}
+    return {"$node": type(node).__name__, **_encode_fields(node, f"{where}, field ", namer)}
 
 
 def _encode_fields(value: object, where: str, namer: Namer) -> dict[str, Json]:
@@ -103,7 +156,7 @@ def _encode_fields(value: object, where: str, namer: Namer) -> dict[str, Json]:
         item = getattr(value, field.name)
         if item is UNSET or _is_default(item, field.default):
             continue
-        encoded[field.name] = _encode(item, f"{where}, field {field.name!r},", namer)
+        encoded[field.name] = _encode(item, where + field.name, namer)
     return encoded
 
 
@@ -113,6 +166,8 @@ def _is_default(item: object, default: object) -> bool:
 
 def _encode(value: object, where: str, namer: Namer) -> Json:
     match value:
+        case float() if not isfinite(value):
+            return {"$float": str(value)}
         case None | bool() | int() | float() | str() if not isinstance(value, Enum):
             return value
         case Node():
@@ -120,35 +175,44 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
         case bytes():
             return {"$bytes": base64.b64encode(value).decode()}
         case Enum():
-            return {"$enum": _type_path(value, where), "value": value.value}
+            return {"$enum": _type_path(value, where, namer), "value": value.value}
         case tuple():
             return {"$tuple": [_encode(item, where, namer) for item in cast("tuple[object, ...]", value)]}
         case list():
             return [_encode(item, where, namer) for item in cast("list[object]", value)]
         case frozenset() | set():
             items = [_encode(item, where, namer) for item in cast("frozenset[object]", value)]
-            return {"$set": sorted(items, key=lambda item: json.dumps(item, sort_keys=True))}
+            return {"$frozenset" if isinstance(value, frozenset) else "$set": sorted(items, key=_text)}
         case dict():
             pairs = cast("dict[object, object]", value).items()
             return {"$dict": [[_encode(k, where, namer), _encode(v, where, namer)] for k, v in pairs]}
+        case GenericAlias():
+            return {
+                "$generic": namer(value.__origin__, where),
+                "of": [_encode(item, where, namer) for item in value.__args__],
+            }
         case type() | FunctionType():
             return namer(value, where)
         case StateFieldRef():
             return {"$field": value.name, "schema": namer(value.schema, where)}
         case _ if is_dataclass(value) and type(value).__module__.startswith(_OWN_PACKAGE):
-            return {"$value": _type_path(value, where), **_encode_fields(value, where, namer)}
+            return {"$value": _type_path(value, where, namer), **_encode_fields(value, f"{where}.", namer)}
         case _ if hasattr(value, "model_dump"):
-            dumped = cast(Any, value).model_dump(mode="json", exclude_unset=True)
-            return {"$model": _type_path(value, where), "data": dumped}
+            return _encode_model(value, where, namer)
         case _:
             return namer(value, where)
 
 
-def _type_path(value: object, where: str) -> str:
-    path = import_path(type(value))
-    if path is None:
-        raise CodecError(f"{where} holds a {type(value).__qualname__}, whose class has no import path.")
-    return path
+def _encode_model(value: object, where: str, namer: Namer) -> Json:
+    try:
+        dumped = cast(Any, value).model_dump(mode="json", exclude_unset=True)
+    except ValueError:  # it holds what pydantic cannot write, such as a client
+        return namer(value, where)
+    return {"$model": _type_path(value, where, namer), "data": dumped}
+
+
+def _type_path(value: object, where: str, namer: Namer) -> Json:
+    return namer(type(value), where)
 
 
 def _decode(data: Json) -> object:
@@ -161,36 +225,54 @@ def _decode(data: Json) -> object:
     decoder = _DECODERS.get(tag)
     if decoder is None:
         raise CodecError(f"Unknown tag {tag!r} in a stored graph.")
-    return decoder(entries)
+    try:
+        return decoder(entries)
+    except (TypeError, ValueError, KeyError, AttributeError, InvalidNameError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise CodecError(f"A stored {tag[1:]} is malformed: {reason}.") from error
 
 
-def _decode_node(data: dict[str, Json]) -> object:
-    cls = _NODES.get(data["$node"])
+def _decode_node(data: dict[str, Json]) -> Node:
+    cls = _NODES.get(str(data["$node"]))
     if cls is None:
         raise CodecError(f"Unknown node type {data['$node']!r} in a stored graph.")
-    return _construct(cls, data)
+    made = cast(Node, _construct(cls, data))
+    if made.name != "":
+        check_name(made.name, made.kind)
+    if not isinstance(made.annotations, Annotations):  # pyright: ignore[reportUnnecessaryIsInstance]  # data comes from a file
+        raise TypeError(f"the annotations of {cls.__name__} are {made.annotations!r}")
+    children = cast(object, made.children)
+    if not isinstance(children, tuple) or not all(
+        isinstance(c, Node) for c in cast("tuple[object]", children)
+    ):
+        raise TypeError(f"the children of {cls.__name__} are {children!r:.60}, not a tuple of nodes")
+    for field in _FUNCTIONS:
+        if getattr(made, field, None) is not None and not callable(getattr(made, field)):
+            raise TypeError(f"{field} of {cls.__name__} is no function but {getattr(made, field)!r:.60}")
+    return made
+
+
+_FUNCTIONS: Final = ("fn", "predicate", "condition", "until")
 
 
 def _decode_value(data: dict[str, Json]) -> object:
-    path = str(data["$value"])
-    if not path.startswith(_OWN_PACKAGE):
-        raise CodecError(f"{path} is not a value of adk-fluent.")
-    return _construct(_resolve_type(path), data)
+    cls = _decode_type(data["$value"])
+    if not cls.__module__.startswith(_OWN_PACKAGE) or not is_dataclass(cls):
+        raise CodecError(f"{data['$value']['$ref']} is not a value of adk-fluent.")
+    return _construct(cls, data)
 
 
 def _construct(cls: type, data: dict[str, Json]) -> object:
-    values = {key: _decode(value) for key, value in data.items() if not key.startswith("$")}
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise CodecError(f"A stored {cls.__name__} does not fit: {error}.") from error
+    return cls(**{key: _decode(value) for key, value in data.items() if not key.startswith("$")})
 
 
 def _decode_model(data: dict[str, Json]) -> object:
-    cls = cast(Any, _resolve_type(data["$model"]))
-    if not hasattr(cls, "model_validate"):
-        raise CodecError(f"{data['$model']} is not a pydantic model.")
-    return cls.model_validate(data["data"])
+    from pydantic import BaseModel
+
+    cls = _decode_type(data["$model"])
+    if not issubclass(cls, BaseModel):
+        raise CodecError(f"{data['$model']['$ref']} is not a pydantic model.")
+    return cls.model_validate_json(json.dumps(data["data"]))
 
 
 def _decode_field(data: dict[str, Json]) -> object:
@@ -202,13 +284,25 @@ def _decode_field(data: dict[str, Json]) -> object:
 
 
 def _decode_enum(data: dict[str, Json]) -> object:
-    cls = _resolve_type(data["$enum"])
+    cls = _decode_type(data["$enum"])
     if not issubclass(cls, Enum):
-        raise CodecError(f"{data['$enum']} is not an enumeration.")
+        raise CodecError(f"{data['$enum']['$ref']} is not an enumeration.")
     return cls(data["value"])
 
 
+def _decode_generic(data: dict[str, Json]) -> object:
+    return GenericAlias(_decode_type(data["$generic"]), tuple(_decode(item) for item in data["of"]))
+
+
+def _decode_type(data: Json) -> type:
+    found = _resolve(data["$ref"])
+    if not isinstance(found, type):
+        raise CodecError(f"{data['$ref']} is not a class.")
+    return found
+
+
 def _resolve(path: str) -> object:
+    """The function or class of that path; only what could have been stored under it is given out."""
     found = find(path)
     if found is None:
         module = path.partition(":")[0]
@@ -216,13 +310,8 @@ def _resolve(path: str) -> object:
             f"The stored graph names {path}, which is not loaded. Import {module} first: reading a graph "
             "never imports code."
         )
-    return found
-
-
-def _resolve_type(path: str) -> type:
-    found = _resolve(path)
-    if not isinstance(found, type):
-        raise CodecError(f"{path} is not a class.")
+    if import_path(found) != path:
+        raise CodecError(f"The stored graph names {path}, which is not where that is defined.")
     return found
 
 
@@ -232,9 +321,12 @@ _DECODERS: Final[Mapping[str, Callable[[dict[str, Json]], object]]] = {
     "$model": _decode_model,
     "$enum": _decode_enum,
     "$field": _decode_field,
+    "$generic": _decode_generic,
     "$ref": lambda data: _resolve(data["$ref"]),
     "$tuple": lambda data: tuple(_decode(item) for item in data["$tuple"]),
-    "$set": lambda data: frozenset(_decode(item) for item in data["$set"]),
+    "$set": lambda data: {_decode(item) for item in data["$set"]},
+    "$frozenset": lambda data: frozenset(_decode(item) for item in data["$frozenset"]),
     "$dict": lambda data: {_decode(key): _decode(value) for key, value in data["$dict"]},
     "$bytes": lambda data: base64.b64decode(data["$bytes"]),
+    "$float": lambda data: float(data["$float"]),
 }

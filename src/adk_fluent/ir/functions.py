@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
@@ -82,7 +83,13 @@ def declares(
 
 
 def keys_of(keys: Iterable[str | StateFieldRef], where: str) -> frozenset[str]:
-    """Several state keys that a user names, as text or as fields of a schema."""
+    """Several state keys that a user names, as text or as fields of a schema.
+
+    Raises:
+        ArgumentError: one key instead of a collection, or what is no key.
+    """
+    if isinstance(keys, str | StateFieldRef):
+        raise ArgumentError(f"{where} takes a collection of keys: write [{str(keys)!r}].")
     return frozenset(state_key(key, where) for key in keys)
 
 
@@ -117,10 +124,15 @@ def import_path(target: object) -> str | None:
 def find(path: str) -> object | None:
     """The object at `module:qualname` in an already imported module, or `None`.
 
-    Nothing is ever imported here, so loading a stored graph runs no code.
+    Nothing is ever imported here and no attribute is computed (a module may import in its `__getattr__`), so
+    loading a stored graph runs no code.
     """
     module, _, qualname = path.partition(":")
     found: object | None = sys.modules.get(module)
+    if not isinstance(found, ModuleType):
+        return None
     for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return found
+        if not isinstance(found, type) and found is not sys.modules[module]:
+            return None
+        found = vars(found).get(part)
+    return found.__func__ if isinstance(found, staticmethod) else found

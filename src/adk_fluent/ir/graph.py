@@ -10,6 +10,7 @@ from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,
+    GateNode,
     LoopNode,
     MapOverNode,
     ParallelNode,
@@ -30,7 +31,7 @@ class Edge(Frozen):
 
     Attributes:
         kind: `next` in order, `branch` chosen by a route, `back` to the start of a loop, `else` after a
-            failure, `delegate` at the model's wish.
+            failure, `delegate` at the model's wish, `transfer` by a transfer step.
     """
 
     source: str
@@ -57,7 +58,7 @@ def predecessors(root: Node) -> Mapping[str, tuple[str, ...]]:
 def edges(root: Node) -> tuple[Edge, ...]:
     """Every control edge of a tree with unique names, in running order."""
     collected: list[Edge] = []
-    _connect(root, collected)
+    _connect(root, collected, {node.name: node for node in walk(root)})
     return tuple(dict.fromkeys(collected))
 
 
@@ -67,7 +68,10 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
         case TransferNode():
             return () if node.condition is not None else (node,)
         case SequenceNode() | LoopNode():
-            return next((found for child in node.children if (found := inevitable_transfers(child))), ())
+            for child in node.children:
+                if (found := inevitable_transfers(child)) or any(map(_may_end, walk(child))):
+                    return found
+            return ()
         case ParallelNode() | TimeoutNode():
             return tuple(found for child in node.children for found in inevitable_transfers(child))
         case FallbackNode():
@@ -76,41 +80,75 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
             return ()
 
 
-def _connect(node: Node, out: list[Edge]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Collect the edges inside `node`; returns the names of where it is entered and left."""
-    if not isinstance(node, _INVISIBLE):
-        return _connect_step(node, out)
-    parts = [_connect(child, out) for child in node.children]
-    if not parts:
-        return (node.name,), (node.name,)
-    if isinstance(node, (SequenceNode, LoopNode)):
-        for (_, exits), (entries, _) in pairwise(parts):
-            _link(exits, entries, "next", out)
-        if isinstance(node, LoopNode):
-            _link(parts[-1][1], parts[0][0], "back", out)
-        return parts[0][0], parts[-1][1]
-    if isinstance(node, FallbackNode):
-        for (_, exits), (entries, _) in pairwise(parts):
-            _link(exits, entries, "else", out)
-        return parts[0][0], _flat(exits for _, exits in parts)
-    return _flat(entries for entries, _ in parts), _flat(exits for _, exits in parts)
+def _may_end(node: Node) -> bool:
+    """Whether it depends on something if what follows this node in its sequence runs."""
+    if isinstance(node, RouteNode | FallbackNode | RaceNode | MapOverNode):
+        return any(isinstance(step, TransferNode) for step in walk(node))
+    return isinstance(node, GateNode | TransferNode)
 
 
-def _connect_step(node: Node, out: list[Edge]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+@frozen
+class _Ends(Frozen):
+    """Where control enters a node, leaves to what follows it, and leaves to what follows its sequence."""
+
+    entries: tuple[str, ...]
+    exits: tuple[str, ...]
+    away: tuple[str, ...] = ()
+
+
+def _connect(node: Node, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
+    """Collect the edges inside `node`; `targets` are the nodes that a transfer may name."""
+    if isinstance(node, TransferNode):
+        return _connect_transfer(node, out, targets)
+    parts = [_connect(child, out, targets) for child in node.children]
     here = (node.name,)
-    parts = [_connect(child, out) for child in node.children]
+    if not isinstance(node, _INVISIBLE):
+        return _connect_step(node, parts, out)
+    if not parts:
+        return _Ends(here, here)
+    entries, exits, away = (
+        _flat(part) for part in zip(*((p.entries, p.exits, p.away) for p in parts), strict=True)
+    )
+    if isinstance(node, SequenceNode | LoopNode):
+        for before, after in pairwise(parts):
+            _link(before.exits, after.entries, "next", out)
+        if isinstance(node, LoopNode):
+            _link(parts[-1].exits, parts[0].entries, "back", out)
+            return _Ends(parts[0].entries, parts[-1].exits, away)
+        return _Ends(parts[0].entries, _flat((parts[-1].exits, away)))
+    if isinstance(node, FallbackNode):
+        for before, after in pairwise(parts):
+            _link(before.exits, after.entries, "else", out)
+        return _Ends(parts[0].entries, exits, away)
+    return _Ends(entries, exits, away)
+
+
+def _connect_step(node: Node, parts: list[_Ends], out: list[Edge]) -> _Ends:
+    here = (node.name,)
+    entries, exits = _flat(p.entries for p in parts), _flat(p.exits for p in parts)
+    away = _flat(p.away for p in parts)
     if isinstance(node, RouteNode):
-        _link(here, _flat(entries for entries, _ in parts), "branch", out)
-        exits = _flat(exits for _, exits in parts)
-        return here, exits if node.default is not None else (*exits, *here)
+        _link(here, entries, "branch", out)
+        return _Ends(here, exits if node.default is not None else _flat((exits, here)), away)
     if isinstance(node, MapOverNode):
-        _link(here, parts[0][0], "next", out)
-        return here, parts[0][1]
+        _link(here, entries, "next", out)
+        return _Ends(here, exits, away)
     kind = (
         "delegate" if isinstance(node, AgentNode) else "else" if isinstance(node, RemoteAgentNode) else "next"
     )
-    _link(here, _flat(entries for entries, _ in parts), kind, out)
-    return here, (*here, *_flat(exits for _, exits in parts))
+    _link(here, entries, kind, out)
+    return _Ends(here, _flat((here, exits)), away)
+
+
+def _connect_transfer(node: TransferNode, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
+    here = (node.name,)
+    stays = here if node.condition is not None else ()
+    target = targets.get(node.target)
+    if target is None:
+        return _Ends(here, stays)
+    ends = _connect(target, [], {})
+    _link(here, ends.entries, "transfer", out)
+    return _Ends(here, stays, ends.exits)
 
 
 def _link(sources: tuple[str, ...], targets: tuple[str, ...], kind: str, out: list[Edge]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.ir.fields import StateFieldRef, state_key
@@ -22,7 +23,8 @@ Predicate = Callable[[StateView], object]
 class Match(Frozen):
     """Compares one state value with a constant.
 
-    Text is compared after stripping white space, since models add it. A missing key matches only `ne`.
+    Text is compared after stripping white space, since models add it, and with a number as a number. A
+    missing key equals `None` and nothing else.
 
     Attributes:
         key: the state key, scope prefix included.
@@ -45,15 +47,25 @@ class Match(Frozen):
         """Whether the comparison holds for `state`."""
         actual = state.get(self.key)
         if actual is None:
-            return self.op == "ne"
+            return self.op == ("eq" if self.value is None else "ne")
         if self.op == "matches":
             return re.search(self.value, str(actual).strip(), re.IGNORECASE * self.ignore_case) is not None
+        if self.op == "contains":
+            return self._contains(actual)
         return bool(_COMPARE[self.op](self._text(actual), self._text(self.value)))
 
+    def _contains(self, actual: object) -> bool:
+        if isinstance(actual, Collection) and not isinstance(actual, str):
+            return any(
+                self._text(item) == self._text(self.value) for item in cast("Collection[object]", actual)
+            )
+        return self._case(str(self.value)) in self._case(str(actual))
+
     def _text(self, value: object) -> Any:
-        if not isinstance(value, str):
-            return value
-        return value.strip().casefold() if self.ignore_case else value.strip()
+        return self._case(value).strip() if isinstance(value, str) else value
+
+    def _case(self, text: str) -> str:
+        return text.casefold() if self.ignore_case else text
 
     def __str__(self) -> str:
         return f"{self.key} {_SIGNS.get(self.op, self.op)} {self.value!r}"
@@ -79,26 +91,22 @@ def _number(value: object) -> Any:
     return value
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def ordered(actual: Any, limit: Any) -> bool:
-        return compare(actual if isinstance(limit, str) else _number(actual), limit)
+def _numeric(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """The comparison, with text that is compared with a number read as one."""
 
-    return ordered
+    def numeric(actual: Any, other: Any) -> bool:
+        is_number = isinstance(other, int | float) and not isinstance(other, bool)
+        return compare(_number(actual) if is_number else actual, other)
 
-
-def _contains(actual: Any, part: Any) -> bool:
-    if isinstance(actual, str):
-        return str(part) in actual
-    return part in cast("list[Any]", actual)
+    return numeric
 
 
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "eq": lambda actual, value: actual == value,
-    "ne": lambda actual, value: actual != value,
-    "gt": _ordered(lambda actual, limit: actual > limit),
-    "gte": _ordered(lambda actual, limit: actual >= limit),
-    "lt": _ordered(lambda actual, limit: actual < limit),
-    "lte": _ordered(lambda actual, limit: actual <= limit),
-    "contains": _contains,
+    "eq": _numeric(operator.eq),
+    "ne": _numeric(operator.ne),
+    "gt": _numeric(operator.gt),
+    "gte": _numeric(operator.ge),
+    "lt": _numeric(operator.lt),
+    "lte": _numeric(operator.le),
     "truthy": lambda actual, value: bool(actual) is value,
 }

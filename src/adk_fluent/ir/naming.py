@@ -33,7 +33,7 @@ def check_name(name: object, what: str = "agent") -> str:
 
 def _as_identifier(name: str, what: str) -> str:
     cleaned = "".join(c if c.isalnum() or c == "_" else "_" for c in name.strip()).strip("_").lower()
-    if not cleaned.isidentifier():
+    if not cleaned.isidentifier() or cleaned in RESERVED:
         cleaned = f"{what}_{cleaned}".rstrip("_")
     return cleaned if cleaned.isidentifier() else what
 
@@ -68,16 +68,16 @@ def resolve_names(root: Node) -> Named:
             first = uses.setdefault(node.name, node)
             if first is not node and first != node:
                 raise DuplicateNameError(
-                    f"Two different nodes are called {node.name!r} (one is a {first.kind}, the other a "
-                    f"{node.kind}). Rename one with .named('{node.name}_b')."
+                    f"Two different nodes are called {node.name!r} (kinds: {first.kind}, {node.kind}). "
+                    f"Rename one with .named('{node.name}_b')."
                 )
-        stack.extend(node.children)
+        stack.extend(reversed(node.children))
     return _Resolver(set(uses)).run(root)
 
 
 class _Resolver:
     def __init__(self, user_names: set[str]) -> None:
-        self._taken = set(user_names)
+        self._taken = user_names | RESERVED
         self._first = set(user_names)
         self._counts: dict[str, int] = {}
         self._origins: dict[str, str] = {}

@@ -134,7 +134,7 @@ class LocalLlm(BaseLlm):
 
     def _body(self, request: LlmRequest, reply: Reply) -> dict[str, object]:
         config = request.config
-        instruction = cast(object, config.system_instruction)  # pyright: ignore[reportUnknownMemberType]
+        instruction = cast(object, config.system_instruction)  # pyright: ignore[reportUnknownMemberType]  # genai's type names the optional PIL
         body = {
             "messages": chat_messages(instruction, request.contents, reply.note),
             "max_tokens": config.max_output_tokens or self.max_tokens,

@@ -66,8 +66,8 @@ def _texts(source: object) -> Iterator[str]:
             for part in source.parts or ():
                 yield from _part_text(part)
         case list():
-            for item in source:  # pyright: ignore[reportUnknownVariableType]
-                yield from _texts(item)  # pyright: ignore[reportUnknownArgumentType]
+            for item in source:  # pyright: ignore[reportUnknownVariableType]  # genai's type names the optional PIL
+                yield from _texts(item)  # pyright: ignore[reportUnknownArgumentType]  # genai's type names the optional PIL
         case None:
             return
         case _:

@@ -47,7 +47,7 @@ def json_schema(source: object) -> JsonSchema:
     if isinstance(source, types.Schema):
         return bounded(source.model_dump(mode="json", by_alias=True, exclude_none=True))
     if isinstance(source, Mapping):
-        return bounded({str(k): v for k, v in source.items()})  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return bounded({str(k): v for k, v in source.items()})  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON of any shape
     return bounded(TypeAdapter[Any](cast(Any, source)).json_schema())
 
 
@@ -70,13 +70,13 @@ def _nested(key: str, value: Any) -> Any:
         case "type", str():
             return value.lower()
         case "type", list():
-            return [str(name).lower() for name in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return [str(name).lower() for name in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON of any shape
         case "properties" | "$defs", dict():
-            return {name: bounded(inner) for name, inner in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return {name: bounded(inner) for name, inner in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON of any shape
         case "anyOf" | "allOf" | "prefixItems", list():
-            return [bounded(inner) for inner in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return [bounded(inner) for inner in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON of any shape
         case "items" | "additionalProperties", dict():
-            return bounded(value)  # pyright: ignore[reportUnknownArgumentType]
+            return bounded(value)  # pyright: ignore[reportUnknownArgumentType]  # genai's type names the optional PIL
         case _:
             return value
 

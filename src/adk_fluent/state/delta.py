@@ -31,6 +31,9 @@ class ReadOnlyState(Mapping[str, Any]):
             raise KeyError(key)
         return copy.deepcopy(cast(object, value)) if isinstance(value, dict | list | set) else value
 
+    def __contains__(self, key: object) -> bool:  # without the copy that looking it up would make
+        return self._values.get(cast(str, key)) is not None
+
     def __iter__(self) -> Iterator[str]:
         return (key for key, value in self._values.items() if value is not None)
 
@@ -74,7 +77,8 @@ def _differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
 
 def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:
     if node.semantics == "replace_session":
-        return {key: None for key in state if key not in result and is_session_scoped(key)}
+        removable = (key for key in state if node.scope == "all" or is_session_scoped(key))
+        return {key: None for key in removable if key not in result}
     if node.semantics == "delete_keys":
         return {key: None for key in node.affected_keys or () if is_session_scoped(key)}
     return {}

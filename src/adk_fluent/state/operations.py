@@ -128,7 +128,7 @@ def accumulate(state: StateView, key: str, into: str) -> Result:
 
 def counter(state: StateView, key: str, step: int | float) -> Result:
     count = state.get(key, 0)
-    if not isinstance(count, (int, float)):
+    if not isinstance(count, int | float) or isinstance(count, bool):
         raise TransformError(f"S.counter({key!r}) found {count!r:.40}, which is not a number.")
     return {key: count + step}
 
@@ -150,17 +150,23 @@ def unflatten(state: StateView) -> Result:
     out: dict[str, Any] = {}
     for key in state:
         root, *path = key.split(".")
-        if path and is_session_scoped(key):
+        if path and is_session_scoped(key) and all((root, *path)):
             out[key] = None
-            branch = out.setdefault(root, {})
-            for part in path[:-1]:
-                branch = branch.setdefault(part, {})
-            branch[path[-1]] = state[key]
+            _graft(out.setdefault(root, state.get(root, {})), path, state[key], key)
     return out
 
 
+def _graft(branch: object, path: list[str], value: object, key: str) -> None:
+    for part in path[:-1]:
+        if isinstance(branch, dict):
+            branch = cast("dict[str, object]", branch).setdefault(part, {})
+    if not isinstance(branch, dict) or path[-1] in branch:
+        raise TransformError(f"S.unflatten cannot put {key!r} back: another key holds a value on its way.")
+    branch[path[-1]] = value
+
+
 def zip_lists(state: StateView, keys: tuple[str, ...], into: str) -> Result:
-    columns = [list(_required(state, key, "zip")) for key in keys]
+    columns = [_items(state, key, "zip") for key in keys]
     if len({len(column) for column in columns}) > 1:
         lengths = ", ".join(f"{key!r} has {len(column)}" for key, column in zip(keys, columns, strict=True))
         raise TransformError(f"S.zip needs lists of one length: {lengths}.")
@@ -169,7 +175,7 @@ def zip_lists(state: StateView, keys: tuple[str, ...], into: str) -> Result:
 
 def group_by(state: StateView, key: str, fn: Callable[[Any], Any], into: str) -> Result:
     groups: dict[str, list[Any]] = {}
-    for item in _required(state, key, "group_by"):
+    for item in _items(state, key, "group_by"):
         groups.setdefault(str(fn(item)), []).append(item)
     return {into: groups}
 
@@ -188,16 +194,18 @@ def branch(state: StateView, key: str, cases: tuple[tuple[str, tuple[TransformNo
 def together(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
     """All steps on the same input; what a replacement removes or writes wins over a delta."""
     deltas: dict[str, Any] = {}
-    replacements: dict[str, Any] = {}
+    removed: dict[str, None] = {}
+    moved: dict[str, Any] = {}
     for step in steps:
         delta = changes(step, step.fn(state), state)
         if step.semantics != "merge":
-            replacements |= delta
+            removed |= {key: None for key, value in delta.items() if value is None}
+            moved |= {key: value for key, value in delta.items() if value is not None}
             continue
         if clash := deltas.keys() & delta.keys():
             raise TransformError(f"Two transforms joined by + both write {min(clash)!r}; chain them with >>.")
         deltas |= delta
-    return deltas | replacements
+    return deltas | removed | moved
 
 
 def _chain(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
@@ -216,6 +224,13 @@ def _required(state: StateView, key: str, operation: str) -> Any:
             "front."
         )
     return state[key]
+
+
+def _items(state: StateView, key: str, operation: str) -> list[Any]:
+    value = _required(state, key, operation)
+    if not isinstance(value, list | tuple):
+        raise TransformError(f"S.{operation} needs a list at {key!r}, which holds {value!r:.40}.")
+    return list(cast("list[Any]", value))
 
 
 def _list(state: StateView, key: str) -> list[Any]:

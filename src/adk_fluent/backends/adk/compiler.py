@@ -11,7 +11,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import (
@@ -64,7 +64,7 @@ from adk_fluent.state.answers import answer_schema, answered_fields
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
 
-N = TypeVar("N", bound=BaseAgent)
+N = TypeVar("N")
 A = TypeVar("A", bound=FluentAgent)
 
 
@@ -93,8 +93,18 @@ def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
+    return compile_node(named.root, whole(named, model_for))
+
+
+def whole(named: Named, model_for: ModelFor) -> Scope:
+    """The scope of a whole tree, which is checked for what cannot run on any target.
+
+    Raises:
+        ExpressionError: a composite is empty, or a transfer could only run for ever.
+        CompileError: a transfer has no target.
+    """
     _check(named.root)
-    return compile_node(named.root, Scope(named, model_for))
+    return Scope(named, model_for)
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -115,6 +125,8 @@ def _check(root: Node) -> None:
     for node in walk(root):
         if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
             raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
+        if isinstance(node, RouteNode) and not node.children:
+            raise ExpressionError(f"{node.name!r} is empty: give this route at least one branch.")
         if isinstance(node, TransferNode):
             target = by_name.get(node.target)
             if target is None:
@@ -147,7 +159,7 @@ def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def _fields(node: Node, names: Collection[str], cls: type[BaseAgent]) -> dict[str, Any]:
+def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
     """The ADK fields that are set on a node, as ADK's constructor takes them."""
     values: dict[str, Any] = {}
     known = cls.model_fields
@@ -163,7 +175,12 @@ def _fields(node: Node, names: Collection[str], cls: type[BaseAgent]) -> dict[st
     return values
 
 
-def _construct(make: Callable[[], N], node: Node) -> N:
+def construct(make: Callable[[], N], node: Node) -> N:
+    """What `make` makes.
+
+    Raises:
+        CompileError: ADK refuses it.
+    """
     try:
         return make()
     except ValidationError as error:
@@ -183,7 +200,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
         raise UnsupportedNodeError(
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
-    values = _fields(node, _AGENT_FIELDS, LlmAgent)
+    values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
     if answered_fields(node):
         values.pop("output_key", None)  # each field has its own
         values["output_schema"] = answer_schema(node)
@@ -197,7 +214,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
-    made = _construct(lambda: FluentLlmAgent(name=node.name, **values), node)
+    made = construct(lambda: FluentLlmAgent(name=node.name, **values), node)
     made.bind(node)
     return made
 
@@ -226,12 +243,12 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
     """A visitor for a node whose native agent needs nothing but the node and its children."""
 
     def visit(node: Node, scope: Scope) -> BaseAgent:
-        values = _fields(node, fields, cls)
+        values = adk_fields(node, fields, cls)
         if "rerun_on_resume" in cls.model_fields:  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
         children = [compile_node(child, inner) for child in node.children]
-        made = _construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
+        made = construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
         made.bind(node)
         if isinstance(made, Composite):
             _wire(made, node, inner)
@@ -245,7 +262,7 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
     moves = isinstance(node, SequenceNode | LoopNode)
     transfers = (step.name for step in _nodes(node, until=SequenceNode) if isinstance(step, TransferNode))
-    made.listen(_names(node, until=LoopNode) if ends else (), transfers if moves else ())
+    made.listen(names_below(node, until=LoopNode) if ends else (), transfers if moves else ())
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of(
@@ -261,7 +278,8 @@ def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
             yield from _nodes(child, until)
 
 
-def _names(root: Node, until: type[Node]) -> Iterable[str]:
+def names_below(root: Node, until: type[Node]) -> Iterable[str]:
+    """The names of the nodes below `root`, not looking inside another node of type `until`."""
     return (node.name for node in _nodes(root, until))
 
 

@@ -200,7 +200,7 @@ class FallbackComposite(Composite):
             try:
                 async with aclosing(self.relay(child, ctx, seen)) as events:
                     async for event in events:
-                        said += [event.id] * bool(event.content and not event.partial)
+                        said += [event.id] * bool((event.content or failure(event)) and not event.partial)
                         yield event
                         if not is_last and (problem := failure(event)):
                             break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -87,19 +87,24 @@ class FluentAgent(BaseAgent):
         return self.event(ctx, state_delta=delta)
 
     async def holds(self, predicate: Predicate, ctx: InvocationContext) -> bool:
-        """Whether a user's predicate holds for the state.
+        """Whether a user's predicate holds for the state; see `holds`."""
+        return await holds(predicate, ctx.session.state, self.name)
 
-        Raises:
-            PredicateError: it raised; the cause is chained.
-        """
-        try:
-            return bool(await resolved(predicate(ReadOnlyState(ctx.session.state))))
-        except Exception as error:
-            shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
-            raise PredicateError(
-                f"{self.name!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
-                "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
-            ) from error
+
+async def holds(predicate: Predicate, state: Mapping[str, Any], step: str) -> bool:
+    """Whether a user's predicate holds for `state`; `step` is the name of the step that asks.
+
+    Raises:
+        PredicateError: it raised; the cause is chained.
+    """
+    try:
+        return bool(await resolved(predicate(ReadOnlyState(state))))
+    except Exception as error:
+        shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
+        raise PredicateError(
+            f"{step!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
+            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
+        ) from error
 
 
 async def resolved(value: object) -> object:
@@ -111,10 +116,16 @@ class FluentLlmAgent(LlmAgent):
     """ADK's `LlmAgent`, with typed state, and a clear error when its instruction needs what is not there."""
 
     _ir: Node = PrivateAttr()
+    _tree: Node | None = PrivateAttr(default=None)
 
-    def bind(self, node: Node) -> None:
-        """Remember the node it was made from."""
-        self._ir = node
+    def bind(self, node: Node, tree: Node | None = None) -> None:
+        """Remember the node it was made from, and the tree it runs in where that is not one of agents."""
+        self._ir, self._tree = node, tree
+
+    @property
+    def tree(self) -> Node:
+        """The tree it runs in, as far as its parents do not tell."""
+        return self._tree or self._ir
 
     @property
     def ir(self) -> Node:
@@ -157,7 +168,7 @@ def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
     """The whole tree that a native agent was compiled with."""
     while isinstance(parent := agent.parent_agent, FluentAgent | FluentLlmAgent):
         agent = parent
-    return agent.ir
+    return agent.tree if isinstance(agent, FluentLlmAgent) else agent.ir
 
 
 class TransformAgent(FluentAgent):
@@ -184,18 +195,20 @@ class CaptureAgent(FluentAgent):
     """Copies the latest user message, or the last turns, into state."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        node = cast(CaptureNode, self._ir)
-        said = [(event.author, text) for event in ctx.session.events if (text := spoken_text(event))]
-        turns = [index for index, (author, _) in enumerate(said) if author == "user"]
-        if not turns:
-            return
-        if node.turns is None:
-            yield self.state_event(ctx, {node.key: said[turns[-1]][1]})
-        else:
-            recent = said[turns[-node.turns :][0] :]
-            yield self.state_event(
-                ctx, {node.key: "\n".join(f"[{author}]: {text}" for author, text in recent)}
-            )
+        if delta := captured(cast(CaptureNode, self._ir), ctx.session.events):
+            yield self.state_event(ctx, delta)
+
+
+def captured(node: CaptureNode, events: Iterable[Event]) -> dict[str, Any]:
+    """What a capture writes: the latest user message, or the last turns as text; nothing before the first."""
+    said = [(event.author, text) for event in events if (text := spoken_text(event))]
+    turns = [index for index, (author, _) in enumerate(said) if author == "user"]
+    if not turns:
+        return {}
+    if node.turns is None:
+        return {node.key: said[turns[-1]][1]}
+    recent = said[turns[-node.turns :][0] :]
+    return {node.key: "\n".join(f"[{author}]: {text}" for author, text in recent)}
 
 
 def spoken_text(event: Event) -> str:

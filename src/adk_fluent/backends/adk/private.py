@@ -40,7 +40,7 @@ def finished(agent: BaseAgent, ctx: InvocationContext) -> Event:
 
 def run_llm(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
     """`LlmAgent`'s own loop of model and tool calls, which our subclass runs after its checks."""
-    return LlmAgent._run_async_impl(agent, ctx)  # pyright: ignore[reportPrivateUsage]
+    return LlmAgent._run_async_impl(agent, ctx)  # pyright: ignore[reportPrivateUsage]  # see the docstring
 
 
 def asks_for_confirmation(tool: object) -> bool:

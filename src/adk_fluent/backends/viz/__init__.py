@@ -1,0 +1,7 @@
+"""Pictures of expressions; pure functions of the IR that need no ADK."""
+
+from adk_fluent.backends.viz.mermaid import to_mermaid
+from adk_fluent.backends.viz.outline import to_outline
+from adk_fluent.backends.viz.svg import to_svg
+
+__all__ = ["to_mermaid", "to_outline", "to_svg"]

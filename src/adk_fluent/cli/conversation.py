@@ -1,0 +1,114 @@
+"""A session with a target: turn after turn on ADK's own runner."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from adk_fluent.backends.events import DISCARDS, AgentEvent, Pending
+from adk_fluent.cli.errors import FailedRunError, one_line
+from adk_fluent.cli.target import Target
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import ADKFluentError
+from adk_fluent.expr.base import Expr
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.adk.backend import ADKBackend, Compiled
+    from adk_fluent.ir.base import Node
+
+
+class Conversation:
+    """Several turns in one session.
+
+    Args:
+        target: what answers.
+        sessions: the SQLite file that keeps sessions; by default they end with this process.
+        session_id: the session to go on in; a new one by default.
+        backend: what runs an expression; a test's mock, or by default ADK with the agents' own models.
+
+    Attributes:
+        pending: the approvals that the last turn waits for.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        sessions: Path | None = None,
+        session_id: str | None = None,
+        backend: ADKBackend | None = None,
+    ) -> None:
+        from adk_fluent.backends.adk.backend import ADKBackend
+        from adk_fluent.backends.adk.native import sqlite_sessions, watched
+
+        store = sqlite_sessions(sessions) if sessions else None
+        self._backend = backend or ADKBackend(session_service=store)
+        self._compiled, self._watch = watched(_compile(target, self._backend))
+        self.session_id = session_id or str(uuid.uuid4())
+        self.pending: list[Pending] = []
+
+    @property
+    def root(self) -> Node:
+        """The tree that runs, with unique names."""
+        return self._compiled.named.root
+
+    async def turn(
+        self, prompt: str, state: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """The events of one turn, pieces of answers included.
+
+        Raises:
+            FailedRunError: a model or tool failed.
+        """
+        events = self._backend.stream(
+            self._compiled, prompt, session_id=self.session_id, state=state, streaming=True
+        )
+        async with aclosing(self._checked(events)) as checked:
+            async for event in checked:
+                yield event
+
+    async def answer(self, approvals: Mapping[str, bool]) -> AsyncGenerator[AgentEvent, None]:
+        """Go on with the turn that waits for these approvals."""
+        events = self._backend.resume(self._compiled, session_id=self.session_id, approvals=approvals)
+        async with aclosing(self._checked(events)) as checked:
+            async for event in checked:
+                yield event
+
+    async def state(self) -> dict[str, Any]:
+        """What the session's state holds now."""
+        session = await self._backend.session(self._compiled, self.session_id)
+        return {key: value for key, value in session.state.items() if value is not None}
+
+    async def _checked(self, events: AsyncGenerator[AgentEvent, None]) -> AsyncGenerator[AgentEvent, None]:
+        problems: dict[str, str] = {}
+        self.pending = []
+        try:
+            async with aclosing(events) as running:
+                async for event in running:
+                    for withdrawn in event.metadata.get(DISCARDS, ()):
+                        problems.pop(withdrawn, None)
+                    if event.error and not event.content:
+                        problems[event.id] = f"model error in agent {event.author!r}: {one_line(event.error)}"
+                    self.pending += event.pending
+                    yield event
+        except ADKFluentError:
+            raise
+        except Exception as error:
+            name = type(error).__name__.lstrip("_")
+            raise FailedRunError(f"{self._watch.where(error)}{name}: {one_line(error)}") from error
+        if problems:
+            raise FailedRunError(next(iter(problems.values())))
+
+
+def _compile(target: Target, backend: ADKBackend) -> Compiled:
+    name = target.app_name if target.app_name.isidentifier() and target.app_name != "user" else ""
+    config = ExecutionConfig(app_name=name) if name else ExecutionConfig()
+    value = cast("Expr[Any] | object", target.value)
+    if isinstance(value, Expr):
+        return backend.compile(cast("Expr[Any]", value).to_ir(), config)
+    from adk_fluent.backends.adk.native import adopt
+
+    return adopt(value, config)

@@ -1,0 +1,55 @@
+"""`adk-fluent viz`: a pipeline as a picture."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from adk_fluent.backends.viz import to_mermaid, to_outline, to_svg
+from adk_fluent.cli.errors import UsageError
+from adk_fluent.cli.target import load
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir.base import Node
+
+FORMATS = (".mmd", ".md", ".svg", ".txt")
+
+
+def draw(target: str, output: Path | None) -> int:
+    """Print Mermaid text, or write a picture in the format that the file's ending names.
+
+    Raises:
+        UsageError: the ending is none of `FORMATS`, or TARGET cannot be loaded.
+        UnsupportedNodeError: it holds an agent whose inside cannot be seen.
+    """
+    if output is not None and output.suffix not in FORMATS:
+        raise UsageError(f"viz cannot write {output.name!r}; end it with one of {', '.join(FORMATS)}.")
+    node = _node(target)
+    if output is None:
+        sys.stdout.write(to_mermaid(node))
+        return 0
+    picture = _picture(node, output.suffix)
+    try:
+        output.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot write {str(output)!r}: {error.strerror}.") from error
+    print(f"wrote {output}")
+    return 0
+
+
+def _picture(node: Node, suffix: str) -> str:
+    if suffix == ".txt":
+        return f"{to_outline(node)}\n"
+    mermaid = to_mermaid(node)
+    if suffix == ".md":
+        return f"```mermaid\n{mermaid}```\n"
+    return to_svg(mermaid) if suffix == ".svg" else mermaid
+
+
+def _node(target: str) -> Node:
+    value = cast("Expr[Any] | object", load(target).value)
+    if isinstance(value, Expr):
+        return cast("Expr[Any]", value).to_ir()
+    from adk_fluent.backends.adk.native import to_node
+
+    return to_node(value)

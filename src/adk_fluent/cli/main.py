@@ -1,0 +1,149 @@
+"""Arguments, dispatch, and every error as one line.
+
+Exit codes: 0 fine, 1 the run failed, 2 wrong usage or a TARGET that cannot be loaded, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from io import TextIOWrapper
+from pathlib import Path
+
+from adk_fluent import __version__
+from adk_fluent.cli.errors import UsageError, one_line
+from adk_fluent.errors import ADKFluentError
+
+TARGET_HELP = """\
+TARGET is one of
+  module:attr        an attribute of a module that Python can import
+  path/file.py:attr  an attribute of a file; without :attr the first of pipeline, app, root_agent
+  path/folder        an agent folder as `adk web` opens it: app, else root_agent
+It may be an adk-fluent expression, an ADK agent, or an ADK App.
+
+exit codes: 0 fine, 1 the run failed, 2 wrong usage, 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit code.
+
+    Args:
+        argv: the arguments; those of the process by default.
+    """
+    arguments = _parser().parse_args(argv)
+    debug = bool(arguments.debug)
+    _settle(debug)
+    try:
+        return _command(arguments)
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return 130
+    except BrokenPipeError:  # whoever read us has gone; nothing can be said any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        _complain(
+            error if isinstance(error, ADKFluentError) else f"{type(error).__name__}: {one_line(error)}"
+        )
+        return 2 if isinstance(error, UsageError) else 1
+
+
+def _command(arguments: argparse.Namespace) -> int:
+    if arguments.command == "demo":
+        from adk_fluent.cli.show import demo
+
+        return demo(scripted=arguments.scripted, model=arguments.model, prompt=arguments.prompt)
+    if arguments.command == "run":
+        from adk_fluent.cli.run import run
+
+        return run(
+            arguments.target,
+            arguments.prompt,
+            as_json=arguments.json,
+            sessions=arguments.session_db,
+            session_id=arguments.session,
+        )
+    if arguments.command == "viz":
+        from adk_fluent.cli.draw import draw
+
+        return draw(arguments.target, arguments.output)
+    from adk_fluent.cli.new import new
+
+    return new(arguments.folder)
+
+
+def _parser() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--debug", action="store_true", help="show tracebacks and ADK's own messages")
+    parser = argparse.ArgumentParser(
+        prog="adk-fluent",
+        description="Compose, draw and run agent pipelines on google-adk.",
+        epilog=TARGET_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"adk-fluent {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, summary: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=TARGET_HELP if name in ("run", "viz") else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            parents=[common],
+        )
+
+    demo = command("demo", "watch a support pipeline work, on a small model in this process")
+    demo.add_argument("--scripted", action="store_true", help="fixed answers, no model: the same every time")
+    demo.add_argument("--model", metavar="NAME", help="a Gemini model instead; needs GOOGLE_API_KEY")
+    demo.add_argument("--prompt", metavar="TEXT", help="what the customer writes")
+
+    run = command("run", "run a pipeline; without PROMPT, chat with it")
+    run.add_argument("target", metavar="TARGET")
+    run.add_argument("prompt", metavar="PROMPT", nargs="?", help="the user's message")
+    run.add_argument("--json", action="store_true", help="one JSON object per event and line")
+    run.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
+    run.add_argument("--session", metavar="ID", help="the session to go on in; made when missing")
+
+    viz = command("viz", "draw a pipeline as a Mermaid flowchart")
+    viz.add_argument("target", metavar="TARGET")
+    viz.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="write a .mmd, .md, .svg or .txt file (svg needs the extra viz)",
+    )
+
+    new = command("new", "make an agent folder that `adk web` opens")
+    new.add_argument("folder", metavar="DIR", type=Path)
+    return parser
+
+
+def _settle(debug: bool) -> None:
+    """Keep other packages' messages off the terminal, and never fail on a character it lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if debug:
+        logging.basicConfig(level=logging.INFO)
+        return
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+    for name in ("google_adk", "google.adk", "google_genai", "httpx", "asyncio", "opentelemetry"):
+        logger = logging.getLogger(name)
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+
+
+def _complain(message: object) -> None:
+    sys.stdout.flush()
+    print(f"adk-fluent: {one_line(str(message))}", file=sys.stderr)

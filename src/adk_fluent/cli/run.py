@@ -1,0 +1,151 @@
+"""`adk-fluent run`: one turn, or a chat."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Protocol
+
+from adk_fluent.backends.events import AgentEvent, Pending, final_text
+from adk_fluent.cli.conversation import Conversation
+from adk_fluent.cli.errors import FailedRunError, UsageError
+from adk_fluent.cli.paper import Paper, paper
+from adk_fluent.cli.screen import Screen
+from adk_fluent.cli.target import load
+
+
+class View(Protocol):
+    """What shows the events of a run."""
+
+    def show(self, event: AgentEvent) -> None:
+        """Show one event."""
+        ...
+
+    def end(self) -> None:
+        """Show what was held back."""
+        ...
+
+
+def run(
+    target: str,
+    prompt: str | None,
+    *,
+    as_json: bool = False,
+    sessions: Path | None = None,
+    session_id: str | None = None,
+) -> int:
+    """Run TARGET once, or chat with it in one session until an empty line or the end of the input.
+
+    Raises:
+        UsageError: TARGET cannot be loaded, or the session file's folder is missing.
+        FailedRunError: a model or tool failed, or an approval was not given.
+    """
+    if sessions is not None and not sessions.absolute().parent.is_dir():
+        raise UsageError(f"There is no folder for the session file {str(sessions)!r}.")
+    if prompt is not None and not prompt.strip():
+        raise UsageError("PROMPT is empty; leave it out to chat.")
+    talk = Conversation(load(target), sessions=sessions, session_id=session_id)
+    out = paper(sys.stdout)
+    # One loop for all turns, since models and stores are bound to it; between them Ctrl-C is Python's own.
+    with asyncio.Runner() as loop:
+        if prompt is not None:
+            _turn(loop, talk, prompt, out, as_json)
+            return 0
+        while text := _ask("you › ", out, as_json):
+            try:
+                _turn(loop, talk, text, out, as_json)
+                if not as_json:
+                    out.line()
+            except FailedRunError as error:
+                if not sys.stdin.isatty():
+                    raise
+                out.line((str(error), "bad"))
+    return 0
+
+
+def _turn(loop: asyncio.Runner, talk: Conversation, prompt: str, out: Paper, as_json: bool) -> None:
+    view: View = JsonView() if as_json else Screen(out, talk.root, time.perf_counter)
+    events: list[AgentEvent] = []
+    loop.run(_follow(talk.turn(prompt), view, events))
+    while talk.pending:
+        answers = {pending.id: _approved(pending, out, as_json) for pending in talk.pending}
+        loop.run(_follow(talk.answer(answers), view, events))
+    if isinstance(view, JsonView):
+        view.result(talk.session_id, final_text(events), loop.run(talk.state()))
+
+
+async def _follow(source: Any, view: View, events: list[AgentEvent]) -> None:
+    try:
+        async with aclosing(source) as stream:
+            async for event in stream:
+                events.append(event)
+                view.show(event)
+    finally:
+        view.end()
+
+
+def _ask(question: str, out: Paper, as_json: bool) -> str:
+    """A line from the person, or nothing at the end of the input."""
+    asking = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+    try:
+        return input(question if asking else "").strip()
+    except EOFError:
+        if asking:
+            out.line()
+        return ""
+
+
+def _approved(pending: Pending, out: Paper, as_json: bool) -> bool:
+    payload = f" {json.dumps(dict(pending.payload), default=repr)}" if pending.payload else ""
+    if not as_json:
+        out.line(("■ ", "agent"), (f"{pending.agent} asks: {pending.message}{payload}", "strong"))
+    answer = _ask("approve? [y/N] ", out, as_json).lower()
+    if not answer and not sys.stdin.isatty():
+        raise FailedRunError(
+            f"{pending.agent!r} waits for approval: {pending.message}. Answer y or n on standard input."
+        )
+    return answer in ("y", "yes")
+
+
+class JsonView:
+    """One JSON object per event and line, with the same keys every time."""
+
+    def show(self, event: AgentEvent) -> None:
+        """Write one event."""
+        self._write(
+            type="event",
+            author=event.author,
+            text=event.content,
+            partial=event.is_partial,
+            final=event.is_final,
+            state=event.state_delta,
+            tool_calls=[{"name": c.tool_name, "args": c.args, "id": c.call_id} for c in event.tool_calls],
+            tool_results=[
+                {"name": r.tool_name, "result": r.result, "id": r.call_id} for r in event.tool_responses
+            ],
+            transfer_to=event.transfer_to,
+            pending=[{"id": p.id, "agent": p.agent, "message": p.message} for p in event.pending],
+            usage=None
+            if event.usage is None
+            else {"input_tokens": event.usage.input_tokens, "output_tokens": event.usage.output_tokens},
+            model=event.model,
+            error=event.error,
+            branch=event.branch,
+            id=event.id,
+            invocation_id=event.invocation_id,
+            timestamp=event.timestamp,
+        )
+
+    def end(self) -> None:
+        """Nothing is held back."""
+
+    def result(self, session_id: str, text: str, state: dict[str, Any]) -> None:
+        """Write what the turn came to."""
+        self._write(type="result", session_id=session_id, text=text, state=state)
+
+    def _write(self, **values: object) -> None:
+        print(json.dumps(values, ensure_ascii=False, default=repr), flush=True)

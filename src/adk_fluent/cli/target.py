@@ -1,0 +1,216 @@
+"""TARGET: what a command works on, found by module, file or agent folder."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from adk_fluent.cli.errors import UsageError, one_line
+from adk_fluent.errors import did_you_mean
+from adk_fluent.expr.base import Expr
+
+DEFAULT_ATTRIBUTES = ("pipeline", "app", "root_agent")
+"""What is looked for in a module or file when TARGET names no attribute, in this order."""
+
+FOLDER_ATTRIBUTES = ("app", "root_agent")
+"""What ADK looks for in an agent folder, in its order: only an app brings its plugins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What TARGET stands for.
+
+    Attributes:
+        value: an expression, or a native agent, workflow or app.
+        app_name: the app's name when the value brings none: the folder's or file's, so that sessions kept
+            in a file are found again.
+        folder: the agent folder, if it is one.
+    """
+
+    value: object
+    app_name: str
+    folder: Path | None = None
+
+
+def load(text: str) -> Target:
+    """Find what `text` names: `module:attr`, `path/file.py[:attr]`, or an agent folder.
+
+    Raises:
+        UsageError: there is no such thing, or importing it failed.
+    """
+    place, attribute = _split(text)
+    if place.endswith(".py"):
+        return _from_file(Path(place), attribute)
+    path = Path(place)
+    if path.is_dir() and (attribute is None or not importable(place)):
+        return _from_folder(path.resolve(), attribute)
+    if os.sep in place or place in (".", ".."):
+        raise UsageError(f"There is no file or folder {place!r}.")
+    return _from_module(place, attribute)
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    place, colon, attribute = text.rpartition(":")
+    if not colon or not attribute.replace(".", "_").isidentifier():  # also the colon after a drive letter
+        return text, None
+    return place, attribute
+
+
+def importable(name: str) -> bool:
+    """Whether Python would find a module of this name."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+# --- the three kinds ------------------------------------------------------------------------------
+
+
+def _from_module(name: str, attribute: str | None) -> Target:
+    _search_first(Path.cwd())
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(
+            f"{name!r} is no TARGET. Give module:attr, path/file.py, path/file.py:attr, or an agent folder."
+        )
+    if not importable(name):
+        near = did_you_mean(name, [path.name for path in Path.cwd().iterdir() if path.name[0] not in "._"])
+        raise UsageError(f"There is no module, file or agent folder {name!r}.{near}")
+    module = _import(name, name)
+    return Target(_pick(module, attribute, name, DEFAULT_ATTRIBUTES), name.split(".")[-1])
+
+
+def _from_file(path: Path, attribute: str | None) -> Target:
+    if not path.is_file():
+        near = did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")])
+        raise UsageError(f"There is no file {str(path)!r}.{near}")
+    path = path.resolve()
+    _search_first(path.parent)
+    module = _execute(path)
+    return Target(_pick(module, attribute, path.name, DEFAULT_ATTRIBUTES), path.stem)
+
+
+def _from_folder(folder: Path, attribute: str | None) -> Target:
+    name = folder.name
+    files = [f for f in ("__init__.py", "agent.py", "root_agent.yaml") if (folder / f).is_file()]
+    if not files:
+        raise UsageError(
+            f"{str(folder)!r} is no agent folder: it has no agent.py, __init__.py or root_agent.yaml. "
+            f"Make one with: adk-fluent new {name}"
+        )
+    if not name.isidentifier():
+        raise UsageError(f"ADK cannot load the agent folder {name!r}: its name must be a Python identifier.")
+    _load_environment(folder)
+    if files == ["root_agent.yaml"]:
+        from adk_fluent.backends.adk.native import from_yaml
+
+        return Target(from_yaml(folder / "root_agent.yaml"), name, folder)
+    _search_first(folder.parent)
+    modules = [_import(name, str(folder))]
+    if not _has(modules[0], attribute) and (folder / "agent.py").is_file():
+        modules.append(_import(f"{name}.agent", str(folder / "agent.py")))
+    found = next((module for module in modules if _has(module, attribute)), modules[-1])
+    return Target(_pick(found, attribute, str(folder), (*FOLDER_ATTRIBUTES, "pipeline")), name, folder)
+
+
+def _has(module: ModuleType, attribute: str | None) -> bool:
+    return any(hasattr(module, name) for name in ([attribute] if attribute else FOLDER_ATTRIBUTES))
+
+
+def _search_first(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _load_environment(folder: Path) -> None:
+    """What ADK's own commands do: the folder's `.env` fills in what the environment leaves open."""
+    from dotenv import load_dotenv
+
+    load_dotenv(folder / ".env", override=False)
+
+
+# --- importing and picking ------------------------------------------------------------------------
+
+
+def _import(name: str, shown: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise _cannot_import(shown, error) from error
+
+
+def _execute(path: Path) -> ModuleType:
+    name = path.stem if path.stem.isidentifier() else "adk_fluent_target"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Registered under its name, so that classes in it can be found again; never over another module.
+    sys.modules.setdefault(name, module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _cannot_import(path.name, error) from error
+    return module
+
+
+def _cannot_import(shown: str, error: Exception) -> UsageError:
+    if isinstance(error, SyntaxError):
+        file = Path(error.filename or shown).name
+        return UsageError(f"{file}, line {error.lineno}: {error.msg}.")
+    where = _own_line(error, shown)
+    return UsageError(f"{shown} cannot be imported{where}: {type(error).__name__}: {one_line(error)}")
+
+
+def _own_line(error: Exception, shown: str) -> str:
+    """The last line of the user's own file that was running."""
+    line, step = "", error.__traceback__
+    while step is not None:
+        file = Path(step.tb_frame.f_code.co_filename)
+        if file.name == Path(shown).name or str(file).startswith(shown):
+            line = f" ({file.name}, line {step.tb_lineno})"
+        step = step.tb_next
+    return line
+
+
+def _pick(module: ModuleType, attribute: str | None, shown: str, defaults: Iterable[str]) -> object:
+    usable = [name for name, value in vars(module).items() if name[0] != "_" and _is_target(value)]
+    if attribute is None:
+        attribute = next((name for name in defaults if name in usable), None)
+        if attribute is None and len(usable) == 1:
+            attribute = usable[0]
+        if attribute is None:
+            raise UsageError(_unnamed(shown, usable))
+    value: object = module
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            known = did_you_mean(part, usable) or (f" It has {', '.join(usable)}." if usable else "")
+            raise UsageError(f"{shown} has no {attribute!r}.{known}")
+        value = getattr(value, part)
+    if not _is_target(value):
+        raise UsageError(
+            f"{attribute!r} in {shown} is a {type(value).__name__}, not an expression, ADK agent or App."
+        )
+    return value
+
+
+def _unnamed(shown: str, usable: list[str]) -> str:
+    if not usable:
+        return f"{shown} holds no expression, ADK agent or App."
+    return f"{shown} holds {', '.join(usable)}; say which one: {shown}:{usable[0]}"
+
+
+def _is_target(value: object) -> bool:
+    if isinstance(value, Expr):
+        return True
+    if isinstance(value, type) or "google.adk" not in sys.modules:
+        return False
+    from adk_fluent.backends.adk.native import is_native
+
+    return is_native(value)

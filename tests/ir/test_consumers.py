@@ -1,0 +1,176 @@
+"""Every consumer of the IR handles every node type, or refuses it by name."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import adk_fluent
+import adk_fluent.ir.nodes as nodes_module
+from adk_fluent.backends.adk.compiler import REFUSED_TYPES, VISITORS
+from adk_fluent.errors import CompileError, UnsupportedNodeError
+from adk_fluent.ir import (
+    NODE_TYPES,
+    AgentNode,
+    ArtifactNode,
+    CaptureNode,
+    FallbackNode,
+    GateNode,
+    LoopNode,
+    MapOverNode,
+    ModelSelectorNode,
+    Node,
+    ParallelNode,
+    RaceNode,
+    RemoteAgentNode,
+    RouteNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransferNode,
+    TransformNode,
+    edges,
+    from_dict,
+    ir_hash,
+    predecessors,
+    resolve_names,
+    to_dict,
+    topological_order,
+    walk,
+)
+from tests.samples import count_words, is_done, look
+
+A, B = AgentNode(name="a", model="m"), AgentNode(name="b", model="m")
+EXAMPLES: dict[type[Node], Node] = {
+    type(example): example
+    for example in (
+        A,
+        SequenceNode(children=(A, B)),
+        ParallelNode(children=(A, B)),
+        LoopNode(children=(A, B)),
+        FallbackNode(children=(A, B)),
+        RaceNode(children=(A, B)),
+        TransformNode(fn=count_words),
+        RouteNode(key="k", rules=((is_done, A),), default=B),
+        GateNode(predicate=is_done),
+        TapNode(fn=look),
+        MapOverNode(list_key="items", body=A),
+        TimeoutNode(body=A, seconds=1),
+        TransferNode(target="b", condition=is_done),
+        CaptureNode(key="k"),
+        ModelSelectorNode(),
+        RemoteAgentNode(endpoint="http://127.0.0.1:1", fallback=A),
+        ArtifactNode(operation="save"),
+    )
+}
+every_type = pytest.mark.parametrize("cls", NODE_TYPES, ids=lambda cls: cls.__name__)
+
+
+def tree_with(cls: type[Node]) -> Node:
+    """A tree with unique names that holds a node of this type between two agents."""
+    return resolve_names(SequenceNode(name="root", children=(A, EXAMPLES[cls], B))).root
+
+
+def test_the_list_of_node_types_is_complete() -> None:
+    """Every node class that the module defines is in the list, once, and has an example here."""
+    defined = {
+        value
+        for value in vars(nodes_module).values()
+        if inspect.isclass(value) and issubclass(value, Node) and value.__module__ == nodes_module.__name__
+    }
+    assert defined == set(NODE_TYPES) == set(EXAMPLES)
+    assert len(NODE_TYPES) == len(set(NODE_TYPES))
+
+
+@every_type
+def test_the_codec_knows_it(cls: type[Node]) -> None:
+    """It is written as JSON and read back."""
+    tree = tree_with(cls)
+    assert from_dict(json.loads(json.dumps(to_dict(tree)))) == tree
+    assert ir_hash(tree) != ir_hash(tree.with_children(tree.children[:1]))
+
+
+@every_type
+def test_naming_knows_it(cls: type[Node]) -> None:
+    """It gets a name that is an identifier and its own, whether or not it was named."""
+    named = [node.name for node in walk(resolve_names(SequenceNode(children=(EXAMPLES[cls],) * 2)).root)]
+    assert len(set(named)) == len(named)
+    assert all(name.isidentifier() for name in named)
+
+
+@every_type
+def test_the_graph_knows_it(cls: type[Node]) -> None:
+    """Control passes from the step before it, through it, to the step after it."""
+    tree = tree_with(cls)
+    known = {node.name for node in topological_order(tree)}
+    assert {name for edge in edges(tree) for name in (edge.source, edge.target)} <= known
+    before = predecessors(tree)
+    assert set(before) == known
+    reached, pending = set[str](), [tree.children[2].name]
+    while pending:
+        reached.add(name := pending.pop())
+        pending.extend(set(before[name]) - reached)
+    assert "a" in reached
+    assert reached & {node.name for node in walk(tree.children[1])}
+
+
+def test_the_compiler_has_a_word_for_each() -> None:
+    """Every type is either compiled to ADK or listed as refused, never both or neither."""
+    assert set(VISITORS) | REFUSED_TYPES == set(NODE_TYPES)
+    assert not set(VISITORS) & REFUSED_TYPES
+
+
+@every_type
+def test_the_compiler_builds_it_or_names_it(cls: type[Node]) -> None:
+    """What is compiled gives a native agent of its name; what is not raises an error with node and type."""
+    from adk_fluent.backends.adk.backend import build
+
+    tree = tree_with(cls)
+    if cls not in REFUSED_TYPES:
+        assert build(tree).sub_agents[1].name == tree.children[1].name
+        return
+    with pytest.raises(UnsupportedNodeError) as caught:
+        build(tree)
+    name = tree.children[1].name
+    assert (
+        str(caught.value) == f"{name!r}: the ADK backend cannot run a {cls.kind} node ({cls.__name__}) yet."
+    )
+
+
+def consumers() -> Iterator[str]:
+    """The consumers that are optional parts of the package, as far as they are there."""
+    for name in ("adk_fluent.backends.adk.workflow", "adk_fluent.backends.viz.mermaid"):
+        parent = name.rpartition(".")[0]
+        if importlib.util.find_spec(parent) and importlib.util.find_spec(name):
+            yield name
+
+
+@every_type
+@pytest.mark.parametrize("consumer", list(consumers()))
+@pytest.mark.newest
+def test_other_consumers_draw_it_build_it_or_name_it(cls: type[Node], consumer: str) -> None:
+    """Pictures show every type; the workflow target builds it or refuses it in one line that names it."""
+    module = importlib.import_module(consumer)
+    tree = tree_with(cls)
+    name = tree.children[1].name
+    if consumer.endswith("mermaid"):
+        assert name in module.to_mermaid(tree)
+        return
+    try:
+        refusal = "" if module.build_workflow(tree) else "built nothing"
+    except CompileError as error:
+        refusal = str(error)
+    assert not refusal or cls.kind in refusal or name in refusal
+
+
+def test_no_module_of_the_package_is_unimportable() -> None:
+    """Every module is imported by name, so a consumer cannot hide from these tests by a broken import."""
+    for found in pkgutil.walk_packages(adk_fluent.__path__, "adk_fluent."):
+        if found.name.endswith("__main__"):
+            continue
+        assert importlib.import_module(found.name).__doc__

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, transfer
+from adk_fluent.errors import CycleError
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir import (
+    AgentNode,
+    Edge,
+    RemoteAgentNode,
+    SequenceNode,
+    edges,
+    predecessors,
+    resolve_names,
+    topological_order,
+)
+from tests.samples import is_done, is_urgent
+
+a, b, c, d = (Agent(name) for name in "abcd")
+route = Route("k").eq(1, a).eq(2, b)
+
+
+def drawn(expression: Expr[object]) -> set[str]:
+    """Every edge as `source>target`, with its kind unless it is `next`."""
+    return {
+        f"{edge.source}>{edge.target}" + ("" if edge.kind == "next" else f" {edge.kind}")
+        for edge in edges(resolve_names(expression.node).root)
+    }
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (a, set[str]()),
+        (a >> b >> c, {"a>b", "b>c"}),
+        (Pipeline(a, Pipeline("inner", b, c), d), {"a>b", "b>c", "c>d"}),
+        (a >> (b | c) >> d, {"a>b", "a>c", "b>d", "c>d"}),
+        ((a | b) >> (c | d), {"a>c", "a>d", "b>c", "b>d"}),
+        (race(a, b) >> c, {"a>c", "b>c"}),
+        (a // b // c, {"a>b else", "b>c else"}),
+        ((a // b) >> c, {"a>b else", "a>c", "b>c"}),
+        (a * 3, {"a>a back"}),
+        ((a >> b) * 3 >> c, {"a>b", "b>a back", "b>c"}),
+        ((a | b) * 2, {"a>a back", "a>b back", "b>a back", "b>b back"}),
+        (a.timeout(1) >> b, {"a>b"}),
+        (c >> route >> d, {"c>route", "route>a branch", "route>b branch", "a>d", "b>d", "route>d"}),
+        (
+            route.otherwise(c) >> d,
+            {"route>a branch", "route>b branch", "route>c branch", "a>d", "b>d", "c>d"},
+        ),
+        (a.proceed_if(is_done) >> b, {"route>a branch", "a>b", "route>b"}),
+        (map_over("items", a >> b) >> c, {"map>a", "a>b", "b>c"}),
+        (a.delegate(b, c) >> d, {"a>b delegate", "a>c delegate", "a>d", "b>d", "c>d"}),
+        (a >> S.set(x=1) >> gate(is_urgent) >> b, {"a>set", "set>gate", "gate>b"}),
+        (Pipeline("p") >> a, {"p>a"}),
+        # transfers
+        (Pipeline(a, transfer("c"), b) >> c, {"a>to_c", "to_c>c transfer", "b>c"}),
+        (
+            Pipeline("p", a, transfer("c", condition=is_done), b) >> c,
+            {"a>to_c", "to_c>c transfer", "to_c>b", "b>c", "c>c"},
+        ),
+        (
+            Pipeline(Pipeline("p", a, transfer("d"), b), c, FanOut("f", d)),
+            {"a>to_d", "to_d>d transfer", "d>c", "b>c", "c>d"},
+        ),
+        (
+            Pipeline("p", a, Route("k").eq(1, transfer("p")).otherwise(b)),
+            {"a>route", "route>to_p branch", "route>b branch", "to_p>a transfer"},
+        ),
+        (a >> transfer("nowhere", condition=is_done) >> b, {"a>to_nowhere", "to_nowhere>b"}),
+    ],
+)
+def test_edges(expression: Expr[object], expected: set[str]) -> None:
+    """Control goes in order, into branches, back in loops, on after failures, and where a transfer says."""
+    assert drawn(expression) == expected
+
+
+def test_a_remote_agent_leads_to_its_fallback() -> None:
+    """A remote agent's fallback runs after its failure, and either may lead on."""
+    remote = RemoteAgentNode(name="far", endpoint="http://127.0.0.1:1", fallback=AgentNode(name="near"))
+    tree = SequenceNode(name="s", children=(remote, AgentNode(name="last")))
+    assert edges(tree) == (
+        Edge("far", "near", "else"),
+        Edge("far", "last"),
+        Edge("near", "last"),
+    )
+
+
+def test_edges_are_in_running_order_and_come_once() -> None:
+    """The same tree gives the same edges in the same order, without repetition."""
+    tree = resolve_names(((a >> (b | c) >> d) * 2).node).root
+    found = edges(tree)
+    assert found == edges(tree)
+    assert len(set(found)) == len(found)
+    assert [edge.source for edge in found] == ["a", "a", "b", "c", "d"]
+
+
+def test_predecessors() -> None:
+    """Every node has an entry; composites that only hold others are nobody's predecessor."""
+    root = resolve_names((a >> (b | c) >> d).node).root
+    assert dict(predecessors(root)) == {
+        "sequence": (),
+        "a": (),
+        "parallel": (),
+        "b": ("a",),
+        "c": ("a",),
+        "d": ("b", "c"),
+    }
+
+
+def test_the_target_of_a_transfer_follows_it() -> None:
+    """A transfer step is among the nodes that may run directly before its target."""
+    root = resolve_names((a >> transfer("b") >> (c | b)).node).root
+    assert predecessors(root)["b"] == ("to_b",)
+    assert predecessors(root)["c"] == ()
+
+
+def test_topological_order_is_the_running_order() -> None:
+    """Parents come before children, earlier steps before later ones."""
+    root = (a >> (b | c) >> d).node
+    assert [node.name or node.kind for node in topological_order(root)] == [
+        "sequence",
+        "a",
+        "parallel",
+        "b",
+        "c",
+        "d",
+    ]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        Pipeline("main", a, transfer("main")),
+        Pipeline("main", a, Pipeline("inner", b, transfer("main"))),
+        Pipeline("main", (a | transfer("main")), b),
+        Loop("main", a, transfer("main")),
+        Pipeline("main", a, transfer("main").timeout(3)),
+        Pipeline("main", transfer("main") // a),
+        Route("k").eq(1, Pipeline("p", a, transfer("q"))).eq(2, Pipeline("q", b, transfer("p"))),
+        Pipeline("p", a, transfer("q")) | Pipeline("q", transfer("r")) | Pipeline("r", transfer("p")),
+    ],
+)
+def test_a_transfer_that_can_only_come_back_is_found(expression: Expr[object]) -> None:
+    """Unconditional transfers into an ancestor, directly or by way of others, are endless."""
+    with pytest.raises(CycleError) as caught:
+        expression.build()
+    assert re.fullmatch(
+        r"transfer\('\w+'\) always leads back to itself, so the run would never end. "
+        r"Give it a condition, or use a loop.",
+        str(caught.value),
+    )
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        a >> transfer("b") >> (c | b),
+        Pipeline("main", a, transfer("main", condition=is_done)),
+        Pipeline("main", a, Route("ok").eq("no", transfer("main"))),
+        Pipeline("main", a, transfer("end", condition=is_done), transfer("main")) | Agent("end"),
+        Pipeline("main", a, gate(is_urgent), transfer("main")),
+        Pipeline("main", a // transfer("main")),
+        Pipeline("main", a, map_over("items", transfer("main"))),
+        Pipeline("main", a.delegate(Pipeline("help", b, transfer("main")))),
+        Pipeline("p", transfer("q")) | Pipeline("q", transfer("r")) | Pipeline("r", a),
+        Pipeline("main", transfer("end", condition=is_done).timeout(3), transfer("main")) | Agent("end"),
+    ],
+)
+def test_a_transfer_that_something_may_stop_is_fine(expression: Expr[object]) -> None:
+    """A condition, a route, a gate, a failure or the model may end the circle, so it is allowed."""
+    assert expression.build().name
