@@ -69,7 +69,7 @@ class ExecutionConfig:
             raise ArgumentError(
                 f"ExecutionConfig(streaming_mode={self.streaming_mode!r}): choose one of {STREAMING_MODES}."
             )
-        if self.timeout_seconds is not None and self.timeout_seconds <= 0:
+        if self.timeout_seconds is not None and not self.timeout_seconds > 0:
             raise ArgumentError(
                 f"ExecutionConfig(timeout_seconds={self.timeout_seconds!r}) must be positive."
             )

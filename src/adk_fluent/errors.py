@@ -105,6 +105,10 @@ class TransformError(RunError):
     """A state transform returned something that is not a dict."""
 
 
+class AnswerError(RunError, ValueError):
+    """An agent's answer is not what its `returns` promises; also a `ValueError`."""
+
+
 class AgentTimeoutError(RunError, TimeoutError):
     """An expression did not finish in the seconds it was given; also a `TimeoutError`."""
 

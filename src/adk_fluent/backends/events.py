@@ -160,14 +160,14 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         session_id: str = "",
         origins: Mapping[str, str] | None = None,
         parse: Callable[[str, str], Any] | None = None,
-        waiting: Iterable[str] | None = None,
+        pending: Iterable[Pending] | None = None,
     ) -> None:
         super().__init__(events)
         self.state: dict[str, Any] = {k: v for k, v in (state or {}).items() if v is not None}
         self.session_id = session_id
         self._origins = origins or {}
         self._parse = parse
-        self._waiting = None if waiting is None else frozenset(waiting)
+        self._pending = None if pending is None else tuple(pending)
 
     @property
     def text(self) -> str:
@@ -176,7 +176,11 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     @property
     def output(self) -> T_co:
-        """The answer as the model that the answering agent `returns`, or its text."""
+        """The answer as the model that the answering agent `returns`, or its text.
+
+        Raises:
+            AnswerError: the answer is not what the agent promised.
+        """
         found = answers(self)
         if not found or self._parse is None:
             return cast(T_co, self.text)
@@ -190,8 +194,9 @@ class RunResult(list[AgentEvent], Generic[T_co]):
     @property
     def pending(self) -> list[Pending]:
         """The approvals that the run waits for; empty when it ended."""
-        asked = {pending.id: pending for event in self for pending in event.pending}
-        return [p for key, p in asked.items() if self._waiting is None or key in self._waiting]
+        if self._pending is not None:
+            return list(self._pending)
+        return list({pending.id: pending for event in self for pending in event.pending}.values())
 
     @property
     def usage(self) -> dict[tuple[str, str], Usage]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import ArgumentError, EventLoopError
+from adk_fluent.errors import ArgumentError, EventLoopError, RunError
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.backend import ADKBackend, Compiled
@@ -103,13 +103,17 @@ class Run(Generic[T_co]):
         return await self._collect(events, session_id)
 
     async def answer(self, prompt: Any) -> T_co:
-        """The answer alone; a session that nobody named is deleted."""
+        """The answer alone; a session that nobody named is deleted.
+
+        Raises:
+            RunError: the run waits for a person, or ended with an event that reports an error.
+        """
         session_id = self._options.get("session_id")
         if session_id:
-            return (await self.result(prompt)).output
+            return _answer(await self.result(prompt))
         session_id = self._session_id()
         try:
-            return (await self.result(prompt, session_id)).output
+            return _answer(await self.result(prompt, session_id))
         finally:
             if "session_service" not in self._options:
                 await self.backend.forget(self.compiled, session_id, self._user_id, self.services)
@@ -179,7 +183,7 @@ class Run(Generic[T_co]):
             session_id=session_id,
             origins=compiled.named.origins,
             parse=compiled.parse,
-            waiting=self.backend.waiting(session),
+            pending=self.backend.waiting(session, events[-1].invocation_id if events else ""),
         )
 
     def new_session_id(self) -> str:
@@ -188,6 +192,17 @@ class Run(Generic[T_co]):
 
     def _session_id(self) -> str:
         return self._options.get("session_id") or str(uuid.uuid4())
+
+
+def _answer(result: RunResult[T_co]) -> T_co:
+    if waiting := result.pending:
+        raise RunError(
+            f"{waiting[0].agent!r} waits for approval: {waiting[0].message}. "
+            "Use run(), whose result has .pending, and resume()."
+        )
+    if result and (problem := result[-1].error):
+        raise RunError(f"{result.origin(result[-1].author)!r} gave no answer but an error: {problem}.")
+    return result.output
 
 
 def _cache_of(expression: Terminals[Any]) -> dict[Any, Any]:

@@ -49,7 +49,8 @@ def transfer(target: str, *, condition: Predicate | None = None) -> Step:
     """A step that hands over to the agent named `target` and skips the rest of the enclosing sequence.
 
     Args:
-        target: the name of an agent, or any named expression, in the same tree.
+        target: the name of an agent, or any named expression, in the same tree. One that stands around this
+            step starts again.
         condition: `state -> bool`; without one it always hands over.
     """
     test = None if condition is None else function(condition, "transfer(condition=)")

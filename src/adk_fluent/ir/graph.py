@@ -113,8 +113,7 @@ def _connect(node: Node, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "next", out)
         if isinstance(node, LoopNode):
-            _link(parts[-1].exits, parts[0].entries, "back", out)
-            return _Ends(parts[0].entries, parts[-1].exits, away)
+            _link(_flat((parts[-1].exits, away)), parts[0].entries, "back", out)
         return _Ends(parts[0].entries, _flat((parts[-1].exits, away)))
     if isinstance(node, FallbackNode):
         for before, after in pairwise(parts):

@@ -29,7 +29,7 @@ class ReadOnlyState(Mapping[str, Any]):
         value = self._values.get(key)
         if value is None:
             raise KeyError(key)
-        return copy.deepcopy(cast(object, value)) if isinstance(value, dict | list | set) else value
+        return copy.deepcopy(cast(object, value)) if isinstance(value, dict | list | set | tuple) else value
 
     def __contains__(self, key: object) -> bool:  # without the copy that looking it up would make
         return self._values.get(cast(str, key)) is not None

@@ -19,8 +19,9 @@ from google.adk.memory import BaseMemoryService
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.compiler import can_pause, compile_tree, own_model
 from adk_fluent.backends.adk.convert import (
     Prompt,
@@ -32,9 +33,11 @@ from adk_fluent.backends.adk.convert import (
     to_content,
 )
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
+from adk_fluent.backends.adk.signals import unanswered
+from adk_fluent.backends.adk.temporary import TemporaryState, temporary
 from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import SessionError
+from adk_fluent.errors import AnswerError, SessionError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import AgentNode, TimeoutNode
@@ -67,13 +70,24 @@ class Compiled:
         return found
 
     def parse(self, author: str, text: str) -> Any:
-        """The answer of an agent as the type it returns, or as text."""
+        """The answer of an agent as the type it returns, or as text.
+
+        Raises:
+            AnswerError: the text is not JSON of that type.
+        """
         schema = self._schemas().get(author)
         if schema is None:
             return text
-        if isinstance(schema, dict | types.Schema):  # JSON schemas say nothing about a Python type
-            return json.loads(text)
-        return TypeAdapter(schema).validate_json(text)
+        try:
+            if isinstance(schema, dict | types.Schema):  # JSON schemas say nothing about a Python type
+                return json.loads(text)
+            return TypeAdapter(schema).validate_json(text)
+        except ValueError as error:  # pydantic's and json's errors are both
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            raise AnswerError(
+                f"{self.named.origins.get(author, author)!r} answered {text!r:.80}, which is not a "
+                f"{getattr(schema, '__name__', 'JSON value')}: {reason}."
+            ) from error
 
     def _schemas(self) -> Mapping[str, Any]:
         agents = (node for node in walk(self.named.root) if isinstance(node, AgentNode))
@@ -105,7 +119,7 @@ class ADKBackend:
 
     def plugins(self) -> list[BasePlugin]:
         """The plugins of ADK's app."""
-        return []
+        return [] if private.keeps_temporary() else [TemporaryState(name="adk_fluent_temporary")]
 
     def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
         """A native app for `node`.
@@ -183,7 +197,7 @@ class ADKBackend:
         if await service.get_session(app_name=app, user_id=user_id, session_id=session_id) is not None:
             return state
         await service.create_session(app_name=app, user_id=user_id, session_id=session_id, state=state)
-        return {key: value for key, value in state.items() if key.startswith("temp:")} or None
+        return temporary(state) or None
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -210,9 +224,13 @@ class ADKBackend:
             )
         return found
 
-    def waiting(self, session: Session) -> list[str]:
-        """The approvals that the runs of a session wait for."""
-        return list(waiting_in(session))
+    def waiting(self, session: Session, invocation_id: str = "") -> list[Pending]:
+        """The approvals that a run of a session waits for; of all its runs if none is named."""
+        return [
+            asked.pending
+            for asked in waiting_in(session).values()
+            if invocation_id in ("", asked.event.invocation_id)
+        ]
 
     async def forget(
         self, compiled: Compiled, session_id: str, user_id: str, services: Services | None
@@ -259,44 +277,81 @@ class ADKBackend:
         """Answer what a paused run waits for, and give the events that follow.
 
         Raises:
-            SessionError: there is no such session, or it does not wait for one of the approvals.
+            SessionError: there is no such session, it does not wait for one of these approvals, or it
+                cannot go on.
+            ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
         """
         session = await self.session(compiled, session_id, user_id, services)
-        waiting = waiting_in(session)
-        for request in approvals:
-            if request not in waiting:
-                ids = ", ".join(map(repr, waiting)) or "nothing"
-                raise SessionError(
-                    f"Session {session_id!r} does not wait for {request!r}; it waits for {ids}."
-                )
-        if not approvals:
+        asked = _asked(session, approvals)
+        if compiled.app.resumability_config is None:
             raise SessionError(
-                f"resume() needs approvals={{id: True}}; session {session_id!r} waits for {list(waiting)}."
+                f"Session {session_id!r} waits, but with ExecutionConfig(resumable=False) no run can go on. "
+                "Leave resumable out, or set it to True, for the run and for resume()."
             )
-        invocation = waiting[next(iter(approvals))]
-        parts = [approval(request, answer) for request, answer in approvals.items()]
-        events = compiled.runner(self.services(services)).run_async(
+        messages = _messages(asked, approvals)
+        runner = compiled.runner(self.services(services))
+        invocation = next(iter(asked.values())).event.invocation_id
+        for branch, message in messages[:-1]:
+            answer = Event(author="user", invocation_id=invocation, branch=branch, content=message)
+            await runner.session_service.append_event(session, answer)
+        events = runner.run_async(
             user_id=user_id,
             session_id=session_id,
             invocation_id=invocation,
-            new_message=types.Content(role="user", parts=parts),
+            new_message=messages[-1][1],
         )
         async with aclosing(events) as native:
             async for event in native:
                 yield to_agent_event(event)
 
 
-def waiting_in(session: Session) -> dict[str, str]:
-    """Confirmation requests of a session that nobody answered yet: id → the run they belong to."""
-    asked = {pending.id: event.invocation_id for event in session.events for pending in _pending_of(event)}
-    answered = {
-        r.id for event in session.events if event.author == "user" for r in event.get_function_responses()
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An approval that was asked for, and the event that asks."""
+
+    pending: Pending
+    event: Event
+
+
+def waiting_in(session: Session) -> dict[str, Asked]:
+    """The confirmation requests of a session that nobody answered yet, by id."""
+    return {
+        pending.id: Asked(pending, event)
+        for request, event in unanswered(session.events).items()
+        for pending in to_agent_event(event).pending
+        if pending.id == request
     }
-    return {request: run for request, run in asked.items() if request not in answered}
 
 
-def _pending_of(event: Event) -> tuple[Pending, ...]:
-    return to_agent_event(event).pending
+def _asked(session: Session, approvals: Mapping[str, Any]) -> dict[str, Asked]:
+    """What the approvals answer; all of one run.
+
+    Raises:
+        SessionError: nobody waits for one of them, there is none, or they belong to different runs.
+    """
+    waiting = waiting_in(session)
+    ids = ", ".join(map(repr, waiting)) or "nothing"
+    for request in approvals:
+        if request not in waiting:
+            raise SessionError(f"Session {session.id!r} does not wait for {request!r}; it waits for {ids}.")
+    if not approvals:
+        raise SessionError(f"resume() needs approvals={{id: True}}; session {session.id!r} waits for {ids}.")
+    asked = {request: waiting[request] for request in approvals}
+    if len({found.event.invocation_id for found in asked.values()}) > 1:
+        raise SessionError(
+            f"These approvals of session {session.id!r} belong to different runs; resume one run at a time."
+        )
+    return asked
+
+
+def _messages(
+    asked: Mapping[str, Asked], approvals: Mapping[str, Any]
+) -> list[tuple[str | None, types.Content]]:
+    """The user's answers, one message per conversation branch: a branch sees only what is said on it."""
+    parts: dict[str | None, list[types.Part]] = {}
+    for request, found in asked.items():
+        parts.setdefault(found.event.branch, []).append(approval(request, approvals[request]))
+    return [(branch, types.Content(role="user", parts=said)) for branch, said in parts.items()]
 
 
 def build(node: Node) -> BaseAgent:

@@ -259,10 +259,13 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
 
 def _wire(made: Composite, node: Node, scope: Scope) -> None:
     """Tell a composite which events of which agents end it."""
-    ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
+    if isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode)):
+        enders = names_below(node, until=LoopNode)
+    else:
+        enders = ()
     moves = isinstance(node, SequenceNode | LoopNode)
-    transfers = (step.name for step in _nodes(node, until=SequenceNode) if isinstance(step, TransferNode))
-    made.listen(names_below(node, until=LoopNode) if ends else (), transfers if moves else ())
+    steps = _nodes(node, until=(SequenceNode, LoopNode)) if moves else ()
+    made.listen(enders, (step.name for step in steps if isinstance(step, TransferNode)))
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of(
@@ -270,7 +273,7 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
         )
 
 
-def _nodes(root: Node, until: type[Node]) -> Iterable[Node]:
+def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:
     """The nodes below `root`, not looking inside another node of type `until`."""
     for child in root.children:
         yield child

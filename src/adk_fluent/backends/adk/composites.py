@@ -7,9 +7,10 @@ later run, also in another process.
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -19,8 +20,9 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.concurrency import apart, cancel, interleave, on_branch, record
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position
-from adk_fluent.backends.adk.signals import failure, pauses, refused
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, below, waits
+from adk_fluent.backends.adk.signals import failure, pauses, refused, starts_again
+from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import AgentTimeoutError
 from adk_fluent.ir.nodes import LoopNode, RouteNode, TimeoutNode
@@ -28,26 +30,64 @@ from adk_fluent.ir.nodes import LoopNode, RouteNode, TimeoutNode
 
 @dataclass(slots=True)
 class Seen:
-    """What the events of a child told so far."""
+    """What the events of a child told so far.
+
+    Attributes:
+        paused: it waits for a person.
+        stop: nothing runs after it.
+        skip: the rest of the sequence, or of a loop's round, is skipped.
+    """
 
     paused: bool = False
     stop: bool = False
+    skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a composite begins.
+
+    Attributes:
+        index: the child to begin with.
+        resuming: whether a paused run goes on.
+        position: what was stored.
+    """
+
+    index: int = 0
+    resuming: bool = False
+    position: Position = field(default_factory=Position)
 
 
 class Composite(FluentAgent):
-    """Base of agents that run children one at a time.
+    """Base of agents that run others.
 
     Attributes:
         _enders: names of the agents whose `escalate` ends this composite.
-        _movers: names of the transfer steps that end this composite.
+        _movers: names of the transfer steps after which the rest of its sequence is skipped.
     """
 
     _enders: frozenset[str] = PrivateAttr(default=frozenset())
     _movers: frozenset[str] = PrivateAttr(default=frozenset())
 
     def listen(self, enders: Iterable[str], movers: Iterable[str]) -> None:
-        """Set whose events end this composite."""
+        """Set whose events end this composite, or the rest of what it runs in order."""
         self._enders, self._movers = frozenset(enders), frozenset(movers)
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        again = True
+        while again:
+            again = False
+            async with aclosing(self._run_once(ctx)) as events:
+                async for event in events:
+                    yield event
+                    again = again or starts_again(event) == self.name
+            if again and ctx.is_resumable:
+                for agent in below(self):
+                    ctx.set_agent_state(agent.name)
+
+    @abstractmethod
+    def _run_once(self, ctx: InvocationContext) -> Events:
+        """Run the children, each as often as this kind of composite does."""
 
     async def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
         """The events of one child, unchanged, noting in `seen` what they ask for."""
@@ -57,73 +97,84 @@ class Composite(FluentAgent):
                 actions = event.actions
                 if pauses(ctx, event):
                     seen.paused = True
-                if (
-                    (actions.escalate and event.author in self._enders)
-                    or (actions.transfer_to_agent and event.author in self._movers)
-                    or (event.custom_metadata and refused(event))
-                ):
+                if actions.escalate and event.author in self._enders:
                     seen.stop = True
+                if actions.transfer_to_agent and event.author in self._movers:
+                    seen.skip = True
+                if event.custom_metadata and (refused(event) or self._is_left(event)):
+                    seen.stop = True
+        seen.paused = seen.paused or waits(child, ctx)
 
-    def child(self, name: str) -> BaseAgent | None:
-        """The child called `name`, if the tree still has it."""
-        return next((agent for agent in self.sub_agents if agent.name == name), None)
+    def _is_left(self, event: Event) -> bool:
+        """Whether this composite, or something around it, starts again."""
+        name = starts_again(event)
+        above: BaseAgent | None = self
+        while name and above is not None and above.name != name:
+            above = above.parent_agent
+        return bool(name) and above is not None
 
-    def start(self, ctx: InvocationContext) -> tuple[int, int, bool]:
-        """Where to begin: index of the child, rounds done, and whether a paused run goes on."""
+    def start(self, ctx: InvocationContext) -> Start:
+        """Where to begin."""
         position = private.load_state(self, ctx, Position)
         if position is None:
-            return 0, 0, False
+            return Start()
         names = [agent.name for agent in self.sub_agents]
         if position.child not in names:  # the pipeline was changed while the run was paused
-            return 0, position.round, False
-        return names.index(position.child), position.round, True
+            return Start(position=Position(round=position.round))
+        return Start(names.index(position.child), True, position)
 
-
-class SequentialComposite(Composite):
-    """Runs its children in order."""
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        first, _, resuming = self.start(ctx)
-        seen = Seen()
-        for child in self.sub_agents[first:]:
+    async def in_order(self, ctx: InvocationContext, start: Start, seen: Seen) -> Events:
+        """The events of the children from `start` on, one child after another."""
+        resuming, done = start.resuming, start.position.round
+        for child in self.sub_agents[start.index :]:
             if ctx.is_resumable and not resuming:
-                yield private.checkpoint(self, ctx, Position(child=child.name))
+                yield private.checkpoint(self, ctx, Position(child=child.name, round=done))
             resuming = False
             async with aclosing(self.relay(child, ctx, seen)) as events:
                 async for event in events:
                     yield event
             if seen.paused:
+                if ctx.is_resumable and (
+                    seen.stop or seen.skip
+                ):  # said by a branch beside the one that waits
+                    position = Position(child=child.name, round=done, stop=seen.stop, skip=seen.skip)
+                    yield private.checkpoint(self, ctx, position)
                 return
-            if seen.stop:
-                break
-        if ctx.is_resumable:
+            if seen.stop or seen.skip:
+                return
+
+
+class SequentialComposite(Composite):
+    """Runs its children in order."""
+
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        seen = Seen(stop=start.position.stop, skip=start.position.skip)
+        async with aclosing(self.in_order(ctx, start, seen)) as events:
+            async for event in events:
+                yield event
+        if ctx.is_resumable and not seen.paused:
             yield private.finished(self, ctx)
 
 
 class LoopComposite(Composite):
     """Runs its children in order, round after round."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(LoopNode, self._ir)
-        first, done, resuming = self.start(ctx)
-        seen = Seen()
-        while done < node.max_iterations and not seen.stop:
-            for child in self.sub_agents[first:]:
-                if ctx.is_resumable and not resuming:
-                    yield private.checkpoint(self, ctx, Position(child=child.name, round=done))
-                resuming = False
-                async with aclosing(self.relay(child, ctx, seen)) as events:
-                    async for event in events:
-                        yield event
-                if seen.paused:
-                    return
-                if seen.stop:
-                    break
-            first, done = 0, done + 1
+        start = self.start(ctx)
+        for done in range(start.position.round, node.max_iterations):
+            seen = Seen(stop=start.position.stop, skip=start.position.skip)
+            async with aclosing(self.in_order(ctx, start, seen)) as events:
+                async for event in events:
+                    yield event
+            if seen.paused:
+                return
             if ctx.is_resumable:
                 ctx.reset_sub_agent_states(self.name)
-            if not seen.stop and node.until is not None and await self.holds(node.until, ctx):
+            if seen.stop or (node.until is not None and await self.holds(node.until, ctx)):
                 break
+            start = Start(position=Position(round=done + 1))
         if ctx.is_resumable:
             yield private.finished(self, ctx)
 
@@ -131,12 +182,12 @@ class LoopComposite(Composite):
 class RouteComposite(Composite):
     """Runs the branch that the state chooses."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        index, _, resuming = self.start(ctx)
-        branch = self.sub_agents[index] if resuming else await self._choose(ctx)
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        branch = self.sub_agents[start.index] if start.resuming else await self._choose(ctx)
         if branch is None:
             return
-        if ctx.is_resumable and not resuming:
+        if ctx.is_resumable and not start.resuming:
             yield private.checkpoint(self, ctx, Position(child=branch.name))
         seen = Seen()
         async with aclosing(self.relay(branch, ctx, seen)) as events:
@@ -156,7 +207,7 @@ class RouteComposite(Composite):
 class TimeoutComposite(Composite):
     """Gives its child a number of seconds."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(TimeoutNode, self._ir)
         (child,) = self.sub_agents
         resuming = private.load_state(self, ctx, Position) is not None
@@ -189,9 +240,10 @@ class TimeoutComposite(Composite):
 class FallbackComposite(Composite):
     """Runs its children in order until one succeeds."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        first, _, resuming = self.start(ctx)
-        for child in self.sub_agents[first:]:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        resuming = start.resuming
+        for child in self.sub_agents[start.index :]:
             if ctx.is_resumable and not resuming:
                 yield private.checkpoint(self, ctx, Position(child=child.name))
             resuming = False
@@ -229,10 +281,10 @@ class Attempt:
 class RaceComposite(Composite):
     """Runs its children at once, each apart from the session, and passes on only what the winner did."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        index, _, resuming = self.start(ctx)
-        if resuming:  # the winner paused; only it goes on
-            winner = self.sub_agents[index]
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        if start.resuming:  # the winner paused; only it goes on
+            winner = self.sub_agents[start.index]
             seen = Seen()
             async with aclosing(
                 self.relay(winner, on_branch(ctx, f"{self.name}.{winner.name}"), seen)
@@ -246,7 +298,7 @@ class RaceComposite(Composite):
         if ctx.is_resumable and attempt.paused:
             yield private.checkpoint(self, ctx, Position(child=winner.name))
         for event in attempt.events:
-            yield event
+            yield with_temporary(ctx, event)
         if ctx.is_resumable and not attempt.paused:
             yield private.finished(self, ctx)
 
@@ -260,19 +312,16 @@ class RaceComposite(Composite):
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in (task for task in tasks if task in done):
                     ended[tasks[task].name] = task
-                    if task.exception() is None and not (task.result().paused or task.result().problem):
+                    if not _raised(task) and not (task.result().paused or task.result().problem):
                         return tasks[task], task.result()
         finally:
             await cancel(list(tasks))
         order = [(child, ended[child.name]) for child in self.sub_agents]
         for child, task in order:
-            if task.exception() is None and task.result().paused:
+            if not _raised(task) and task.result().paused:
                 return child, task.result()
-        for _, task in order:
-            if (error := task.exception()) is not None:
-                raise error
-        child, task = order[0]
-        return child, task.result()
+        child, task = next((entry for entry in order if _raised(entry[1])), order[0])
+        return child, task.result()  # raises what the branch raised, as it is
 
     async def _attempt(self, child: BaseAgent, ctx: InvocationContext) -> Attempt:
         attempt, seen = Attempt([]), Seen()
@@ -287,6 +336,11 @@ class RaceComposite(Composite):
         return attempt
 
 
+def _raised(task: asyncio.Task[Attempt]) -> bool:
+    """Whether a branch that ended did so by an exception; a cancellation from inside it is one."""
+    return task.cancelled() or task.exception() is not None
+
+
 class FanOutState(BaseModel):
     """Which branches are done."""
 
@@ -296,7 +350,7 @@ class FanOutState(BaseModel):
 class FanOutComposite(Composite):
     """Runs its children at once, each on a conversation branch of its own."""
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         state = private.load_state(self, ctx, FanOutState)
         if ctx.is_resumable and state is None:
             yield private.checkpoint(self, ctx, FanOutState())

@@ -64,7 +64,9 @@ async def interleave(
                 async with aclosing(source):
                     async for event in source:
                         await put(index, event)
-            except Exception as error:  # noqa: BLE001  # raised again where the events are taken
+            except (Exception, asyncio.CancelledError) as error:  # raised again where the events are taken
+                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                    raise
                 await put(index, error)
             else:
                 await put(index, None)
@@ -81,6 +83,12 @@ async def interleave(
             taken.set()
     finally:
         await cancel(tasks)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled this task; if not, a `CancelledError` in it came from inside."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:

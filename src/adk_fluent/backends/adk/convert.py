@@ -108,10 +108,21 @@ def approval(request: str, answer: object) -> types.Part:
 
     Args:
         answer: `True`, `False`, or a JSON-able payload, which approves with that payload.
+
+    Raises:
+        ArgumentError: it is `None`, or cannot be written as JSON.
     """
+    if answer is None:
+        raise ArgumentError(f"The approval of {request!r} is None; give True, False or a payload.")
     response: dict[str, Any] = {"confirmed": answer is not False}
     if not isinstance(answer, bool):
-        response["payload"] = json.loads(json.dumps(answer))
+        try:
+            response["payload"] = json.loads(json.dumps(answer))
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"The payload for {request!r} cannot be written as JSON: {error}. "
+                "Give text, numbers, lists or dicts."
+            ) from error
     return types.Part(
         function_response=types.FunctionResponse(id=request, name=CONFIRMATION, response=response)
     )

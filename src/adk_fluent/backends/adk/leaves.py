@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
@@ -18,7 +19,8 @@ from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.missing import explain, needed
-from adk_fluent.backends.adk.signals import REFUSED, pauses
+from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
+from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import keeping_to, values_of
 from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
 from adk_fluent.ir.base import Node
@@ -36,10 +38,19 @@ CONFIRMATION: Final = "adk_request_confirmation"
 
 
 class Position(BaseModel):
-    """Where a composite is: the child that runs, and for loops the rounds that are done."""
+    """Where a composite is.
+
+    Attributes:
+        child: the child that runs.
+        round: for loops, the rounds that are done.
+        stop: whether it ends with this child.
+        skip: whether the rest of the sequence, or of a loop's round, is skipped.
+    """
 
     child: str = ""
     round: int = 0
+    stop: bool = False
+    skip: bool = False
 
 
 class FluentAgent(BaseAgent):
@@ -80,11 +91,8 @@ class FluentAgent(BaseAgent):
         )
 
     def state_event(self, ctx: InvocationContext, delta: dict[str, Any]) -> Event:
-        """An event that writes state; `temp:` keys are set here too, as older ADKs drop them from events."""
-        for key, value in delta.items():
-            if key.startswith("temp:"):
-                ctx.session.state[key] = value
-        return self.event(ctx, state_delta=delta)
+        """An event that writes state."""
+        return with_temporary(ctx, self.event(ctx, state_delta=delta))
 
     async def holds(self, predicate: Predicate, ctx: InvocationContext) -> bool:
         """Whether a user's predicate holds for the state; see `holds`."""
@@ -112,6 +120,74 @@ async def resolved(value: object) -> object:
     return await value if inspect.isawaitable(value) else value
 
 
+def waits(agent: BaseAgent, ctx: InvocationContext) -> bool:
+    """Whether `agent`, or one below it, waits for a person.
+
+    A model agent that was run again while its request is still open ends without an event, so the events of a
+    run alone do not tell.
+    """
+    if not ctx.is_resumable:
+        return False
+    run = (event for event in ctx.session.events if event.invocation_id == ctx.invocation_id)
+    asking = {event.author for event in unanswered(run).values() if _on_branch(event, ctx.branch)}
+    return bool(asking) and not asking.isdisjoint(_reachable(agent))
+
+
+def _on_branch(event: Event, branch: str | None) -> bool:
+    return not branch or f"{event.branch}.".startswith(f"{branch}.")
+
+
+def _reachable(agent: BaseAgent) -> set[str]:
+    """Names of the agents that may run when `agent` runs: those below it, and the targets of transfers."""
+    found: set[str] = set()
+    pending = [agent]
+    while pending:
+        for current in below(pending.pop()):
+            if current.name not in found:
+                found.add(current.name)
+                if isinstance(current, TransferAgent) and (target := current.target()) is not None:
+                    pending.append(target)
+    return found
+
+
+def below(agent: BaseAgent) -> Iterator[BaseAgent]:
+    """`agent` and all agents below it."""
+    pending = [agent]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(current.sub_agents)
+
+
+def encloses(outer: BaseAgent, inner: BaseAgent) -> bool:
+    """Whether `outer` is above `inner` in the tree."""
+    above = inner.parent_agent
+    while above is not None and above is not outer:
+        above = above.parent_agent
+    return above is outer
+
+
+def joined(ctx: InvocationContext) -> InvocationContext:
+    """The context in which what finished branches below the current one said counts as said on it.
+
+    ADK shows an agent its own conversation branch and those above, so a step behind a fan-out that is itself
+    in a branch would not see what that fan-out said.
+    """
+    if not ctx.branch or not any(_is_below(event, ctx.branch) for event in ctx.session.events):
+        return ctx
+    events = [
+        event.model_copy(update={"branch": ctx.branch}) if _is_below(event, ctx.branch) else event
+        for event in ctx.session.events
+    ]
+    return ctx.model_copy(update={"session": ctx.session.model_copy(update={"events": events})})
+
+
+def _is_below(event: Event, branch: str) -> bool:
+    """Whether the event is on a branch that a composite opened below `branch`; those of ADK have an @."""
+    path = event.branch or ""
+    return path.startswith(f"{branch}.") and "@" not in path[len(branch) :]
+
+
 class FluentLlmAgent(LlmAgent):
     """ADK's `LlmAgent`, with typed state, and a clear error when its instruction needs what is not there."""
 
@@ -132,30 +208,44 @@ class FluentLlmAgent(LlmAgent):
         """The node it was made from."""
         return self._ir
 
+    @property
+    def _templates(self) -> tuple[str, ...]:
+        """The templates that are rendered for it; only a root's global instruction is."""
+        node = cast(AgentNode, self._ir)
+        if self.parent_agent is None:
+            return node.templates
+        return (node.instruction,) if isinstance(node.instruction, str) else ()
+
+    async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
+        """As ADK's, without its advice to use a plugin instead: a plugin does not travel with `build()`."""
+        given = self.global_instruction
+        if isinstance(given, str):
+            return given, False
+        return str(await resolved(given(ctx))), True
+
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""
         return within_schema(self._ir, super().run_async(parent_context))
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         state = ctx.session.state
-        node = cast(AgentNode, self._ir)
-        for key in needed(node.templates):
+        for key in needed(self._templates):
             if state.get(key) is None:
                 raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
-        fields = answered_fields(node)
-        async with aclosing(private.run_llm(self, ctx)) as events:
+        fields = answered_fields(cast(AgentNode, self._ir))
+        view = joined(ctx)
+        async with aclosing(private.run_llm(self, view)) as events:
             async for event in events:
-                if event.author == self.name and not event.partial:
-                    self._write(event, fields, ctx)
-                yield event
+                if fields and event.author == self.name and event.is_final_response():
+                    self._write(event, fields)
+                yield with_temporary(ctx, event)
+                if view is not ctx and not event.partial:  # the runner stores it in the session itself
+                    view.session.events.append(event)
 
-    def _write(self, event: Event, fields: tuple[StateFieldRef, ...], ctx: InvocationContext) -> None:
-        """Add what the answer writes; `temp:` keys are set here too, as older ADKs drop them from events."""
-        if fields and event.is_final_response() and (text := spoken_text(event)).strip():
+    def _write(self, event: Event, fields: tuple[StateFieldRef, ...]) -> None:
+        """Add the values of `fields` that the answer holds to what the event writes."""
+        if (text := spoken_text(event)).strip():
             event.actions.state_delta.update(values_of(self.name, text, fields))
-        for key, value in event.actions.state_delta.items():
-            if key.startswith("temp:"):
-                ctx.session.state[key] = value
 
 
 def within_schema(node: Node, events: Events) -> Events:
@@ -262,13 +352,16 @@ class TransferAgent(FluentAgent):
         resuming = private.load_state(self, ctx, Position) is not None
         if not resuming and node.condition is not None and not await self.holds(node.condition, ctx):
             return
-        target = self.root_agent.find_agent(node.target)
+        target = self.target()
         if target is None:
             raise CompileError(f"transfer({node.target!r}): the compiled tree has no agent of that name.")
+        if encloses(target, self):  # it starts again by itself when it sees this event
+            yield self.event(ctx, transfer_to_agent=target.name, metadata={STARTS_AGAIN: target.name})
+            return
         if not resuming:
             if ctx.is_resumable:
-                ctx.set_agent_state(target.name)
-                ctx.reset_sub_agent_states(target.name)
+                for agent in below(target):
+                    ctx.set_agent_state(agent.name)
                 yield private.checkpoint(self, ctx, Position(child=target.name))
             yield self.event(ctx, transfer_to_agent=target.name)
         paused = False
@@ -276,5 +369,9 @@ class TransferAgent(FluentAgent):
             async for event in events:
                 paused = paused or pauses(ctx, event)
                 yield event
-        if ctx.is_resumable and not paused:
+        if ctx.is_resumable and not (paused or waits(target, ctx)):
             yield private.finished(self, ctx)
+
+    def target(self) -> BaseAgent | None:
+        """The agent it hands over to, if the tree has it."""
+        return self.root_agent.find_agent(cast(TransferNode, self._ir).target)

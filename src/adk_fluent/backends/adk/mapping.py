@@ -15,6 +15,7 @@ from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import Composite, Seen
 from adk_fluent.backends.adk.concurrency import apart, interleave, record
 from adk_fluent.backends.adk.leaves import Events, spoken_text
+from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.nodes import MapOverNode
@@ -71,7 +72,7 @@ class MapComposite(Composite):
         """Set which agents answer in JSON."""
         self._structured = frozenset(names)
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)
         values = self._values(ctx.session.state)
         saved = private.load_state(self, ctx, MapState)
@@ -84,7 +85,7 @@ class MapComposite(Composite):
         async with aclosing(interleave(sources, node.concurrency)) as events:
             async for position, event in events:
                 if event is not None:
-                    yield event
+                    yield with_temporary(ctx, event)
                     continue
                 items[str(todo[position])] = running[position].state(self._structured)
                 if ctx.is_resumable:

@@ -13,6 +13,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event
+from google.adk.sessions import BaseSessionService
 from pydantic import BaseModel
 
 from adk_fluent.errors import CompileError
@@ -41,6 +42,11 @@ def finished(agent: BaseAgent, ctx: InvocationContext) -> Event:
 def run_llm(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
     """`LlmAgent`'s own loop of model and tool calls, which our subclass runs after its checks."""
     return LlmAgent._run_async_impl(agent, ctx)  # pyright: ignore[reportPrivateUsage]  # see the docstring
+
+
+def keeps_temporary() -> bool:
+    """Whether ADK itself puts the `temp:` keys of an event into the state of the running session."""
+    return hasattr(BaseSessionService, "_apply_temp_state")
 
 
 def asks_for_confirmation(tool: object) -> bool:

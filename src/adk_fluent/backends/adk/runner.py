@@ -17,6 +17,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from adk_fluent.backends.adk.convert import knowingly, run_config
+from adk_fluent.backends.adk.temporary import give
 from adk_fluent.config import ExecutionConfig
 
 
@@ -66,6 +67,7 @@ class FluentRunner(Runner):
         """ADK's `run_async`, with the expression's `RunConfig` unless another is given."""
         if options.get("run_config") is None:
             options["run_config"] = run_config(self._config)
+        give(options.get("state_delta"))
         events = super().run_async(**options)
         try:
             async for event in events:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -97,10 +98,11 @@ class ScriptedLlm(BaseLlm):
         response = self._script.next(llm_request)
         if isinstance(response, AsyncIterable):
             pieces = list[str]()
-            async for piece in cast("AsyncIterable[str]", response):
-                pieces.append(piece)
-                if stream:
-                    yield _text(piece, partial=True)
+            async with _closing(cast("AsyncIterable[str]", response)) as source:
+                async for piece in source:
+                    pieces.append(piece)
+                    if stream:
+                        yield _text(piece, partial=True)
             yield _counted(_text("".join(pieces)), llm_request)
             return
         if stream and isinstance(response, str):
@@ -124,6 +126,16 @@ class ScriptedLlm(BaseLlm):
         if isinstance(response, str):
             return _text(response)
         raise MockError(f"The script of {self._script.agent!r} holds {response!r:.60}, which is no response.")
+
+
+@asynccontextmanager
+async def _closing(source: AsyncIterable[str]) -> AsyncIterator[AsyncIterable[str]]:
+    """`source`, closed afterwards if it is a generator, so that what it waits for is given up at once."""
+    try:
+        yield source
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await cast("AsyncGenerator[str, None]", source).aclose()
 
 
 def _text(text: str, *, partial: bool | None = None) -> LlmResponse:

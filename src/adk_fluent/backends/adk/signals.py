@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -10,6 +11,9 @@ from google.genai import types
 
 REFUSED: Final = "adk_fluent.refused"
 """Metadata of the final event of a gate that a person refused; everything around it ends."""
+
+STARTS_AGAIN: Final = "adk_fluent.starts_again"
+"""Metadata of a transfer to an agent around it: the name of that agent, which starts again."""
 
 
 def pauses(ctx: InvocationContext, event: Event) -> bool:
@@ -22,9 +26,28 @@ def pauses(ctx: InvocationContext, event: Event) -> bool:
     return any(call.id in event.long_running_tool_ids for call in event.get_function_calls())
 
 
+def unanswered(events: Iterable[Event]) -> dict[str, Event]:
+    """The calls that wait for a person: id → the event that makes the call."""
+    listed = list(events)
+    asked = {
+        call.id: event
+        for event in listed
+        if event.long_running_tool_ids
+        for call in event.get_function_calls()
+        if call.id in event.long_running_tool_ids
+    }
+    answered = {r.id for event in listed if event.author == "user" for r in event.get_function_responses()}
+    return {call: event for call, event in asked.items() if call not in answered}
+
+
 def refused(event: Event) -> bool:
     """Whether a person refused a gate, which ends the pipeline."""
     return bool(event.custom_metadata and event.custom_metadata.get(REFUSED))
+
+
+def starts_again(event: Event) -> str | None:
+    """The agent that starts again after this event, if one does."""
+    return event.custom_metadata.get(STARTS_AGAIN) if event.custom_metadata else None
 
 
 def failure(event: Event) -> str | None:

@@ -1,0 +1,124 @@
+"""What the tests of running share: short ways to run, models that hang, services that store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+from pydantic import PrivateAttr
+
+from adk_fluent.backends.events import AgentEvent, RunResult
+from adk_fluent.expr.base import Expr
+from adk_fluent.testing import MockBackend, mock_backend
+
+SERVICES = ("memory", "sqlite", "database")
+
+
+def session_service(kind: str, folder: Path) -> BaseSessionService:
+    """A fresh session service: in memory, or on a file in `folder`."""
+    if kind == "memory":
+        return InMemorySessionService()
+    if kind == "sqlite":
+        return SqliteSessionService(str(folder / "sessions.db"))
+    return DatabaseSessionService(f"sqlite+aiosqlite:///{folder / 'database.db'}")
+
+
+async def close(service: BaseSessionService) -> None:
+    """Give back what a session service holds open."""
+    if isinstance(service, DatabaseSessionService):
+        await service.db_engine.dispose()
+
+
+class Hang:
+    """A response that never ends, until it is cancelled or closed; give it to `mock_backend`.
+
+    Attributes:
+        started: set once a model call waits in it.
+        ended: how the waits ended: `CancelledError` or `GeneratorExit`.
+    """
+
+    def __init__(self, *first: str) -> None:
+        self.first = first
+        self.started = asyncio.Event()
+        self.ended: list[str] = []
+
+    def __call__(self, request: LlmRequest) -> AsyncIterator[str]:
+        return self._chunks()
+
+    async def _chunks(self) -> AsyncIterator[str]:
+        try:
+            for piece in self.first:
+                yield piece
+            self.started.set()
+            await asyncio.Event().wait()
+        except BaseException as error:
+            self.ended.append(type(error).__name__)
+            raise
+
+
+class PlainLlm(BaseLlm):
+    """A model written by hand: `answer` makes the responses to each request."""
+
+    _answer: Callable[[LlmRequest], AsyncGenerator[LlmResponse, None]] = PrivateAttr()
+
+    @classmethod
+    def of(cls, answer: Callable[[LlmRequest], AsyncGenerator[LlmResponse, None]]) -> PlainLlm:
+        made = cls(model="plain")
+        made._answer = answer
+        return made
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        async with aclosing(self._answer(llm_request)) as responses:
+            async for response in responses:
+                yield response
+
+
+def reply(text: str, **fields: Any) -> LlmResponse:
+    """A model's answer."""
+    return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), **fields)
+
+
+def failing(code: str = "SAFETY", message: str = "blocked") -> LlmResponse:
+    """A model's answer that reports a failure instead of raising."""
+    return LlmResponse(error_code=code, error_message=message)
+
+
+async def play(
+    expression: Expr[Any], responses: Mapping[str, Any] | None = None, prompt: str = "hi", **options: Any
+) -> RunResult[Any]:
+    """Run with scripted models; agents without a script say their own name."""
+    return await expression.run(prompt, backend=script(responses), **options)
+
+
+def script(responses: Mapping[str, Any] | None = None, **options: Any) -> MockBackend:
+    """A mock backend in which agents without a script say `ok`."""
+    return mock_backend(responses, default="ok", **options)
+
+
+def said(events: list[AgentEvent]) -> list[tuple[str, str]]:
+    """Who said what, in order."""
+    return [(event.author, event.content) for event in events if event.content and not event.is_partial]
+
+
+def speakers(events: list[AgentEvent]) -> list[str]:
+    """Who said something, in order."""
+    return [author for author, _ in said(events)]
+
+
+def seen(request: LlmRequest) -> str:
+    """All text of a request's contents, as one string."""
+    return "\n".join(part.text or "" for content in request.contents for part in content.parts or [])
+
+
+def system(request: LlmRequest) -> str:
+    """The system instruction of a request."""
+    return str(request.config.system_instruction or "")
