@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,11 +23,12 @@ class FieldType:
     from a session store is a tuple, text is a date or a member of an enumeration, a dict is a model.
     """
 
-    __slots__ = ("_adapter", "_ref")
+    __slots__ = ("_adapter", "_check", "_ref")
 
     def __init__(self, ref: StateFieldRef) -> None:
         self._ref = ref
         self._adapter: TypeAdapter[Any] | None = None
+        self._check: Callable[..., Any] | None = None
 
     @property
     def adapter(self) -> TypeAdapter[Any]:
@@ -46,6 +48,11 @@ class FieldType:
                 raise StateTypeError(f"{named(self._ref)} cannot be checked: {reason}") from error
         return self._adapter
 
+    def _checking(self) -> Callable[..., Any]:
+        """Pydantic's own function, without the layer around it: reading a field should cost little."""
+        self._check = self.adapter.validator.validate_python
+        return self._check
+
     def load(self, value: object, whose: str = "") -> Any:
         """A value from state, as its type.
 
@@ -55,16 +62,16 @@ class FieldType:
         Raises:
             StateTypeError: it is not of the type, or breaks a constraint.
         """
-        adapter = self._adapter or self.adapter
+        check = self._check or self._checking()
         try:
-            return adapter.validate_python(value, strict=True)
+            return check(value, strict=True)
         except ValueError as error:
             if type(value) in _PLAIN and type(value) is not str:
                 raise self._error(value, error, whose) from None
         from pydantic_core import to_json
 
         try:
-            return adapter.validate_json(to_json(value), strict=True)
+            return self.adapter.validate_json(to_json(value), strict=True)
         except ValueError as error:  # pydantic's errors of both calls are ValueErrors
             raise self._error(value, error, whose) from None
 
