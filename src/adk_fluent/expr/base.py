@@ -283,7 +283,7 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | None) -> Expr[Any
     key = _written_by(before.node) if before is not None else None
     if key is None:
         raise ExpressionError(
-            "A dict after >> routes on the key that the agent before it writes, and that one writes not one. "
+            "A dict after >> routes on the key that the agent before it writes, and that one writes none. "
             "Add .writes('key') to it, or use Route('key')."
         )
     rules = tuple(
