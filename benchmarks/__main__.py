@@ -46,7 +46,8 @@ def measure(names: Iterator[str] | tuple[str, ...] | list[str]) -> Iterator[tupl
 def line(name: str, figure: Figure) -> str:
     """One line of the table, and another for its note."""
     ratio = "" if figure.ratio is None else f"{figure.ratio:.3f}"
-    text = f"{name:<11} {figure.what:<60} {duration(figure.seconds):>10} {duration(figure.reference):>10} {ratio:>7}"
+    ours, other = duration(figure.seconds), duration(figure.reference)
+    text = f"{name:<11} {figure.what:<60} {ours:>10} {other:>10} {ratio:>7}"
     if figure.target is not None:
         target = f"{figure.target:g}x" if figure.of == "ratio" else duration(figure.target)
         text += f"  {target}, {'met' if figure.met else 'MISSED'}"

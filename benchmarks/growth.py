@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import rshift
+from functools import partial
 from statistics import median
-from typing import Any
 
 from adk_fluent import Pipeline
 from adk_fluent.backends.adk.compiler import compile_tree
-from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Node, resolve_names, walk
 from benchmarks.by_hand import steps
 from benchmarks.harness import Figure, in_turn, timed
@@ -21,7 +18,9 @@ ROUNDS = 3
 
 def chain(count: int) -> Node:
     """`a >> b >> c ...`"""
-    joined: Expr[Any] = reduce(rshift, steps(count))
+    joined, *rest = steps(count)
+    for step in rest:
+        joined = joined >> step
     return joined.to_ir()
 
 
@@ -54,7 +53,7 @@ def phases(build: Callable[[int], Node], count: int) -> str:
 def figures() -> Iterator[Figure]:
     """Each size against half of it: twice the nodes should take twice the time."""
     for what, build in (("a >> b >> ...", chain), ("Pipeline(a, b, ...)", at_once)):
-        runs = [lambda build=build, size=size: everything(build, size) for size in SIZES]
+        runs = [partial(everything, build, size) for size in SIZES]
         seconds = [median(times) for times in in_turn(runs, ROUNDS)]
         for index, size in enumerate(SIZES[1:], 1):
             yield Figure(

@@ -9,7 +9,7 @@ from adk_fluent import Pipeline, S
 from benchmarks.by_hand import Count, InOrder, run, runner
 from benchmarks.harness import Figure, compare, event_loop
 
-ROUNDS = 30
+ROUNDS = 60
 STEPS = 40
 
 
@@ -30,4 +30,4 @@ def figures() -> Iterator[Figure]:
             rounds=ROUNDS,
             per=STEPS,
             target=1.2,
-        )[0]
+        )

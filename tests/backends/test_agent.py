@@ -177,7 +177,7 @@ async def test_output_of_the_branch_that_ran() -> None:
 
 
 async def test_an_error_event_is_not_an_answer() -> None:
-    """If the model reports an error, `ask_async` raises it with the agent's name, it does not give nothing."""
+    """If the model reports an error, `ask_async` raises it with the agent's name and gives nothing."""
     backend = script({"a": LlmResponse(error_code="SAFETY", error_message="blocked")})
     with pytest.raises(ADKFluentError, match="'a' gave no answer but an error: SAFETY: blocked"):
         await A.ask_async("hi", backend=backend)

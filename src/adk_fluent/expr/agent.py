@@ -56,13 +56,14 @@ class Agent(Expr[T_co], AgentMethods):
     _what = "agent"
 
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        given: dict[str, Any] = {} if model is None else {"model": _model(model, name)}
-        object.__setattr__(self, "_node", AgentNode(name=check_name(name), **given))
+        check_name(name)
+        made = AgentNode(name=name) if model is None else AgentNode(name=name, model=_model(model, name))
+        object.__setattr__(self, "_node", made)
 
     @property
     def node(self) -> AgentNode:
         """The IR node that this agent is."""
-        return cast(AgentNode, self._node)
+        return self._node
 
     # --- what the model is told -------------------------------------------------------------------
 
@@ -236,12 +237,14 @@ class Agent(Expr[T_co], AgentMethods):
         return cast("Agent[T_co]", preset.apply(self))
 
 
-def _model(model: object, name: str) -> object:
-    if isinstance(model, str) and model.strip():
-        return model
-    if hasattr(model, "generate_content_async") and not isinstance(model, type):
-        return model
-    raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
+def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
+    if isinstance(model, str):
+        usable = bool(model.strip())
+    else:
+        usable = hasattr(model, "generate_content_async") and not isinstance(model, type)
+    if not usable:
+        raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
+    return model
 
 
 def _instruction(instruction: object, where: str) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
@@ -46,6 +47,10 @@ class Expr(Terminals[T_co]):
 
     _what: ClassVar[str] = "step"
 
+    if TYPE_CHECKING:
+        _node: Any
+        """The node; the `node` property of each class says of which type."""
+
     def __init__(self) -> None:
         raise ExpressionError(f"{type(self).__name__} is not built directly; compose expressions instead.")
 
@@ -59,7 +64,7 @@ class Expr(Terminals[T_co]):
     @property
     def node(self) -> Node:
         """The IR node that this expression is."""
-        return cast(Node, self._node)
+        return self._node
 
     @property
     def name(self) -> str:
@@ -78,7 +83,9 @@ class Expr(Terminals[T_co]):
     # --- changing a field: used by every builder method -------------------------------------------
 
     def _set(self, **fields: object) -> Self:
-        return self.from_node(self.node.replace(**fields))
+        made = object.__new__(type(self))
+        object.__setattr__(made, "_node", self.node.updated(fields))
+        return made
 
     def _append(self, field: str, *values: object) -> Self:
         present = getattr(self.node, field)
@@ -91,7 +98,7 @@ class Expr(Terminals[T_co]):
     @overload
     def __rshift__(self, other: Expr[U]) -> Pipeline[U]: ...
     @overload
-    def __rshift__(self, other: Mapping[str, Expr[U]]) -> Pipeline[U]: ...
+    def __rshift__(self, other: Mapping[Any, Expr[U]]) -> Pipeline[U]: ...
     @overload
     def __rshift__(self, other: TransformFn) -> Pipeline[T_co]: ...
     def __rshift__(self, other: object) -> Pipeline[Any]:
@@ -252,10 +259,14 @@ def describe(value: object) -> str:
     """How an error message calls a value of the wrong kind."""
     if isinstance(value, Expr):
         return f"the expression {value!r}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__name__}"
     return f"{type(value).__name__} {value!r:.40}"
 
 
-def lift(value: object, where: str, before: Expr[Any] | None = None) -> Expr[Any]:
+def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> Expr[Any]:
     """Make an expression of anything that may stand beside `>>`.
 
     Args:
@@ -277,10 +288,11 @@ def lift(value: object, where: str, before: Expr[Any] | None = None) -> Expr[Any
     )
 
 
-def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | None) -> Expr[Any]:
+def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> Expr[Any]:
     if not branches:
         raise ExpressionError("A route needs at least one branch; the dict after >> is empty.")
-    key = _written_by(before.node) if before is not None else None
+    node = before.node if isinstance(before, Expr) else before
+    key = None if node is None else _written_by(node)
     if key is None:
         raise ExpressionError(
             "A dict after >> routes on the key that the agent before it writes, and that one writes none. "

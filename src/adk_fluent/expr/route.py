@@ -37,7 +37,7 @@ class Route(Expr[T_co]):
     @property
     def node(self) -> RouteNode:
         """The IR node that this route is."""
-        return cast(RouteNode, self._node)
+        return self._node
 
     def eq(self, value: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
         """Run `then` when the key equals `value`; text is compared without surrounding white space."""

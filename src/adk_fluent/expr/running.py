@@ -186,6 +186,10 @@ class Run(Generic[T_co]):
             pending=self.backend.waiting(session, events[-1].invocation_id if events else ""),
         )
 
+    def without_state(self) -> Run[T_co]:
+        """The same, for the turns after the first: the state given was for the start."""
+        return Run(self._expression, {k: v for k, v in self._options.items() if k != "state"})
+
     def new_session_id(self) -> str:
         """The session id given, or a new one."""
         return self._session_id()

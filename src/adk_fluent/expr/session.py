@@ -30,4 +30,6 @@ class Chat(Generic[T_co]):
 
     async def send(self, prompt: Any) -> RunResult[T_co]:
         """One turn: what the user says, and everything that follows."""
-        return await self._run.result(prompt, self.session_id)
+        result = await self._run.result(prompt, self.session_id)
+        self._run = self._run.without_state()
+        return result

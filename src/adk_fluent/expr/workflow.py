@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, Step, function, lift
+from adk_fluent.expr.base import Expr, function, lift
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import state_key
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -84,9 +84,10 @@ class _Associative(Expr[T_co]):
                 raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
         nodes: list[Node] = []
+        where = f"{called}()"
         for member in members:
-            before = Step.from_node(nodes[-1]) if nodes and cls is Pipeline else None
-            nodes.extend(cls.members_of(lift(member, f"{called}()", before=before).node))
+            before = nodes[-1] if nodes and cls is Pipeline else None
+            nodes.extend(cls.members_of(lift(member, where, before=before).node))
         if not nodes and name is None:
             raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
         return "" if name is None else check_name(name, owner._what), tuple(nodes)
@@ -144,7 +145,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     def __init__(self, *steps: object, name: str | None = None) -> None:
         self._begin(steps, name, "step")
 
-    def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Pipeline[U]:
+    def step(self, step: Expr[U] | TransformFn | Mapping[Any, Expr[U]]) -> Pipeline[U]:
         """The pipeline with one more step at its end."""
         return cast("Pipeline[U]", self._with(step, "step"))
 
@@ -169,7 +170,11 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     _what = "fan_out"
     _plain = ParallelNode()
 
-    def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None:
+    @overload
+    def __init__(self: FanOut[Never], name: str, /) -> None: ...
+    @overload
+    def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None: ...
+    def __init__(self, *branches: object, name: str | None = None) -> None:
         self._begin(branches, name, "branch")
 
     def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
@@ -227,9 +232,9 @@ class Loop(Expr[T_co], WorkflowMethods):
         made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
-    def step(self, step: Expr[U] | TransformFn | Mapping[str, Expr[U]]) -> Loop[U]:
+    def step(self, step: Expr[U] | TransformFn | Mapping[Any, Expr[U]]) -> Loop[U]:
         """The loop with one more step at the end of its body."""
-        before = Step.from_node(self.node.children[-1]) if self.node.children else None
+        before = self.node.children[-1] if self.node.children else None
         members = Pipeline.members_of(lift(step, ".step()", before=before).node)
         return cast("Loop[U]", self._set(children=(*self.node.children, *members)))
 

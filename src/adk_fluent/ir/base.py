@@ -85,7 +85,8 @@ def walk(root: Node) -> Iterator[Node]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(current.children))
+        if children := current.children:
+            stack.extend(reversed(children))
 
 
 def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
 from adk_fluent.ir.base import Node
@@ -71,7 +72,8 @@ def resolve_names(root: Node) -> Named:
                     f"Two different nodes are called {node.name!r} (kinds: {first.kind}, {node.kind}). "
                     f"Rename one with .named('{node.name}_b')."
                 )
-        stack.extend(reversed(node.children))
+        if children := node.children:
+            stack.extend(reversed(children))
     return _Resolver(set(uses)).run(root)
 
 
@@ -86,18 +88,20 @@ class _Resolver:
         return Named(self._rename(root), self._origins)
 
     def _rename(self, node: Node) -> Node:
-        name = self._unique(node)
-        children = node.children
-        if children:
-            renamed = tuple(self._rename(child) for child in children)
-            if any(new is not old for new, old in zip(renamed, children, strict=True)):
+        name = node.name
+        if name in self._first:
+            self._first.remove(name)
+            self._origins[name] = name
+        else:
+            name = self._derived(node)
+        if children := node.children:
+            renamed = tuple(map(self._rename, children))
+            if not all(map(is_, renamed, children)):
                 node = node.with_children(renamed)
         return node if name == node.name else node.replace(name=name)
 
-    def _unique(self, node: Node) -> str:
-        base = node.name or node.label
-        name = base if node.name in self._first else self._next(base)
-        self._first.discard(name)
+    def _derived(self, node: Node) -> str:
+        name = self._next(node.name or node.label)
         self._taken.add(name)
         if node.name:
             self._origins[name] = node.name

@@ -185,7 +185,8 @@ def when(state: StateView, test: Predicate, steps: tuple[TransformNode, ...]) ->
 
 
 def branch(state: StateView, key: str, cases: tuple[tuple[str, tuple[TransformNode, ...]], ...]) -> Result:
-    value = state.get(key)
+    if (value := state.get(key)) is None:
+        return {}
     label = value.strip() if isinstance(value, str) else str(value)
     steps = next((steps for case, steps in cases if case == label), ())
     return _chain(state, steps)

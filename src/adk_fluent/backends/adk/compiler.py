@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -78,11 +79,13 @@ class Scope:
     """What a node is compiled within.
 
     Attributes:
+        transfers: names of the transfer steps of the whole tree.
         in_loop: whether an `escalate` can end something around the node.
     """
 
     named: Named
     model_for: ModelFor
+    transfers: frozenset[str] = frozenset()
     in_loop: bool = False
 
 
@@ -103,8 +106,7 @@ def whole(named: Named, model_for: ModelFor) -> Scope:
         ExpressionError: a composite is empty, or a transfer could only run for ever.
         CompileError: a transfer has no target.
     """
-    _check(named.root)
-    return Scope(named, model_for)
+    return Scope(named, model_for, _check(named.root))
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -119,27 +121,36 @@ def compile_node(node: Node, scope: Scope) -> BaseAgent:
 
 # --- checks of the whole tree ---------------------------------------------------------------------
 
+_COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode, RouteNode)
 
-def _check(root: Node) -> None:
-    by_name = {node.name: node for node in walk(root)}
+
+def _check(root: Node) -> frozenset[str]:
+    """Refuse a tree that no run could make sense of; the names of its transfer steps."""
+    transfers: list[TransferNode] = []
     for node in walk(root):
-        if isinstance(node, SequenceNode | ParallelNode | LoopNode) and not node.children:
-            raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one step.")
-        if isinstance(node, RouteNode) and not node.children:
-            raise ExpressionError(f"{node.name!r} is empty: give this route at least one branch.")
         if isinstance(node, TransferNode):
-            target = by_name.get(node.target)
-            if target is None:
-                names = [name for name in by_name if name != node.name]
-                raise CompileError(
-                    f"transfer({node.target!r}): nothing in this tree has that name."
-                    + did_you_mean(node.target, names)
-                )
-            if _never_ends(node, by_name):
-                raise CycleError(
-                    f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
-                    "Give it a condition, or use a loop."
-                )
+            transfers.append(node)
+        elif not node.children and isinstance(node, _COMPOSITES):
+            part = "branch" if isinstance(node, RouteNode) else "step"
+            raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one {part}.")
+    if transfers:
+        _check_transfers(transfers, {node.name: node for node in walk(root)})
+    return frozenset(node.name for node in transfers)
+
+
+def _check_transfers(transfers: Iterable[TransferNode], by_name: Mapping[str, Node]) -> None:
+    for node in transfers:
+        if node.target not in by_name:
+            names = [name for name in by_name if name != node.name]
+            raise CompileError(
+                f"transfer({node.target!r}): nothing in this tree has that name."
+                + did_you_mean(node.target, names)
+            )
+        if _never_ends(node, by_name):
+            raise CycleError(
+                f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
+                "Give it a condition, or use a loop."
+            )
 
 
 def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
@@ -159,30 +170,37 @@ def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
 # --- fields ---------------------------------------------------------------------------------------
 
 
+@cache
+def known_fields(cls: type[BaseModel]) -> frozenset[str]:
+    """The fields that the installed ADK has; asking pydantic each time would cost more."""
+    return frozenset(cls.model_fields)
+
+
 def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
-    """The ADK fields that are set on a node, as ADK's constructor takes them."""
-    values: dict[str, Any] = {}
-    known = cls.model_fields
-    for name, value in node.given.items():
-        if name not in names:
-            continue
-        if name not in known:
-            raise CompileError(
-                f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
-                "Remove the call that sets it, or use a newer google-adk."
-            )
-        values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+    """The name of a node and the ADK fields that are set on it, as ADK's constructor takes them."""
+    values: dict[str, Any] = {"name": node.name}
+    known = known_fields(cls)
+    given = node.given
+    for name in given:
+        if name in names:
+            if name not in known:
+                raise CompileError(
+                    f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
+                    "Remove the call that sets it, or use a newer google-adk."
+                )
+            value = given[name]
+            values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
     return values
 
 
-def construct(make: Callable[[], N], node: Node) -> N:
-    """What `make` makes.
+def construct(cls: Callable[..., N], node: Node, values: Mapping[str, Any]) -> N:
+    """The native object for `node`: `cls` with these values.
 
     Raises:
         CompileError: ADK refuses it.
     """
     try:
-        return make()
+        return cls(**values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the agent"
@@ -214,7 +232,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
-    made = construct(lambda: FluentLlmAgent(name=node.name, **values), node)
+    made = construct(FluentLlmAgent, node, values)
     made.bind(node)
     return made
 
@@ -241,14 +259,16 @@ def _generate_config(node: AgentNode, options: GenerateOptions) -> types.Generat
 
 def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope], BaseAgent]:
     """A visitor for a node whose native agent needs nothing but the node and its children."""
+    names = frozenset(fields)
 
     def visit(node: Node, scope: Scope) -> BaseAgent:
-        values = adk_fields(node, fields, cls)
-        if "rerun_on_resume" in cls.model_fields:  # where agents can be nodes, ours must run again to go on
+        values = adk_fields(node, names, cls)
+        if "rerun_on_resume" in known_fields(cls):  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
         inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
-        children = [compile_node(child, inner) for child in node.children]
-        made = construct(lambda: cls(name=node.name, sub_agents=children, **values), node)
+        if node.children:
+            values["sub_agents"] = [compile_node(child, inner) for child in node.children]
+        made = construct(cls, node, values)
         made.bind(node)
         if isinstance(made, Composite):
             _wire(made, node, inner)
@@ -259,13 +279,12 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
 
 def _wire(made: Composite, node: Node, scope: Scope) -> None:
     """Tell a composite which events of which agents end it."""
-    if isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode)):
-        enders = names_below(node, until=LoopNode)
-    else:
-        enders = ()
-    moves = isinstance(node, SequenceNode | LoopNode)
-    steps = _nodes(node, until=(SequenceNode, LoopNode)) if moves else ()
-    made.listen(enders, (step.name for step in steps if isinstance(step, TransferNode)))
+    ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
+    moves = scope.transfers and isinstance(node, SequenceNode | LoopNode)
+    made.listen(
+        names_below(node, until=LoopNode) if ends else (),
+        scope.transfers.intersection(names_below(node, until=(SequenceNode, LoopNode))) if moves else (),
+    )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of(
@@ -281,7 +300,7 @@ def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[N
             yield from _nodes(child, until)
 
 
-def names_below(root: Node, until: type[Node]) -> Iterable[str]:
+def names_below(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[str]:
     """The names of the nodes below `root`, not looking inside another node of type `until`."""
     return (node.name for node in _nodes(root, until))
 

@@ -108,7 +108,7 @@ def _visitor(node: Node) -> Callable[[Node, Scope], BaseNode]:
 
 def _workflow(node: Node, edges: list[Edge], fields: Collection[str] = ()) -> Workflow:
     values = adk_fields(node, fields, Workflow)
-    made = construct(lambda: FluentWorkflow(name=node.name, edges=list(edges), **values), node)
+    made = construct(FluentWorkflow, node, {**values, "edges": list(edges)})
     made.bind(node)
     return made
 

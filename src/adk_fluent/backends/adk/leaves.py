@@ -6,7 +6,7 @@ import inspect
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -19,6 +19,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.shrinking import replacing
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import keeping_to, values_of
@@ -191,12 +192,18 @@ def _is_below(event: Event, branch: str) -> bool:
 class FluentLlmAgent(LlmAgent):
     """ADK's `LlmAgent`, with typed state, and a clear error when its instruction needs what is not there."""
 
-    _ir: Node = PrivateAttr()
-    _tree: Node | None = PrivateAttr(default=None)
+    _ir: ClassVar[Node]
+    _tree: ClassVar[Node | None] = None
 
     def bind(self, node: Node, tree: Node | None = None) -> None:
-        """Remember the node it was made from, and the tree it runs in where that is not one of agents."""
-        self._ir, self._tree = node, tree
+        """Remember the node it was made from, and the tree it runs in where that is not one of agents.
+
+        They are kept beside the fields, as pydantic lets cached properties be: private attributes would make
+        each agent a tenth more expensive.
+        """
+        object.__setattr__(self, "_ir", node)
+        if tree is not None:
+            object.__setattr__(self, "_tree", tree)
 
     @property
     def tree(self) -> Node:
@@ -238,7 +245,8 @@ class FluentLlmAgent(LlmAgent):
             async for event in events:
                 if fields and event.author == self.name and event.is_final_response():
                     self._write(event, fields)
-                yield with_temporary(ctx, event)
+                for stored in replacing(ctx, with_temporary(ctx, event)):
+                    yield stored
                 if view is not ctx and not event.partial:  # the runner stores it in the session itself
                     view.session.events.append(event)
 
@@ -269,7 +277,8 @@ class TransformAgent(FluentAgent):
         view = ReadOnlyState(ctx.session.state)
         delta = changes(node, await resolved(node.fn(view)), view)
         if delta:
-            yield self.state_event(ctx, delta)
+            for event in replacing(ctx, self.state_event(ctx, delta)):
+                yield event
 
 
 class TapAgent(FluentAgent):

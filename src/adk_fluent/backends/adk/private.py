@@ -6,7 +6,9 @@ later run go wrong quietly.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -47,6 +49,15 @@ def run_llm(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, No
 def keeps_temporary() -> bool:
     """Whether ADK itself puts the `temp:` keys of an event into the state of the running session."""
     return hasattr(BaseSessionService, "_apply_temp_state")
+
+
+@cache
+def merges_dicts(service: type[BaseSessionService]) -> bool:
+    """Whether a kind of session service merges a stored dict with a new one, as ADK's for SQLite once did.
+
+    Its class is not imported here: it needs a package that a user of other services may not have.
+    """
+    return service.__name__ == "SqliteSessionService" and "json_patch" in inspect.getsource(service)
 
 
 def asks_for_confirmation(tool: object) -> bool:

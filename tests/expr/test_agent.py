@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.adk.models import Gemini
+from google.genai import types
+from pydantic import BaseModel
+
+from adk_fluent import Agent
+from adk_fluent.errors import ArgumentError, ExpressionError, InvalidNameError
+from adk_fluent.ir import UNSET, AgentNode
+from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from tests.samples import Invoice, Ticket, add, is_done, log_call, look
+
+a, b = Agent("a"), Agent("b")
+untyped: Any = a
+untyped_agent: Any = Agent
+"""An agent, and its class, as a caller without a type checker sees them."""
+
+
+def test_a_new_agent_says_only_its_name() -> None:
+    """Everything but the name is unset, so ADK's own defaults hold."""
+    assert Agent("x").node == AgentNode(name="x")
+    assert Agent("x").node.model is UNSET
+    assert Agent("x", None) == Agent("x")
+    assert Agent("x", "m") == Agent("x").model("m")
+    assert Agent(name="x", model="m") == Agent("x", "m")
+
+
+CALLS: list[tuple[Callable[[Any], Any], str, object]] = [
+    (lambda x: x.model("m"), "model", "m"),
+    (lambda x: x.instruct("Do {it}."), "instruction", "Do {it}."),
+    (lambda x: x.instruct(look), "instruction", look),
+    (lambda x: x.instruct(""), "instruction", ""),
+    (lambda x: x.global_instruct("Be kind."), "global_instruction", "Be kind."),
+    (lambda x: x.static("Rules."), "static_instruction", "Rules."),
+    (lambda x: x.static(types.Part(text="x")), "static_instruction", types.Part(text="x")),
+    (lambda x: x.describe("Good."), "description", "Good."),
+    (lambda x: x.writes("k"), "output_key", "k"),
+    (lambda x: x.outputs("user:k"), "output_key", "user:k"),
+    (lambda x: x.writes("k").writes("l"), "output_key", "l"),
+    (lambda x: x.returns(Invoice), "output_schema", Invoice),
+    (lambda x: x @ Invoice, "output_schema", Invoice),
+    (lambda x: x.returns(list[Invoice]), "output_schema", list[Invoice]),
+    (lambda x: x.accepts(Ticket), "input_schema", Ticket),
+    (lambda x: x.produces(Invoice), "produces_type", Invoice),
+    (lambda x: x.consumes(Ticket), "consumes_type", Ticket),
+    (lambda x: x.tool(add), "tools", (add,)),
+    (lambda x: x.tool(add).tools(look, add), "tools", (add, look, add)),
+    (lambda x: x.tools(), "tools", ()),
+    (lambda x: x.tool(add, require_confirmation=True), "tools", (FunctionTool(add, True),)),
+    (lambda x: x.tool(add, require_confirmation=is_done), "tools", (FunctionTool(add, is_done),)),
+    (lambda x: x.delegate(a, b), "children", (a.node, b.node)),
+    (lambda x: x.delegate(a).sub_agents(b), "children", (a.node, b.node)),
+    (lambda x: x.stay(), "disallow_transfer_to_parent", True),
+    (lambda x: x.no_peers(), "disallow_transfer_to_peers", True),
+    (lambda x: x.before_agent(log_call).before_agent(look), "before_agent_callback", (log_call, look)),
+    (lambda x: x.after_model(log_call, look), "after_model_callback", (log_call, look)),
+    (lambda x: x.on_tool_error(log_call), "on_tool_error_callback", (log_call,)),
+    (
+        lambda x: x.generate(temperature=0),
+        "generate_content_config",
+        GenerateOptions((("temperature", 0),)),
+    ),
+    (
+        lambda x: x.generate(temperature=0, top_k=1).generate(temperature=1),
+        "generate_content_config",
+        GenerateOptions((("temperature", 1), ("top_k", 1))),
+    ),
+    (lambda x: x.include_contents("none"), "include_contents", "none"),
+    (lambda x: x.node_timeout(3), "timeout", 3),
+    (lambda x: x.named("y"), "name", "y"),
+]
+
+
+@pytest.mark.parametrize(("call", "field", "value"), CALLS, ids=[field for _, field, _ in CALLS])
+def test_builder_methods_set_one_field(call: Callable[[Any], Agent[Any]], field: str, value: object) -> None:
+    """Each method sets its field, gives an Agent, and leaves every other field and the receiver alone."""
+    x = Agent("x")
+    changed = call(x)
+    assert getattr(changed.node, field) == value
+    assert type(changed) is Agent
+    assert changed.node.replace(**{field: getattr(AgentNode(name="x"), field)}) == Agent("x").node
+    assert x.node == AgentNode(name="x")
+
+
+def test_isolate_is_stay_and_no_peers() -> None:
+    """`isolate()` forbids both kinds of transfer and nothing else."""
+    assert a.isolate() == a.stay().no_peers() == a.no_peers().stay() != a.stay()
+
+
+def test_an_instruction_names_what_it_reads() -> None:
+    """The checker sees the keys of a template and of the output key."""
+    x = Agent("x").instruct("Use {draft}, {user:tone?} and {artifact.style}.").writes("user:final")
+    assert x.node.reads_keys == {"draft", "user:tone"}
+    assert x.node.writes_keys == {"user:final"}
+
+
+def test_agents_with_unhashable_values_compare_and_hash() -> None:
+    """Models, configurations and contents that have no hash of their own do no harm."""
+    config = types.GenerateContentConfig(temperature=0.2, stop_sequences=["x"])
+
+    def make(model: str, role: str) -> Agent[str]:
+        static = types.Content(role=role, parts=[types.Part(text="x")])
+        return Agent("x", Gemini(model=model)).generate_content_config(config).static(static)
+
+    assert make("m", "user") == make("m", "user")
+    assert hash(make("m", "user")) == hash(make("m", "user"))
+    assert make("m", "user") != make("n", "user")
+    assert make("m", "user") != make("m", "model")
+    assert len({make("m", "user"), make("m", "user"), make("n", "user")}) == 2
+    assert hash(a.generate(stop_sequences=["x"])) == hash(a.generate(stop_sequences=["x"]))
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+class Model(BaseModel):
+    x: int = 0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: untyped_agent("a", 5), "Agent 'a': the model must be a name or a BaseLlm, not int 5."),
+        (lambda: untyped_agent("a", ""), "Agent 'a': the model must be a name or a BaseLlm, not str ''."),
+        (lambda: untyped_agent("a", " "), "Agent 'a': the model must be a name or a BaseLlm, not str ' '."),
+        (
+            lambda: untyped_agent("a", Gemini),
+            "Agent 'a': the model must be a name or a BaseLlm, not the class Gemini.",
+        ),
+        (
+            lambda: untyped_agent("a", b),
+            "Agent 'a': the model must be a name or a BaseLlm, not the expression Agent('b').",
+        ),
+        (lambda: untyped.model(None), "Agent 'a': the model must be a name or a BaseLlm, not NoneType None."),
+        (
+            lambda: untyped.instruct(None),
+            "instruct() takes text or a function of the context, not NoneType None.",
+        ),
+        (lambda: untyped.instruct(5), "instruct() takes text or a function of the context, not int 5."),
+        (
+            lambda: untyped.instruct(Model),
+            "instruct() takes text or a function of the context, not the class Model.",
+        ),
+        (
+            lambda: untyped.instruct(b),
+            "instruct() takes text or a function of the context, not the expression Agent('b').",
+        ),
+        (
+            lambda: untyped.global_instruct(5),
+            "global_instruct() takes text or a function of the context, not int 5.",
+        ),
+        (lambda: untyped.writes(""), "writes() takes a state key as text, not str ''."),
+        (lambda: untyped.writes(5), "writes() takes a state key as text, not int 5."),
+        (lambda: untyped.outputs(None), "writes() takes a state key as text, not NoneType None."),
+        (lambda: untyped.returns(5), "returns() takes a type such as a pydantic model, not int 5."),
+        (
+            lambda: untyped.returns(None),
+            "returns() takes a type such as a pydantic model, not NoneType None.",
+        ),
+        (
+            lambda: untyped.returns("Invoice"),
+            "returns() takes a type such as a pydantic model, not str 'Invoice'.",
+        ),
+        (
+            lambda: untyped.returns(Model()),
+            "returns() takes a type such as a pydantic model, not Model Model(x=0).",
+        ),
+        (lambda: untyped @ 5, "returns() takes a type such as a pydantic model, not int 5."),
+        (lambda: untyped.accepts(5), "accepts() takes a type such as a pydantic model, not int 5."),
+        (lambda: untyped.produces(5), "produces() takes a type such as a pydantic model, not int 5."),
+        (lambda: untyped.consumes(5), "consumes() takes a type such as a pydantic model, not int 5."),
+        (lambda: untyped.tool(5), "A tool is a function or an ADK tool, not int 5."),
+        (lambda: untyped.tool(None), "A tool is a function or an ADK tool, not NoneType None."),
+        (lambda: untyped.tool("add"), "A tool is a function or an ADK tool, not str 'add'."),
+        (lambda: untyped.tool(int), "A tool is a function or an ADK tool, not the class int."),
+        (lambda: untyped.tools(add, ["x"]), "A tool is a function or an ADK tool, not list ['x']."),
+        (
+            lambda: untyped.tool(b),
+            "Agent('b') is an expression, not a tool. Use ADK's AgentTool(agent=expr.build()), or "
+            ".delegate(expr).",
+        ),
+        (lambda: untyped.delegate(5), "delegate() takes expressions that have a name, not int 5."),
+        (lambda: untyped.delegate("b"), "delegate() takes expressions that have a name, not str 'b'."),
+        (
+            lambda: untyped.delegate(add),
+            "delegate() takes expressions that have a name, not the function add.",
+        ),
+        (lambda: untyped.use(5), "use() takes a Preset, not int 5."),
+        (lambda: untyped.use(None), "use() takes a Preset, not NoneType None."),
+    ],
+)
+def test_wrong_arguments(make: Callable[[], object], message: str) -> None:
+    """Each is refused at once with one line; an ArgumentError is a TypeError too."""
+    with pytest.raises(ArgumentError) as caught:
+        make()
+    assert str(caught.value) == message
+    assert isinstance(caught.value, TypeError)
+    assert a.node == AgentNode(name="a")
+
+
+def test_confirmation_is_for_functions() -> None:
+    """Asking for confirmation of something that is no function points to ADK's own tool."""
+
+    class Tool:
+        name = "search"
+
+    with pytest.raises(ArgumentError) as caught:
+        untyped.tool(Tool(), require_confirmation=True)
+    assert str(caught.value).startswith("tool(require_confirmation=) works for functions, not Tool <")
+    assert str(caught.value).endswith(". Set it on the ADK tool itself.")
+
+
+def test_delegating_to_nobody_is_refused() -> None:
+    """`delegate()` without agents names the agent it was called on."""
+    with pytest.raises(ExpressionError) as caught:
+        a.delegate()
+    assert str(caught.value) == "Agent 'a': delegate() needs at least one agent."
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "my agent",
+            "'my agent' cannot name this agent: ADK wants letters, digits and underscores, not starting with "
+            "a digit. Try 'my_agent'.",
+        ),
+        ("user", "'user' cannot name this agent: ADK keeps it for the person. Try 'user_agent'."),
+        (None, "The name of this agent must be text, not NoneType: None."),
+        (5, "The name of this agent must be text, not int: 5."),
+    ],
+)
+def test_bad_names(name: Any, message: str) -> None:
+    """A name that ADK would reject is refused at construction and when renaming, with a suggestion."""
+    for make in (lambda: Agent(name), lambda: a.named(name)):
+        with pytest.raises(InvalidNameError) as caught:
+            make()
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("instuct", " Did you mean 'instruct'?"),
+        ("instruction", " Did you mean 'instruct'?"),
+        ("write", " Did you mean 'writes'?"),
+        ("output", " Did you mean 'outputs'?"),
+        ("sub_agent", " Did you mean 'sub_agents'?"),
+        ("runn", " Did you mean 'run'?"),
+        ("zzz", ""),
+    ],
+)
+def test_a_misspelt_method_names_the_nearest(name: str, nearest: str) -> None:
+    """An unknown method is an AttributeError that names the nearest one, so `hasattr` works as well."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(a, name)
+    assert str(caught.value) == f"Agent has no method {name!r}.{nearest}"
+    assert not hasattr(a, name)
+
+
+def test_what_only_adk_can_judge_is_judged_when_compiled() -> None:
+    """A wrong value of a plain ADK field gives one line with agent and field."""
+    from adk_fluent.errors import CompileError
+
+    with pytest.raises(CompileError) as caught:
+        untyped.describe(5).build()
+    assert str(caught.value) == "'a': ADK refuses description: Input should be a valid string"
+    with pytest.raises(CompileError) as caught:
+        a.generate(temprature=0).build()
+    assert str(caught.value) == "'a': generate() has no option 'temprature'. Did you mean 'temperature'?"

@@ -1,0 +1,203 @@
+"""Expressions as values: frozen, compared, hashed, copied, pickled, printed."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, tap, transfer
+from adk_fluent.errors import ExpressionError
+from adk_fluent.expr.base import Conditional, Expr, Step, Timeout
+from adk_fluent.expr.transforms import Transform
+from adk_fluent.expr.workflow import Fallback, MapOver, Race
+from tests.samples import EXPRESSIONS, is_done, look
+
+a, b = Agent("a"), Agent("b")
+every_expression = pytest.mark.parametrize("name", EXPRESSIONS)
+
+
+def again(name: str) -> Expr[Any]:
+    """An equal expression around another, equal node."""
+    return type(EXPRESSIONS[name]).from_node(copy.deepcopy(EXPRESSIONS[name].node))
+
+
+@every_expression
+def test_attributes_cannot_be_set_or_deleted(name: str) -> None:
+    """An expression never changes, not by its own attributes and not by new ones."""
+    expression = EXPRESSIONS[name]
+    for attribute in ("node", "name", "_node", "colour"):
+        with pytest.raises(AttributeError) as caught:
+            setattr(expression, attribute, 5)
+        assert str(caught.value) == (
+            f"Expressions do not change; .{attribute} cannot be set. Each method returns a new one."
+        )
+    with pytest.raises(AttributeError, match=r"^Expressions do not change; \._node cannot be deleted\.$"):
+        delattr(expression, "_node")
+    assert expression == again(name)
+
+
+@every_expression
+def test_equality_and_hash_agree(name: str) -> None:
+    """Equal expressions hash alike and are one key of a dict; a renamed one is another."""
+    expression, twin = EXPRESSIONS[name], again(name)
+    assert expression == twin
+    assert expression.node is not twin.node
+    assert hash(expression) == hash(twin)
+    assert {expression: 1}[twin] == 1
+    assert expression.named("other") != expression
+    assert expression != expression.node
+    assert expression != name
+
+
+def pickled(expression: Expr[Any]) -> Expr[Any]:
+    """What comes back from a pickle."""
+    return pickle.loads(pickle.dumps(expression))
+
+
+@every_expression
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+def test_copies_are_equal(name: str, duplicate: Callable[[Expr[Any]], Expr[Any]]) -> None:
+    """Copying and pickling give an equal expression of the same class that still composes."""
+    expression = EXPRESSIONS[name]
+    twin = duplicate(expression)
+    assert twin == expression
+    assert type(twin) is type(expression)
+    assert (twin >> a) == (expression >> a)
+    with pytest.raises(AttributeError):
+        setattr(twin, "colour", "red")  # noqa: B010  # a plain assignment is a type error
+
+
+def test_copies_of_what_was_never_looked_at() -> None:
+    """A chain whose node was not asked for yet can be copied and pickled too."""
+    assert copy.copy(a >> b) == a >> b
+    assert pickle.loads(pickle.dumps(a | b)) == a | b
+
+
+def test_expressions_of_different_make_and_same_meaning_are_equal() -> None:
+    """Equality is about what runs, not about how it was written."""
+    assert a.writes("k") >> {"x": b} == a.writes("k") >> Route("k").eq("x", b)
+    assert a.until(is_done) == Loop(a).until(is_done)
+    assert Pipeline(a) != a
+
+
+@every_expression
+def test_every_method_leaves_the_receiver(name: str) -> None:
+    """Naming, wrapping and composing give new expressions."""
+    expression, before = EXPRESSIONS[name], copy.deepcopy(EXPRESSIONS[name].node)
+    made: list[Expr[Any]] = [
+        expression.named("other"),
+        expression.timeout(1),
+        expression.tap(look),
+        expression.until(look),
+        expression.proceed_if(is_done),
+        expression >> a,
+        expression | a,
+        expression // a,
+        expression * 2,
+    ]
+    assert expression.node == before
+    assert all(new != expression for new in made)
+
+
+@every_expression
+def test_named_renames_and_nothing_else(name: str) -> None:
+    """`named` keeps the class and every field but the name."""
+    renamed = EXPRESSIONS[name].named("other")
+    assert type(renamed) is type(EXPRESSIONS[name])
+    assert renamed.name == renamed.node.name == "other"
+    assert renamed.node.replace(name=EXPRESSIONS[name].name) == EXPRESSIONS[name].node
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        (a, "Agent('a')"),
+        (a.delegate(b), "Agent('a', b)"),
+        (a >> b, "Pipeline(a, b)"),
+        ((a >> b).named("p"), "Pipeline('p', a, b)"),
+        (Pipeline("p"), "Pipeline('p')"),
+        (a >> (a | b), "Pipeline(a, parallel)"),
+        (FanOut("f", a), "FanOut('f', a)"),
+        (a // b, "Fallback(a, b)"),
+        (a * 3, "Loop(a)"),
+        (race(a, b), "Race(a, b)"),
+        (Route("k").eq("x", a).otherwise(b), "Route(a, b)"),
+        (Route("k"), "Route()"),
+        (a.proceed_if(is_done), "Conditional(a)"),
+        (a.timeout(1), "Timeout(a)"),
+        (map_over("k", a), "MapOver(a)"),
+        (tap(look), "Step(look)"),
+        (tap(look).named("t"), "Step('t')"),
+        (gate(is_done), "Step(gate)"),
+        (transfer("a"), "Step(to_a)"),
+        (S.capture("x"), "Step(capture)"),
+        (S.set(x=1), "Transform(set)"),
+        (S.set(x=1) + S.drop("y"), "Transform(together)"),
+        (a >> S.rename(x="y") >> b, "Pipeline(a, rename, b)"),
+    ],
+)
+def test_repr(expression: Expr[Any], shown: str) -> None:
+    """An expression prints as its class, its name and what it holds, in one short line."""
+    assert repr(expression) == shown
+
+
+@pytest.mark.parametrize("cls", [Expr, Step, Transform, Timeout, Conditional, Fallback, Race, MapOver])
+def test_some_classes_are_not_built_directly(cls: Any) -> None:
+    """Classes that only operators and functions make say so."""
+    with pytest.raises(ExpressionError) as caught:
+        cls()
+    assert str(caught.value) == f"{cls.__name__} is not built directly; compose expressions instead."
+
+
+@pytest.mark.parametrize(
+    ("expression", "wrong", "message"),
+    [
+        (a >> b, "stepp", "Pipeline has no method 'stepp'. Did you mean 'step'?"),
+        (a >> b, "instruct", "Pipeline has no method 'instruct'."),
+        (a | b, "branches", "FanOut has no method 'branches'. Did you mean 'branch'?"),
+        (a * 2, "max_iteration", "Loop has no method 'max_iteration'. Did you mean 'max_iterations'?"),
+        (Route("k"), "equals", "Route has no method 'equals'."),
+        (Route("k"), "otherwize", "Route has no method 'otherwize'. Did you mean 'otherwise'?"),
+        (S.set(x=1), "timeoutt", "Transform has no method 'timeoutt'. Did you mean 'timeout'?"),
+        (race(a, b), "name_", "Race has no method 'name_'. Did you mean 'name'?"),
+    ],
+)
+def test_misspelt_methods(expression: Expr[Any], wrong: str, message: str) -> None:
+    """Every class names the nearest of its own methods."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(expression, wrong)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("wrong", ["for _ in a: pass", "len(a)", "a[0]", "a()", "a < b", "-a", "'x' in a"])
+def test_what_expressions_are_not(wrong: str) -> None:
+    """An expression is no container, no number and no function, so a slip is not silently accepted."""
+    with pytest.raises(TypeError):
+        exec(wrong, {"a": a, "b": b})
+
+
+def test_an_expression_may_be_looked_at_from_several_threads() -> None:
+    """A chain that two threads flatten at the same time is whole for both."""
+    for _ in range(20):
+        chain: Expr[Any] = a
+        for _ in range(200):
+            chain = chain >> b
+        start, seen = threading.Barrier(4), list[int]()
+
+        def look_at(
+            expression: Expr[Any] = chain, start: threading.Barrier = start, seen: list[int] = seen
+        ) -> None:
+            start.wait()
+            seen.append(len(expression.node.children))
+
+        threads = [threading.Thread(target=look_at) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == [201] * 4
