@@ -453,7 +453,7 @@ def test_fields_stand_wherever_a_state_key_does() -> None:
         return BillingState.bind(state).user_tier == "gold"
 
     assert Route().when(seen, Agent("a")).node.reads_keys == {"user:user_tier"}
-    with pytest.raises(ArgumentError, match="field of a StateSchema, not int 3"):
+    with pytest.raises(ArgumentError, match="a state key as text, not int 3"):
         state_key(3)  # pyright: ignore[reportArgumentType]  # what is refused
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.base import Expr, describe
+from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.fields import StateFieldRef, state_key
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
@@ -163,7 +164,7 @@ class Agent(Expr[T_co], AgentMethods):
                 f"{', '.join(map(repr, keys)) or 'nothing'}. Several values need a schema, so that the agent "
                 "knows their types."
             )
-        return self._set(output_key=state_key(cast(str, keys[0]), "writes()"), written_fields=())
+        return self._set(output_key=check_key(keys[0], "writes()"), written_fields=())
 
     def outputs(self, *keys: object) -> Agent[T_co]:
         """The same as `writes`."""

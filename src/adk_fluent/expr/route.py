@@ -7,7 +7,7 @@ from typing import Any, Never, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, describe, function, lift
-from adk_fluent.ir.fields import state_key
+from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Comparison, Match, Predicate
 from adk_fluent.ir.nodes import RouteNode
@@ -32,7 +32,7 @@ class Route(Expr[T_co]):
     _what = "route"
 
     def __init__(self: Route[Never], key: str | None = None) -> None:
-        object.__setattr__(self, "_node", RouteNode(key=None if key is None else state_key(key, "Route()")))
+        object.__setattr__(self, "_node", RouteNode(key=None if key is None else check_key(key, "Route()")))
 
     @property
     def node(self) -> RouteNode:

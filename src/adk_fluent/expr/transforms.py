@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, Step, describe, function
-from adk_fluent.expr.workflow import positive
-from adk_fluent.ir.fields import state_key
+from adk_fluent.expr.workflow import check_key, positive
 from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
 from adk_fluent.ir.matching import Predicate, StateView, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
@@ -85,7 +84,7 @@ def _step(
 def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
     if not keys:
         raise ExpressionError(f"{where} needs at least one state key.")
-    return tuple(state_key(key, where) for key in keys)
+    return tuple(check_key(key, where) for key in keys)
 
 
 def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
@@ -94,7 +93,7 @@ def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
 
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     """A predicate and what it reads; a key stands for "this key is set and true"."""
-    test = function(truth_of(predicate), where)
+    test = function(truth_of(predicate, where), where)
     seen = access(test)
     return test, Access(seen.reads, reads_known=seen.reads_known)
 
@@ -162,14 +161,14 @@ class S:
             fn: gets the values in order, `None` for an absent key; without it they are joined as text, one
                 per line, absent ones left out.
         """
-        names, target = _keys(keys, "S.merge()"), state_key(into, "S.merge(into=)")
+        names, target = _keys(keys, "S.merge()"), check_key(into, "S.merge(into=)")
         combine = None if fn is None else function(fn, "S.merge(fn=)")
         return _step("merge", _touch(names, {target}), keys=names, into=target, fn=combine)
 
     @staticmethod
     def transform(key: str, fn: Callable[[Any], Any]) -> Transform:
         """Replace the value at `key` by `fn(value)`; a missing key raises `MissingKeyError`."""
-        key = state_key(key, "S.transform()")
+        key = check_key(key, "S.transform()")
         touches = _touch({key}, {key})
         return _step("transform", touches, key=key, fn=function(fn, "S.transform()"))
 
@@ -187,13 +186,13 @@ class S:
     def fn(fn: TransformFn, *, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Transform:
         """Run `fn(state) -> dict | None`, declaring what it reads and writes, here or with `@declares`."""
         run = function(fn, "S.fn()")
-        declared = _touch(keys_of(reads, "S.fn(reads=)"), keys_of(writes, "S.fn(writes=)"))
+        declared = _touch(keys_of(reads, "S.fn()", "reads"), keys_of(writes, "S.fn()", "writes"))
         return _step("fn", declared if declared != NO_ACCESS else access(run), fn=run)
 
     @staticmethod
     def accumulate(key: str, *, into: str) -> Transform:
         """Append the value at `key` to the list at `into`."""
-        source, target = state_key(key, "S.accumulate()"), state_key(into, "S.accumulate(into=)")
+        source, target = check_key(key, "S.accumulate()"), check_key(into, "S.accumulate(into=)")
         return _step("accumulate", _touch({source, target}, {target}), key=source, into=target)
 
     @staticmethod
@@ -201,7 +200,7 @@ class S:
         """Add `step` to the number at `key`, which starts at 0."""
         if not isinstance(step, int | float) or isinstance(step, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"S.counter(step=) takes a number, not {describe(step)}.")
-        key = state_key(key, "S.counter()")
+        key = check_key(key, "S.counter()")
         return _step("counter", _touch({key}, {key}), key=key, step=step)
 
     @staticmethod
@@ -209,14 +208,14 @@ class S:
         """Append the value at `key` to the list `<key>_history`, which keeps the last `max_size`."""
         if not positive(max_size):
             raise ArgumentError(f"S.history(max_size=) takes a positive whole number, not {max_size!r}.")
-        key = state_key(key, "S.history()")
+        key = check_key(key, "S.history()")
         into = f"{key}_history"
         return _step("history", _touch({key, into}, {into}), key=key, max_size=max_size)
 
     @staticmethod
     def flatten(key: str) -> Transform:
         """Replace the dict at `key` by one key per leaf: `<key>.<path>`."""
-        key = state_key(key, "S.flatten()")
+        key = check_key(key, "S.flatten()")
         touches = Access(frozenset({key}), writes_known=False)
         return _step("flatten", touches, key=key)
 
@@ -228,13 +227,13 @@ class S:
     @staticmethod
     def zip(*keys: str, into: str) -> Transform:
         """Make one list of rows of several lists of the same length."""
-        names, target = _keys(keys, "S.zip()"), state_key(into, "S.zip(into=)")
+        names, target = _keys(keys, "S.zip()"), check_key(into, "S.zip(into=)")
         return _step("zip", _touch(names, {target}), keys=names, into=target)
 
     @staticmethod
     def group_by(key: str, fn: Callable[[Any], Any], *, into: str) -> Transform:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
-        key, into = state_key(key, "S.group_by()"), state_key(into, "S.group_by(into=)")
+        key, into = check_key(key, "S.group_by()"), check_key(into, "S.group_by(into=)")
         touches = _touch({key}, {into})
         return _step("group_by", touches, key=key, fn=function(fn, "S.group_by()"), into=into)
 
@@ -293,11 +292,11 @@ class S:
         """Run the transform named by the value at `key`, or none."""
         _keys(tuple(transforms), "S.branch()")
         cases = tuple((value, _steps(expr, "S.branch()")) for value, expr in transforms.items())
-        key = state_key(key, "S.branch()")
+        key = check_key(key, "S.branch()")
         touches = _touch({key}) | access(*(s.fn for _, steps in cases for s in steps))
         return _step("branch", touches, key=key, cases=cases)
 
     @staticmethod
     def capture(key: str) -> Step:
         """Write the text of the latest user message to `key`."""
-        return Step.from_node(CaptureNode(key=state_key(key, "S.capture()")))
+        return Step.from_node(CaptureNode(key=check_key(key, "S.capture()")))

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, function, lift
+from adk_fluent.expr.base import Expr, describe, function, lift
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.fields import state_key
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
@@ -272,8 +272,8 @@ class MapOver(Expr[T_co]):
         cls, key: str, body: Expr[T_co], item_key: str, output_key: str, concurrency: int
     ) -> MapOver[T_co]:
         """A map over the list at `key`."""
-        key, item_key = state_key(key, "map_over(key=)"), state_key(item_key, "map_over(item_key=)")
-        output_key = state_key(output_key, "map_over(output_key=)")
+        key, item_key = check_key(key, "map_over(key=)"), check_key(item_key, "map_over(item_key=)")
+        output_key = check_key(output_key, "map_over(output_key=)")
         if item_key in (key, output_key):
             raise ArgumentError(
                 f"map_over(item_key={item_key!r}): the item needs a key of its own; it is gone afterwards."
@@ -294,6 +294,19 @@ class Until(Frozen):
 
     predicate: Predicate
     max: int = 10
+
+
+def check_key(key: object, where: str) -> str:
+    """The state key that `key` names, as text or as a field of a schema.
+
+    Raises:
+        ArgumentError: it is neither, or empty.
+    """
+    if isinstance(key, StateFieldRef):
+        return key.key
+    if not isinstance(key, str) or not key.strip():
+        raise ArgumentError(f"{where} takes a state key as text, not {describe(key)}.")
+    return key
 
 
 def positive(value: object) -> bool:

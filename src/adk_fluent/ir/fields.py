@@ -79,8 +79,5 @@ def state_key(key: str | StateFieldRef, where: str = "This") -> str:
     if isinstance(key, StateFieldRef):
         return key.key
     if not isinstance(key, str) or not key.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
-        raise ArgumentError(
-            f"{where} takes a state key as text, or a field of a StateSchema, not "
-            f"{type(key).__name__} {key!r:.40}."
-        )
+        raise ArgumentError(f"{where} takes a state key as text, not {type(key).__name__} {key!r:.40}.")
     return key

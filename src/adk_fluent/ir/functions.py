@@ -64,7 +64,7 @@ def declares(
     """
     if isinstance(reads, str) or isinstance(writes, str):
         raise ArgumentError("declares() takes collections of keys: write reads=['key'], not reads='key'.")
-    facts = Access(keys_of(reads, "declares(reads=)"), keys_of(writes, "declares(writes=)"))
+    facts = Access(keys_of(reads, "declares()", "reads"), keys_of(writes, "declares()", "writes"))
 
     def mark(fn: F) -> F:
         try:
@@ -82,15 +82,15 @@ def declares(
     return mark
 
 
-def keys_of(keys: Iterable[str | StateFieldRef], where: str) -> frozenset[str]:
+def keys_of(keys: Iterable[str | StateFieldRef], where: str, argument: str) -> frozenset[str]:
     """Several state keys that a user names, as text or as fields of a schema.
 
     Raises:
         ArgumentError: one key instead of a collection, or what is no key.
     """
     if isinstance(keys, str | StateFieldRef):
-        raise ArgumentError(f"{where} takes a collection of keys: write [{str(keys)!r}].")
-    return frozenset(state_key(key, where) for key in keys)
+        raise ArgumentError(f"{where} takes collections of keys: write {argument}=[{str(keys)!r}].")
+    return frozenset(state_key(key, f"{where[:-1]}{argument}=)") for key in keys)
 
 
 def access(*functions: object) -> Access:

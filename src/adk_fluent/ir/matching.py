@@ -71,10 +71,10 @@ class Match(Frozen):
         return f"{self.key} {_SIGNS.get(self.op, self.op)} {self.value!r}"
 
 
-def truth_of(predicate: Predicate | str | StateFieldRef) -> Predicate:
+def truth_of(predicate: Predicate | str | StateFieldRef, where: str) -> Predicate:
     """A predicate; a state key stands for "this key is set and true"."""
     if isinstance(predicate, str | StateFieldRef):
-        return Match(state_key(predicate, "A test"), "truthy", True)
+        return Match(state_key(predicate, where), "truthy", True)
     return predicate
 
 
