@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from adk_fluent.backends.events import final_text
     from adk_fluent.expr.agent import Agent
+    from adk_fluent.expr.context import C
     from adk_fluent.expr.preset import Preset
     from adk_fluent.expr.route import Route
     from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Agent": "expr.agent",
+    "C": "expr.context",
     "FanOut": "expr.workflow",
     "Loop": "expr.workflow",
     "Pipeline": "expr.workflow",
@@ -48,6 +50,7 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "C",
     "FanOut",
     "Loop",
     "Pipeline",

@@ -97,6 +97,10 @@ class StateGuardError(RunError):
     """`S.guard`, `S.require` or `S.validate` found state that does not hold what it must."""
 
 
+class ContextError(RunError):
+    """`C.validate` refused an agent's context, or it exceeds a `C.budget(overflow="error")`."""
+
+
 class PredicateError(RunError):
     """A predicate of a route, loop, gate or transfer raised; the cause is chained."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.base import Expr, describe
 from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.functions import Access
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
@@ -73,7 +75,9 @@ class Agent(Expr[T_co], AgentMethods):
         return self._set(model=_model(model, self.name))
 
     def instruct(self, instruction: Instruction) -> Agent[T_co]:
-        """Set ADK's `instruction`.
+        r"""Set ADK's `instruction`.
+
+        Other braces are plain text, so JSON can be written as it is; `\{key}` is a literal `{key}`.
 
         Args:
             instruction: text in which `{key}` is filled from state, `{key?}` likewise but may be missing, and
@@ -133,6 +137,45 @@ class Agent(Expr[T_co], AgentMethods):
         for tool in tools:
             _check_tool(tool)
         return self._append("tools", *tools)
+
+    # --- what the model sees of the conversation --------------------------------------------------
+
+    def context(self, spec: Context) -> Agent[T_co]:
+        """Say what it sees of the conversation; adds to what `context` and `reads` said before.
+
+        Raises:
+            ArgumentError: not made by a factory of `C`.
+
+        Example:
+            >>> from adk_fluent import Agent, C
+            >>> Agent("editor").context(C.window(n=3)).reads("tone").node.annotations.context
+            C.window(n=3) + C.from_state('tone')
+        """
+        present = self.node.annotations.context
+        added = _context(spec)
+        whole = present + added if isinstance(present, Context) else added
+        return self._set(annotations=self.node.annotations.replace(context=whole))
+
+    def reads(self, *keys: object, keep_history: bool = False) -> Agent[T_co]:
+        """Show it these values of the state in place of the conversation.
+
+        They stand in a `<conversation_context>` block at the end of its instruction; a key that is not set is
+        left out. The current user message stays.
+
+        Args:
+            keys: keys as text, scope prefix included, or fields of a `StateSchema`.
+            keep_history: show the conversation too, as without this call.
+
+        Raises:
+            ArgumentError: no key, or what is neither text nor a field.
+        """
+        if not keys:
+            raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
+        names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
+        shown = Context("from_state", (("keys", names),), touches=Access(frozenset(names)))
+        fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
+        seen = self.context(Context("default") + shown if keep_history else shown)
+        return seen._set(read_fields=tuple(dict.fromkeys(fields)))
 
     # --- data -------------------------------------------------------------------------------------
 
@@ -253,9 +296,23 @@ def _instruction(instruction: object, where: str) -> object:
         return instruction
     if callable(instruction) and not isinstance(instruction, type | Expr):
         return instruction
+    hint = " A C spec goes into .context()." if isinstance(instruction, Context) else ""
     raise ArgumentError(
-        f"{where} takes text or a function of the context, not {describe(cast(object, instruction))}."
+        f"{where} takes text or a function of the context, not {describe(cast(object, instruction))}.{hint}"
     )
+
+
+def _context(spec: object) -> Context:
+    if isinstance(spec, Context):
+        return spec
+    hint = ""
+    if isinstance(spec, Expr):
+        hint = " Steps such as C.capture('key') stand before the agent: C.capture('key') >> agent."
+    elif type(spec).__module__.startswith("adk_fluent.prompt"):
+        hint = " A P prompt goes into .instruct()."
+    elif isinstance(spec, str):
+        hint = f" For a value of the state write .reads({spec!r})."
+    raise ArgumentError(f"context() takes a C spec, not {describe(cast(object, spec))}.{hint}")
 
 
 def _schema(schema: object, where: str) -> object:

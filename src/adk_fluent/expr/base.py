@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, ove
 
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
 from adk_fluent.expr.terminals import Terminals
+from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name
@@ -263,6 +264,8 @@ def describe(value: object) -> str:
         return f"the class {value.__name__}"
     if inspect.isroutine(value):
         return f"the function {value.__name__}"
+    if isinstance(value, ContextSpec):
+        return f"the C spec {value!r:.60}"
     return f"{type(value).__name__} {value!r:.40}"
 
 
@@ -282,9 +285,11 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
         return Step.from_node(TransformNode(fn=cast(TransformFn, value)))
+    hint = f" Did you mean Agent({value!r})?" if isinstance(value, str) else ""
+    if isinstance(value, ContextSpec):
+        hint = " A C spec belongs to an agent: Agent(...).context(...)."
     raise ArgumentError(
-        f"{where} takes an expression or a function of the state, not {describe(value)}."
-        + (f" Did you mean Agent({value!r})?" if isinstance(value, str) else "")
+        f"{where} takes an expression or a function of the state, not {describe(value)}.{hint}"
     )
 
 

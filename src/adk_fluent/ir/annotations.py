@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.functions import NO_ACCESS, Access
 
 Visibility = Literal["user", "internal", "zero_cost"]
 """Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
@@ -57,10 +58,15 @@ class ContentSpec(Frozen):
     max_output_tokens: int | None = None
 
 
-class ContextSpec:
+class ContextSpec(Frozen):
     """Base of the values that say what part of the conversation an agent sees."""
 
     __slots__ = ()
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads and writes, as far as that is known."""
+        return NO_ACCESS
 
 
 @frozen

@@ -54,11 +54,9 @@ class AgentNode(AgentFields):
 
     Attributes:
         children: agents it may transfer to (ADK's `sub_agents`).
-        declared_reads: keys given to it through its context (`.reads`).
         declared_writes: keys it writes beside `output_key`.
         written_fields: the schema fields among what it writes; see `adk_fluent.state.answers`.
         read_fields: the schema fields among what it is given through its context.
-        keep_history: with `declared_reads`, whether the conversation stays visible too.
         produces_type: the model it says it produces (`.produces`); a note for checks only.
         consumes_type: the model it says it consumes (`.consumes`); a note for checks only.
         selector: chooses the model at each call, instead of `model`.
@@ -66,11 +64,9 @@ class AgentNode(AgentFields):
 
     kind: ClassVar[str] = "agent"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
-    declared_reads: tuple[str, ...] = ()
     declared_writes: tuple[str, ...] = ()
     written_fields: tuple[StateFieldRef, ...] = ()
     read_fields: tuple[StateFieldRef, ...] = ()
-    keep_history: bool = False
     produces_type: type | None = None
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
@@ -104,8 +100,10 @@ class AgentNode(AgentFields):
         templates = Access(frozenset({key for text in self.templates for key in all_keys(text)}))
         output = self.output_key if isinstance(self.output_key, str) else None
         fields = (field.key for field in self.written_fields)
-        declared = _keys(self.declared_reads, (*self.declared_writes, *fields, output))
+        declared = _keys(writes=(*self.declared_writes, *fields, output))
         own = templates | declared | access(*self.functions)
+        if self.annotations.context is not None:
+            own |= self.annotations.context.access
         return own | self.selector.access if self.selector else own
 
 
