@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
     from adk_fluent.expr.transforms import S
     from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
+    from adk_fluent.prompt.factories import P
     from adk_fluent.state.schema import StateSchema
 
 _HOMES = {
@@ -32,6 +33,7 @@ _HOMES = {
     "C": "expr.context",
     "FanOut": "expr.workflow",
     "Loop": "expr.workflow",
+    "P": "prompt.factories",
     "Pipeline": "expr.workflow",
     "Preset": "expr.preset",
     "Route": "expr.route",
@@ -53,6 +55,7 @@ __all__ = [
     "C",
     "FanOut",
     "Loop",
+    "P",
     "Pipeline",
     "Preset",
     "Route",

@@ -16,6 +16,7 @@ from adk_fluent.ir.functions import Access
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.prompt.spec import Arrangement, PromptSpec
 from adk_fluent.state.answers import check_answer
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from adk_fluent.expr.preset import Preset
 
-    Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
+    Instruction = str | PromptSpec | Callable[[ReadonlyContext], str | Awaitable[str]]
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset
     StaticContent = str | Content | Part | list[Part | str]
 
@@ -81,10 +82,11 @@ class Agent(Expr[T_co], AgentMethods):
 
         Args:
             instruction: text in which `{key}` is filled from state, `{key?}` likewise but may be missing, and
-                `{artifact.name}` is an artifact; or a function of ADK's `ReadonlyContext`, used as it is.
+                `{artifact.name}` is an artifact; a `P` prompt; or a function of ADK's `ReadonlyContext`, used
+                as it is.
 
         Raises:
-            ArgumentError: neither text nor a function.
+            ArgumentError: neither text, nor a prompt, nor a function.
         """
         return self._set(instruction=_instruction(instruction, "instruct()"))
 
@@ -94,6 +96,10 @@ class Agent(Expr[T_co], AgentMethods):
 
     def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
         """Set ADK's `global_instruction`, which every agent of the tree gets; only the root's counts."""
+        if isinstance(instruction, PromptSpec) and instruction.needs_model:
+            raise ArgumentError(
+                "global_instruct() cannot ask a model: use P.compress and P.adapt in instruct()."
+            )
         return self._set(global_instruction=_instruction(instruction, "global_instruct()"))
 
     def generate(self, **config: object) -> Agent[T_co]:
@@ -292,11 +298,13 @@ def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
 
 
 def _instruction(instruction: object, where: str) -> object:
-    if isinstance(instruction, str):
+    if isinstance(instruction, str | PromptSpec):
         return instruction
     if callable(instruction) and not isinstance(instruction, type | Expr):
         return instruction
     hint = " A C spec goes into .context()." if isinstance(instruction, Context) else ""
+    if isinstance(instruction, Arrangement):
+        hint = f" It stands to the right of a prompt: P.task(...) | {instruction!r}."
     raise ArgumentError(
         f"{where} takes text or a function of the context, not {describe(cast(object, instruction))}.{hint}"
     )
@@ -308,7 +316,7 @@ def _context(spec: object) -> Context:
     hint = ""
     if isinstance(spec, Expr):
         hint = " Steps such as C.capture('key') stand before the agent: C.capture('key') >> agent."
-    elif type(spec).__module__.startswith("adk_fluent.prompt"):
+    elif isinstance(spec, PromptSpec | Arrangement):
         hint = " A P prompt goes into .instruct()."
     elif isinstance(spec, str):
         hint = f" For a value of the state write .reads({spec!r})."

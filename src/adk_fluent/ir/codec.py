@@ -74,7 +74,13 @@ def ir_hash(root: Node) -> str:
     A function without an import path counts by its name, its byte code and what it holds; any other live
     object by its type. Numbers count by type as well: `1`, `1.0` and `True` differ.
     """
-    data = json.dumps(_canonical(_encode_node(root, _by_code)), sort_keys=True, separators=(",", ":"))
+    return value_hash(root)
+
+
+def value_hash(value: object) -> str:
+    """The hash that `ir_hash` gives, of anything that a node can hold."""
+    encoded = _encode(value, "The value", _by_code)
+    data = json.dumps(_canonical(encoded), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode()).hexdigest()
 
 

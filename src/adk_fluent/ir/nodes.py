@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AgentFields, LoopFields, ParallelFields, SequenceFields
-from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, ModelCandidate, RetryConfig
+from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, InstructionSpec, ModelCandidate, RetryConfig
 from adk_fluent.ir.base import Node, node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import Access, access, function_name
@@ -22,6 +22,13 @@ TapFn = Callable[[StateView], object]
 
 def _keys(reads: tuple[str | None, ...] = (), writes: tuple[str | None, ...] = ()) -> Access:
     return Access(frozenset(filter(None, reads)), frozenset(filter(None, writes)))
+
+
+def templates_in(instruction: object) -> tuple[str, ...]:
+    """The texts of an instruction that every run uses."""
+    if isinstance(instruction, InstructionSpec):
+        return instruction.templates
+    return (instruction,) if isinstance(instruction, str) else ()
 
 
 def _reading(*functions: object) -> Access:
@@ -76,8 +83,8 @@ class AgentNode(AgentFields):
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The instructions of this agent that are templates."""
-        return tuple(text for text in (self.instruction, self.global_instruction) if isinstance(text, str))
+        """The texts of its instructions that every run uses; their placeholders must be filled."""
+        return templates_in(self.instruction) + templates_in(self.global_instruction)
 
     @property
     def functions(self) -> tuple[object, ...]:
@@ -102,6 +109,9 @@ class AgentNode(AgentFields):
         fields = (field.key for field in self.written_fields)
         declared = _keys(writes=(*self.declared_writes, *fields, output))
         own = templates | declared | access(*self.functions)
+        for instruction in (self.instruction, self.global_instruction):
+            if isinstance(instruction, InstructionSpec):
+                own |= instruction.access
         if self.annotations.context is not None:
             own |= self.annotations.context.access
         return own | self.selector.access if self.selector else own

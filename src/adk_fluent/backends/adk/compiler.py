@@ -64,6 +64,7 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.state.answers import answer_schema, answered_fields
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
@@ -256,7 +257,8 @@ def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Deliverin
     """What delivers the context of an agent; `None` where ADK does it all."""
     spec = node.annotations.context
     if not isinstance(spec, Context) or spec.op == "default":
-        return None
+        asks = isinstance(node.instruction, PromptSpec) and node.instruction.needs_model
+        return Delivering(Context("default"), node.name, scope.named.origins) if asks else None
     delivering = Delivering(spec, node.name, scope.named.origins)
     if not delivering.is_untouched and values.setdefault("include_contents", "none") != "none":
         raise CompileError(

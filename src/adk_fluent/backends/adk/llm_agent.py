@@ -19,7 +19,7 @@ from adk_fluent.backends.adk.typed import values_of
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, templates_in
 from adk_fluent.state.answers import answered_fields
 
 
@@ -64,7 +64,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         node = cast(AgentNode, self._ir)
         if self.parent_agent is None:
             return node.templates
-        return (node.instruction,) if isinstance(node.instruction, str) else ()
+        return templates_in(node.instruction)
 
     async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
         """As ADK's, without its advice to use a plugin instead: a plugin does not travel with `build()`."""
