@@ -177,7 +177,7 @@ def test_only_a_static_prompt_is_text() -> None:
     for dynamic in (P.template("x"), P.from_state("x"), P.when("x", P.task("y")), P.task("x") | P.compress()):
         prompt = P.role("r") + dynamic
         assert not prompt.static
-        with pytest.raises(ExpressionError, match=r"depends on the state; use \.render\(state\)"):
+        with pytest.raises(ExpressionError, match=r"A prompt with .* depends on the state; use \.render"):
             str(prompt)
 
 

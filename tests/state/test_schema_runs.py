@@ -125,6 +125,21 @@ async def test_a_field_of_the_returned_type_holds_the_whole_answer() -> None:
     assert Bill.bind(run.state).ticket == Ticket(id="T-1", urgent=True)
 
 
+async def test_reads_takes_fields() -> None:
+    """`.reads` shows the value under a field's key, and the node keeps the field with its type."""
+    agent = Agent("a").reads(Bill.tier, "note")
+    backend = mocked(default="ok")
+    await agent.run("x", backend=backend, state={"user:tier": "gold", "note": "n"})
+    block = told(backend, "a").partition("<conversation_context>")[2]
+    assert "gold" in block
+    assert "n" in block
+    assert agent.node.reads_keys == {"user:tier", "note"}
+    assert [field.key for field in agent.reads(Bill.confidence).node.read_fields] == [
+        "user:tier",
+        "confidence",
+    ]
+
+
 def test_writes_and_returns_that_do_not_fit_are_refused() -> None:
     """A field that the returned model lacks is found when the expression is written; the nearest is named."""
 

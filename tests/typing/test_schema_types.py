@@ -40,6 +40,7 @@ def test_fields_are_accepted_where_keys_are_written() -> None:
     agent = Agent("a").writes(BillingState.intent, BillingState.confidence)
     assert_type(agent, Agent[str])
     assert_type(agent.schema(BillingState), Agent[str])
+    assert_type(agent.reads(BillingState.tier, BillingState.confidence), Agent[str])
     assert agent.node.writes_keys == {"intent", "confidence"}
 
 

@@ -306,7 +306,7 @@ def _instruction(instruction: object, where: str) -> object:
     if isinstance(instruction, Arrangement):
         hint = f" It stands to the right of a prompt: P.task(...) | {instruction!r}."
     raise ArgumentError(
-        f"{where} takes text or a function of the context, not {describe(cast(object, instruction))}.{hint}"
+        f"{where} takes text, a P prompt or a function of the context, not {describe(cast(object, instruction))}.{hint}"
     )
 
 

@@ -50,7 +50,7 @@ def render(prompt: PromptSpec, state: Mapping[str, Any]) -> str:
     """
     settled = settle(prompt, state)
     if any(isinstance(part, Rewrite) for part in settled.parts):
-        raise ExpressionError(f"Only a model can tell this prompt; await .resolve(): {prompt!r:.200}")
+        raise ExpressionError(f"Only a model can tell this prompt; await .resolve(): {prompt!r:.60}")
     return _filled(segments_of(settled, state), state)
 
 

@@ -145,7 +145,7 @@ class PromptSpec(InstructionSpec):
     @property
     def static(self) -> bool:
         """Whether its text is the same in every run, but for `{key}` placeholders."""
-        return all(isinstance(part, Section) and part.name != "template" for part in self.parts)
+        return not any(_depends(part) for part in self.parts)
 
     @property
     def needs_model(self) -> bool:
@@ -205,8 +205,10 @@ class PromptSpec(InstructionSpec):
         Raises:
             ExpressionError: the text depends on the state.
         """
-        if not self.static:
-            raise ExpressionError(f"This prompt depends on the state; use .render(state): {self!r:.200}")
+        if dynamic := [part for part in self.parts if _depends(part)]:
+            raise ExpressionError(
+                f"A prompt with {dynamic[0]!r:.60} depends on the state; use .render(state)."
+            )
         from adk_fluent.prompt.rendering import text_of
 
         return text_of(self)
@@ -255,6 +257,11 @@ class Arrangement(Frozen):
     def __repr__(self) -> str:
         given = [repr(name) for name in self.names] + [f"{key}={value!r}" for key, value in self.options]
         return f"P.{self.operation}({', '.join(given)})"
+
+
+def _depends(part: Part) -> bool:
+    """Whether a part is more than text that is the same in every run."""
+    return not isinstance(part, Section) or part.name == "template"
 
 
 def _filtered(parts: tuple[Part, ...], names: tuple[str, ...], *, keep: bool) -> tuple[Part, ...]:
