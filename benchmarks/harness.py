@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import Any, Literal
 
 
@@ -45,31 +45,44 @@ Benchmark = Callable[[], Iterator[Figure]]
 Run = Callable[[], object]
 
 
-def in_turn(runs: Sequence[Run], rounds: int) -> list[list[float]]:
+def in_turn(runs: Sequence[Run], rounds: int, clock: Callable[[], float] = process_time) -> list[list[float]]:
     """Seconds that each of `runs` takes in each round, after one round that does not count.
 
     Every round runs all of them, every other one in reverse, so that drift of the machine meets them alike.
+    The clock counts this process alone, not what else the machine does meanwhile.
     """
     for run in runs:
         run()
     gc.collect()
     gc.freeze()  # what is there now need not be looked at again before every run
+    pinned = [*pin_memory(256), *pin_memory(2048)]
     seconds: list[list[float]] = [[] for _ in runs]
     for number in range(rounds):
         order = range(len(runs)) if number % 2 == 0 else reversed(range(len(runs)))
         for index in order:
-            seconds[index].append(timed(runs[index]))
+            seconds[index].append(timed(runs[index], clock))
+    del pinned
     return seconds
 
 
-def timed(run: Run) -> float:
+def pin_memory(size: int) -> list[bytes]:
+    """Blocks that hold some 25 MB of memory in the process with free room between them.
+
+    Python and the C library give memory back to the system when they can. Whether a run then has to ask for
+    it again depends on what happened to be allocated before, and can double its time.
+    """
+    blocks = [bytes(size) for _ in range(25_000_000 // size)]
+    return blocks[:: 100_000 // size]
+
+
+def timed(run: Run, clock: Callable[[], float] = process_time) -> float:
     """Seconds that `run` takes, without the garbage of others."""
     gc.collect()
     gc.disable()
     try:
-        start = perf_counter()
+        start = clock()
         run()
-        return perf_counter() - start
+        return clock() - start
     finally:
         gc.enable()
 

@@ -74,7 +74,8 @@ __all__ = [
 ]
 
 
-__getattr__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the package
+    __getattr__ = lazy(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -12,9 +12,27 @@ from adk_fluent.errors import ArgumentError
 STREAMING_MODES = ("none", "sse")
 
 
+def _whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _json(value: object) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(value, Mapping | None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionConfig:
     """When ADK summarises old events; see ADK's `EventsCompactionConfig`.
+
+    The model of the first agent in the expression writes the summaries.
 
     Attributes:
         interval: invocations between two summaries.
@@ -29,6 +47,13 @@ class CompactionConfig:
     event_retention_size: int | None = None
 
     def __post_init__(self) -> None:
+        numbers = (("interval", 1), ("overlap", 0), ("token_threshold", 1), ("event_retention_size", 0))
+        for name, least in numbers:
+            value = getattr(self, name)
+            if not (_whole(value, least) or (value is None and name not in ("interval", "overlap"))):
+                raise ArgumentError(
+                    f"CompactionConfig({name}={value!r}): it is a whole number, at least {least}."
+                )
         if (self.token_threshold is None) != (self.event_retention_size is None):
             raise ArgumentError("CompactionConfig: give token_threshold and event_retention_size together.")
 
@@ -61,19 +86,35 @@ class ExecutionConfig:
     custom_metadata: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if not self.app_name.isidentifier() or self.app_name == "user":
-            raise ArgumentError(
-                f"ExecutionConfig(app_name={self.app_name!r}): ADK wants a Python identifier, not 'user'."
-            )
-        if self.streaming_mode is not None and self.streaming_mode not in STREAMING_MODES:
-            raise ArgumentError(
-                f"ExecutionConfig(streaming_mode={self.streaming_mode!r}): choose one of {STREAMING_MODES}."
-            )
-        if self.timeout_seconds is not None and not self.timeout_seconds > 0:
-            raise ArgumentError(
-                f"ExecutionConfig(timeout_seconds={self.timeout_seconds!r}) must be positive."
-            )
+        name, seconds = self.app_name, self.timeout_seconds
+        named = isinstance(name, str) and name.isidentifier() and name != "user"  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        self._check("app_name", named, "ADK wants a Python identifier, not 'user'")
+        self._check("max_llm_calls", _whole(self.max_llm_calls, 1), "it is a positive whole number")
+        self._check("timeout_seconds", seconds is None or _positive(seconds), "it is a positive number")
+        modes = (None, *STREAMING_MODES)
+        self._check("streaming_mode", self.streaming_mode in modes, f"choose one of {STREAMING_MODES}")
+        self._check("resumable", self.resumable in (None, True, False), "it is True, False or None")
+        compaction = isinstance(self.compaction, CompactionConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+        self._check("compaction", compaction, "it is a CompactionConfig")
+        self._check("custom_metadata", _json(self.custom_metadata), "it is a mapping that JSON can hold")
+
+    def _check(self, name: str, holds: bool, rule: str) -> None:
+        if not holds:
+            raise ArgumentError(f"ExecutionConfig({name}={getattr(self, name)!r:.60}): {rule}.")
 
     def __hash__(self) -> int:
         metadata = json.dumps(self.custom_metadata, sort_keys=True, default=repr)
         return hash((self.app_name, self.max_llm_calls, self.timeout_seconds, self.resumable, metadata))
+
+
+def execution_config(given: object) -> ExecutionConfig:
+    """The configuration given, or the default one for `None`.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    if given is None:
+        return ExecutionConfig()
+    if not isinstance(given, ExecutionConfig):
+        raise ArgumentError(f"config= takes an ExecutionConfig, not {type(given).__name__} {given!r:.40}.")
+    return given

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
-from google.adk.models import LlmResponse
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext

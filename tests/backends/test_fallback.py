@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from google.adk.models import LlmResponse
+from google.adk.models.llm_response import LlmResponse
 from pydantic import BaseModel
 
 from adk_fluent import Agent, Pipeline, S

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
 import pytest
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent import Agent, FanOut, Pipeline, S
 from adk_fluent.errors import ExpressionError
+from adk_fluent.ir.matching import StateView
 from tests.backends.support import Hang, play, said, script, seen, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
@@ -87,10 +88,14 @@ async def test_state_of_all_branches_is_kept() -> None:
 
 async def test_a_branch_goes_on_only_after_its_event_was_stored() -> None:
     """A step in a branch reads what the step before it wrote, for each of many branches."""
-    branches = [
-        Pipeline(f"p{n}", S.set(**{f"k{n}": n}), S.compute(**{f"r{n}": lambda s, n=n: s[f"k{n}"] * 2}))
-        for n in range(8)
-    ]
+
+    def branch(n: int) -> Pipeline[object]:
+        def twice(state: StateView) -> int:
+            return state[f"k{n}"] * 2
+
+        return Pipeline(f"p{n}", S.set(**{f"k{n}": n}), S.compute(**{f"r{n}": twice}))
+
+    branches = [branch(n) for n in range(8)]
     result = await play(FanOut("many", *branches) >> A)
     assert {key: value for key, value in result.state.items() if key[0] == "r"} == {
         f"r{n}": n * 2 for n in range(8)
@@ -101,8 +106,8 @@ async def test_a_branch_waits_while_its_event_is_not_taken() -> None:
     """While the caller holds an event, the branch it came from does not go on."""
     ran: list[str] = []
 
-    def note(name: str) -> Any:
-        return lambda state: ran.append(name)  # pyright: ignore[reportUnknownLambdaType]  # states are mappings
+    def note(name: str) -> Callable[[StateView], None]:
+        return lambda state: ran.append(name)
 
     expression = FanOut("fan", Pipeline("one", S.set(x=1), note("one went on")))
     async with aclosing(expression.stream("hi")) as events:

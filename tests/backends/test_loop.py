@@ -182,7 +182,7 @@ async def test_the_body_sees_what_earlier_rounds_said() -> None:
 def test_a_wrong_number_of_rounds_is_refused(rounds: Any) -> None:
     """A loop takes a positive whole number of rounds only."""
     with pytest.raises(ExpressionError, match="positive whole number"):
-        A * rounds
+        _ = A * rounds
 
 
 async def test_an_empty_loop_is_refused() -> None:

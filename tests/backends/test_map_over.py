@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
 import pytest
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race
+from adk_fluent.backends.adk.scripted import Response
+from adk_fluent.backends.events import RunResult
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
+from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool
 from tests.backends.support import Hang, failing, play, script, seen, speakers, system
 
@@ -34,7 +37,9 @@ def shout(request: LlmRequest) -> str:
     return item(request).upper()
 
 
-async def run(expression: Any, items: object, responses: Any = None, **options: Any) -> Any:
+async def run(
+    expression: Expr[Any], items: object, responses: Mapping[str, Response] | None = None, **options: Any
+) -> RunResult[Any]:
     """Run with these items and a worker that shouts."""
     return await play(expression, {"worker": shout, **(responses or {})}, state={"items": items}, **options)
 
@@ -153,7 +158,7 @@ async def test_an_error_in_one_item_ends_the_map_as_it_is() -> None:
         if item(request) == "b":
             await hang.started.wait()
             raise problem
-        async with aclosing(hang(request)) as pieces:  # pyright: ignore[reportArgumentType]  # it is a generator
+        async with aclosing(hang(request)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -340,5 +345,5 @@ def test_wrong_keys_are_refused(options: Any) -> None:
 def test_one_item_speaks() -> None:
     """The events of an item carry its number in their branch."""
     result = asyncio.run(run(map_over("items", WORKER).named("each"), ["a", "b"]))
-    assert sorted(event.branch for event in result.by("worker")) == ["each.0", "each.1"]
+    assert sorted(event.branch or "" for event in result.by("worker")) == ["each.0", "each.1"]
     assert speakers(result) == ["worker", "worker"]

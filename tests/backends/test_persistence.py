@@ -22,8 +22,19 @@ from google.genai import types
 from adk_fluent import Agent, FanOut, Pipeline, S, gate, map_over
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import SessionError
+from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
-from tests.backends.support import SERVICES, close, play, said, script, seen, session_service, speakers
+from tests.backends.support import (
+    SERVICES,
+    close,
+    play,
+    said,
+    script,
+    seen,
+    session_service,
+    speakers,
+    system,
+)
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,7 +103,7 @@ async def test_adjacent_transforms_lose_nothing(service: BaseSessionService) -> 
         (S.flatten("d") >> S.unflatten(), {"x": 1, "y": 2, "d": {"k": 1}}),
     ],
 )
-async def test_what_is_removed_stays_removed(service: BaseSessionService, step: Any, left: Any) -> None:
+async def test_what_is_removed_stays_removed(service: BaseSessionService, step: Expr[Any], left: Any) -> None:
     """A removed key is absent in the turn that removes it, in the store, and in the next turn."""
     look: list[dict[str, Any]] = []
     first = S.set(x=1, y=2, d={"k": 1})
@@ -112,7 +123,7 @@ async def test_a_smaller_dict_replaces_a_larger_one(service: BaseSessionService)
 
 
 async def test_scopes_reach_as_far_as_they_say(service: BaseSessionService) -> None:
-    """`user:` keys reach the user's other sessions, `app:` keys everybody's, others stay; `temp:` is never stored."""
+    """`user:` keys reach the user's other sessions, `app:` keys everybody's; `temp:` is never stored."""
     values = {"x": 1, "user:u": 2, "app:a": 3, "temp:t": 4}
     await play(S.set(**values), session_service=service, session_id="one", user_id="ann")
     for user, session, expected in (
@@ -141,7 +152,7 @@ async def test_answers_are_stored(service: BaseSessionService) -> None:
     await A.writes("colour").run("first", backend=backend, session_service=service, session_id="s")
     backend = script()
     await B.instruct("{colour}").run("second", backend=backend, session_service=service, session_id="s")
-    assert "blue" in str(backend.calls["b"][0].config.system_instruction)
+    assert "blue" in system(backend.calls["b"][0])
     assert "first" in seen(backend.calls["b"][0])
 
 
@@ -307,9 +318,9 @@ async def test_every_service_is_used() -> None:
         credential_service=credentials,
     )
     assert got == {"memory": memory, "credentials": credentials}
-    place = {"app_name": "adk_fluent_app", "user_id": "user", "session_id": "s"}
-    assert await artifacts.list_artifact_keys(**place) == ["a.txt"]
-    assert await sessions.get_session(**place) is not None
+    keys = await artifacts.list_artifact_keys(app_name="adk_fluent_app", user_id="user", session_id="s")
+    assert keys == ["a.txt"]
+    assert (await stored(sessions)) == {}
 
 
 async def test_services_of_the_backend_are_used() -> None:
@@ -421,7 +432,7 @@ def in_a_process(folder: Path, answers: object) -> tuple[int, dict[str, Any], di
 
 @pytest.fixture(scope="module")
 def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What every shape did in a process that was killed while they waited, and in the one that resumed them."""
+    """What every shape did in a process that was killed while it waited, and in the one that resumed it."""
     folder = tmp_path_factory.mktemp("processes")
     first = in_a_process(folder, {})
     answers = {shape: dict.fromkeys(found["pending"], True) for shape, found in first[1].items()}

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, Pipeline, S, race

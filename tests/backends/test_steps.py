@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
 from adk_fluent import Agent, FanOut, Pipeline, S, tap
-from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
+from adk_fluent.errors import ArgumentError, MissingKeyError, StateGuardError, TransformError
+from adk_fluent.ir.matching import StateView
 from tests.backends.support import play, speakers
 
 A, B = Agent("a"), Agent("b")
@@ -39,19 +41,19 @@ async def test_the_tap_method_runs_after_its_expression() -> None:
     assert got == ["ok"]
 
 
-@pytest.mark.parametrize(
-    "meddle",
-    [
-        lambda s: s["list"].append(4),
-        lambda s: s["dict"]["inner"].append(4),
-        lambda s: s["dict"].clear(),
-        lambda s: s["pair"][0].append(4),
-        lambda s: s.get("list").clear(),
-        lambda s: [v.clear() for v in s.values() if isinstance(v, list)],
-        lambda s: dict(s)["list"].clear(),
-    ],
-)
-async def test_a_tap_cannot_change_the_state(meddle: Any) -> None:
+MEDDLERS: list[Callable[[StateView], object]] = [
+    lambda s: s["list"].append(4),
+    lambda s: s["dict"]["inner"].append(4),
+    lambda s: s["dict"].clear(),
+    lambda s: s["pair"][0].append(4),
+    lambda s: s.get("list", []).clear(),
+    lambda s: [cast("list[int]", v).clear() for v in s.values() if isinstance(v, list)],
+    lambda s: dict(s)["list"].clear(),
+]
+
+
+@pytest.mark.parametrize("meddle", MEDDLERS)
+async def test_a_tap_cannot_change_the_state(meddle: Callable[[StateView], object]) -> None:
     """What a tap does to lists and dicts it gets, however deep, does not reach the state."""
     values = {"list": [1], "dict": {"inner": [2]}, "pair": ([3],)}
     result = await play(
@@ -101,6 +103,36 @@ async def test_an_async_function_is_a_step() -> None:
 
     assert (await play(A >> fetch)).state == {"got": 1}
     assert (await play(S.fn(fetch) >> A)).state == {"got": 1}
+
+
+async def _async(value: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: S.guard(_async, "never"),
+        lambda: S.when(_async, S.set(x=1)),
+        lambda: S.compute(x=_async),
+        lambda: S.transform("x", _async),
+        lambda: S.merge("x", into="y", fn=_async),
+        lambda: S.group_by("x", _async, into="y"),
+    ],
+)
+def test_async_functions_are_refused_where_they_would_not_be_awaited(make: Any) -> None:
+    """Where a value is needed at once, an async function is an error, not a value that is always true."""
+    with pytest.raises(ArgumentError, match="takes a plain function"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "step", [S.when("x", S.fn(_async)), S.branch("x", yes=S.fn(_async)), S.fn(_async) + S.set(y=1)]
+)
+async def test_async_transforms_cannot_hide_in_others(step: Any) -> None:
+    """An async transform inside `when`, `branch` or `+` is an error that says what to do."""
+    with pytest.raises(TransformError, match=r"is async; .* with >>"):
+        await play(S.set(x="yes") >> step)
 
 
 @pytest.mark.parametrize("nothing", [None, {}])
@@ -224,14 +256,13 @@ async def test_an_answer_can_be_a_temporary_key() -> None:
 
 async def test_a_run_may_start_with_temporary_state() -> None:
     """`run(state=)` may hold `temp:` keys, in a new session and in one that exists."""
-    for _ in range(2):
+    for turn in (1, 2):
         result = await play(
             S.compute(got=lambda s: s["temp:x"], n=lambda s: s.get("n", 0) + 1),
             state={"temp:x": "T"},
             session_id="starts-temporary",
         )
-        assert result.state["got"] == "T"
-    assert result.state["n"] == 2
+        assert (result.state["got"], result.state["n"]) == ("T", turn)
 
 
 async def test_capture_writes_what_the_user_said() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 
 from adk_fluent import Agent, FanOut, Pipeline, S
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ADKFluentError, AgentTimeoutError, ArgumentError
-from tests.backends.support import Hang, PlainLlm, play, said, speakers
+from tests.backends.support import Hang, PlainLlm, play, reply, said, speakers
 
 A, B = Agent("a"), Agent("b")
 SOON = 0.01
@@ -41,12 +44,12 @@ async def test_a_model_of_ones_own_is_cancelled() -> None:
     """The same holds for a `BaseLlm` that the user wrote."""
     ended: list[str] = []
 
-    async def answer(request: Any) -> Any:
+    async def answer(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
         try:
             await asyncio.Event().wait()
         finally:
             ended.append("over")
-        yield
+        yield reply("too late")
 
     with pytest.raises(AgentTimeoutError):
         await Agent("own", PlainLlm.of(answer)).timeout(SOON).run("hi")

@@ -158,6 +158,7 @@ def test_other_consumers_draw_it_build_it_or_name_it(cls: type[Node]) -> None:
         assert not refusal or cls.kind in refusal or name in refusal
 
 
+@pytest.mark.newest
 def test_no_module_of_the_package_is_unimportable() -> None:
     """Every module is imported by name, so a consumer cannot hide from these tests by a broken import."""
     for found in pkgutil.walk_packages(adk_fluent.__path__, "adk_fluent."):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adk_fluent.backends.adk.backend import ADKBackend
 from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, StatePlugin, ToolCall
-from adk_fluent.errors import MockError, did_you_mean
+from adk_fluent.errors import ArgumentError, MockError, did_you_mean
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import AgentNode
 
@@ -44,7 +44,9 @@ class MockBackend(ADKBackend):
         **services: Any,
     ) -> None:
         super().__init__(**services)
-        self._responses = dict(responses or {})
+        self._responses = _script(responses or {})
+        if exhaust not in ("repeat", "error"):
+            raise ArgumentError(f"mock_backend(exhaust=) is 'repeat' or 'error', not {exhaust!r:.40}.")
         self._default = default
         self._exhaust: Literal["repeat", "error"] = exhaust
         self.calls: dict[str, list[LlmRequest]] = {}
@@ -86,6 +88,14 @@ class MockBackend(ADKBackend):
             )
 
         return refuse
+
+
+def _script(responses: object) -> dict[str, Response]:
+    if isinstance(responses, Mapping):
+        script = cast("Mapping[object, Response]", responses)
+        if all(isinstance(name, str) for name in script):
+            return cast("dict[str, Response]", dict(script))
+    raise ArgumentError(f"mock_backend() takes a mapping of agent names to responses, not {responses!r:.60}.")
 
 
 def mock_backend(

@@ -8,6 +8,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import ValidationError
+
 from adk_fluent.backends.events import DISCARDS, AgentEvent, Pending
 from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
@@ -85,6 +87,7 @@ class Conversation:
     async def _checked(self, events: AsyncGenerator[AgentEvent, None]) -> AsyncGenerator[AgentEvent, None]:
         problems: dict[str, str] = {}
         self.pending = []
+        speaking = ""
         try:
             async with aclosing(events) as running:
                 async for event in running:
@@ -93,9 +96,13 @@ class Conversation:
                     if event.error and not event.content:
                         problems[event.id] = f"model error in agent {event.author!r}: {one_line(event.error)}"
                     self.pending += event.pending
+                    speaking = event.author if event.is_partial else ""
                     yield event
         except ADKFluentError:
             raise
+        except ValidationError as error:  # a structured answer that was cut off, or is not what was asked for
+            where = f"model error in agent {speaking!r}: its answer is no {error.title}: " if speaking else ""
+            raise FailedRunError(f"{where}{one_line(error.errors()[0]['msg'])}") from error
         except Exception as error:
             name = type(error).__name__.lstrip("_")
             raise FailedRunError(f"{self._watch.where(error)}{name}: {one_line(error)}") from error

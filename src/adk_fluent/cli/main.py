@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the arguments; those of the process by default.
     """
-    arguments = _parser().parse_args(argv)
+    arguments = _parse(argv)
     debug = bool(arguments.debug)
     _settle(debug)
     try:
@@ -53,6 +53,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             error if isinstance(error, ADKFluentError) else f"{type(error).__name__}: {one_line(error)}"
         )
         return 2 if isinstance(error, UsageError) else 1
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    # argparse takes an optional PROMPT for absent when options stand between it and TARGET.
+    if arguments.command == "run" and arguments.prompt is None and len(rest) == 1 and rest[0][:1] != "-":
+        arguments.prompt, rest = rest[0], []
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return arguments
 
 
 def _command(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset
     StaticContent = str | Content | Part | list[Part | str]
 
+_BLANK: Final = AgentNode()
 T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M")
 
@@ -60,9 +61,10 @@ class Agent(Expr[T_co], AgentMethods):
     _what = "agent"
 
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        check_name(name)
-        made = AgentNode(name=name) if model is None else AgentNode(name=name, model=_model(model, name))
-        object.__setattr__(self, "_node", made)
+        given: dict[str, object] = {"name": check_name(name)}
+        if model is not None:
+            given["model"] = _model(model, name)
+        object.__setattr__(self, "_node", _BLANK.updated(given))
 
     @property
     def node(self) -> AgentNode:
@@ -305,9 +307,8 @@ def _instruction(instruction: object, where: str) -> object:
     hint = " A C spec goes into .context()." if isinstance(instruction, Context) else ""
     if isinstance(instruction, Arrangement):
         hint = f" It stands to the right of a prompt: P.task(...) | {instruction!r}."
-    raise ArgumentError(
-        f"{where} takes text, a P prompt or a function of the context, not {describe(cast(object, instruction))}.{hint}"
-    )
+    given = describe(cast(object, instruction))
+    raise ArgumentError(f"{where} takes text, a P prompt or a function of the context, not {given}.{hint}")
 
 
 def _context(spec: object) -> Context:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from adk_fluent.config import ExecutionConfig
+from adk_fluent.config import execution_config
 from adk_fluent.errors import ArgumentError, EventLoopError, RunError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Run(Generic[T_co]):
         self._expression = expression
         self._options = options
         self._user_id: str = options.get("user_id") or "user"
-        self._config = cast(ExecutionConfig, options.get("config") or ExecutionConfig())
+        self._config = execution_config(options.get("config"))
         if app_name := options.get("app_name"):
             self._config = replace(self._config, app_name=app_name)
 
@@ -89,7 +89,7 @@ class Run(Generic[T_co]):
             async for event in events:
                 yield event
 
-    async def stream(self, prompt: Any) -> AsyncIterator[AgentEvent]:
+    async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
         """Events as they happen."""
         async with aclosing(self.events(prompt, self._session_id(), streaming=True)) as events:
             async for event in events:
@@ -130,8 +130,9 @@ class Run(Generic[T_co]):
 
     async def map(self, prompts: Sequence[Any], concurrency: int) -> list[T_co]:
         """The answers to all prompts, in order."""
-        if isinstance(prompts, str) or concurrency < 1:
-            raise ArgumentError("map() takes a list of prompts and a concurrency of at least 1.")
+        whole = isinstance(concurrency, int) and concurrency >= 1  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not whole:  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+            raise ArgumentError("map() takes a list of prompts and a positive whole number as concurrency.")
         if "session_id" in self._options:
             raise ArgumentError("map() runs each prompt in a session of its own; leave session_id out.")
         slots = asyncio.Semaphore(concurrency)

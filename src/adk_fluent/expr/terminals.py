@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 if TYPE_CHECKING:
@@ -142,8 +142,11 @@ class Terminals(Generic[T_co]):
         """
         return await self._run(options).result(prompt)
 
-    def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
-        """Give events as they happen, pieces of answers (`is_partial`) included."""
+    def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncGenerator[AgentEvent, None]:
+        """Give events as they happen, pieces of answers (`is_partial`) included.
+
+        Closing it early ends the run and cancels its model calls; `contextlib.aclosing` does so at once.
+        """
         return self._run(options).stream(prompt)
 
     def ask(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:

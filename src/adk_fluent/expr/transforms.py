@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -91,9 +92,22 @@ def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
     return Access(frozenset(reads), frozenset(writes))
 
 
+def _plain(fn: Any, where: str) -> Any:
+    """A function that is not async: its result is used at once.
+
+    Raises:
+        ArgumentError: it is async, or no function.
+    """
+    if inspect.iscoroutinefunction(fn):
+        raise ArgumentError(
+            f"{where} takes a plain function; an async one can be a step of its own, with >>."
+        )
+    return function(fn, where)
+
+
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     """A predicate and what it reads; a key stands for "this key is set and true"."""
-    test = function(truth_of(predicate, where), where)
+    test = _plain(truth_of(predicate, where), where)
     seen = access(test)
     return test, Access(seen.reads, reads_known=seen.reads_known)
 
@@ -162,7 +176,7 @@ class S:
                 per line, absent ones left out.
         """
         names, target = _keys(keys, "S.merge()"), check_key(into, "S.merge(into=)")
-        combine = None if fn is None else function(fn, "S.merge(fn=)")
+        combine = None if fn is None else _plain(fn, "S.merge(fn=)")
         return _step("merge", _touch(names, {target}), keys=names, into=target, fn=combine)
 
     @staticmethod
@@ -170,14 +184,14 @@ class S:
         """Replace the value at `key` by `fn(value)`; a missing key raises `MissingKeyError`."""
         key = check_key(key, "S.transform()")
         touches = _touch({key}, {key})
-        return _step("transform", touches, key=key, fn=function(fn, "S.transform()"))
+        return _step("transform", touches, key=key, fn=_plain(fn, "S.transform()"))
 
     @staticmethod
     def compute(**functions: Callable[[StateView], Any]) -> Transform:
         """Write each key with what its function makes of the state."""
         _keys(tuple(functions), "S.compute()")
         for key, fn in functions.items():
-            function(fn, f"S.compute({key}=)")
+            _plain(fn, f"S.compute({key}=)")
         seen = access(*functions.values())
         touches = Access(seen.reads, frozenset(functions), reads_known=seen.reads_known)
         return _step("compute", touches, values=tuple(functions.items()))
@@ -235,7 +249,7 @@ class S:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
         key, into = check_key(key, "S.group_by()"), check_key(into, "S.group_by(into=)")
         touches = _touch({key}, {into})
-        return _step("group_by", touches, key=key, fn=function(fn, "S.group_by()"), into=into)
+        return _step("group_by", touches, key=key, fn=_plain(fn, "S.group_by()"), into=into)
 
     # --- checks: they stop the run ----------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, describe, function, lift
+from adk_fluent.expr.base import Expr, Step, describe, function, lift
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -25,6 +25,8 @@ from adk_fluent.ir.nodes import (
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
+_Member = Expr[Any] | TransformFn | str
+_Silent = Step | TransformFn
 
 
 class _Associative(Expr[T_co]):
@@ -84,10 +86,10 @@ class _Associative(Expr[T_co]):
                 raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
         nodes: list[Node] = []
-        where = f"{called}()"
+        where, routes = f"{called}()", cls is Pipeline
         for member in members:
-            before = nodes[-1] if nodes and cls is Pipeline else None
-            nodes.extend(cls.members_of(lift(member, where, before=before).node))
+            before = nodes[-1] if routes and nodes else None
+            nodes += cls.members_of(lift(member, where, before).node)
         if not nodes and name is None:
             raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
         return "" if name is None else check_name(name, owner._what), tuple(nodes)
@@ -124,19 +126,28 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     _what = "pipeline"
     _plain = SequenceNode()
 
+    # A step that says nothing leaves the type to what came before it; two in a row leave it open.
     @overload
     def __init__(self: Pipeline[Never], name: str, /) -> None: ...
     @overload
+    def __init__(self: Pipeline[Never], *, name: str) -> None: ...
+    @overload
     def __init__(
-        self: Pipeline[U],
-        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
+        self: Pipeline[object],
+        *steps: *tuple[*tuple[_Member, ...], _Silent, _Silent],
         name: str | None = None,
     ) -> None: ...
     @overload
     def __init__(
-        self: Pipeline[object],
-        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], TransformFn],
-        name: str | None = None,
+        self: Pipeline[U], *steps: *tuple[*tuple[_Member, ...], Expr[U], _Silent], name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Pipeline[object], *steps: *tuple[*tuple[_Member, ...], _Silent], name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Pipeline[U], *steps: *tuple[*tuple[_Member, ...], Expr[U]], name: str | None = None
     ) -> None: ...
     @overload
     def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
@@ -145,9 +156,13 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     def __init__(self, *steps: object, name: str | None = None) -> None:
         self._begin(steps, name, "step")
 
-    def step(self, step: Expr[U] | TransformFn | Mapping[Any, Expr[U]]) -> Pipeline[U]:
+    @overload
+    def step(self, step: Step | TransformFn) -> Self: ...
+    @overload
+    def step(self, step: Expr[U] | Mapping[Any, Expr[U]]) -> Pipeline[U]: ...
+    def step(self, step: object) -> Pipeline[Any]:
         """The pipeline with one more step at its end."""
-        return cast("Pipeline[U]", self._with(step, "step"))
+        return self._with(step, "step")
 
 
 class FanOut(_Associative[T_co], WorkflowMethods):
@@ -172,6 +187,8 @@ class FanOut(_Associative[T_co], WorkflowMethods):
 
     @overload
     def __init__(self: FanOut[Never], name: str, /) -> None: ...
+    @overload
+    def __init__(self: FanOut[Never], *, name: str) -> None: ...
     @overload
     def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None: ...
     def __init__(self, *branches: object, name: str | None = None) -> None:
@@ -214,12 +231,36 @@ class Loop(Expr[T_co], WorkflowMethods):
     __slots__ = ()
     _what = "loop"
 
+    # As for `Pipeline`.
     @overload
     def __init__(self: Loop[Never], name: str, /, *, max_iterations: int = 10) -> None: ...
     @overload
+    def __init__(self: Loop[Never], *, name: str, max_iterations: int = 10) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[object],
+        *steps: *tuple[*tuple[_Member, ...], _Silent, _Silent],
+        max_iterations: int = 10,
+        name: str | None = None,
+    ) -> None: ...
+    @overload
     def __init__(
         self: Loop[U],
-        *steps: *tuple[*tuple[Expr[Any] | TransformFn | str, ...], Expr[U]],
+        *steps: *tuple[*tuple[_Member, ...], Expr[U], _Silent],
+        max_iterations: int = 10,
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[object],
+        *steps: *tuple[*tuple[_Member, ...], _Silent],
+        max_iterations: int = 10,
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[U],
+        *steps: *tuple[*tuple[_Member, ...], Expr[U]],
         max_iterations: int = 10,
         name: str | None = None,
     ) -> None: ...
@@ -232,11 +273,15 @@ class Loop(Expr[T_co], WorkflowMethods):
         made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
-    def step(self, step: Expr[U] | TransformFn | Mapping[Any, Expr[U]]) -> Loop[U]:
+    @overload
+    def step(self, step: Step | TransformFn) -> Self: ...
+    @overload
+    def step(self, step: Expr[U] | Mapping[Any, Expr[U]]) -> Loop[U]: ...
+    def step(self, step: object) -> Loop[Any]:
         """The loop with one more step at the end of its body."""
         before = self.node.children[-1] if self.node.children else None
         members = Pipeline.members_of(lift(step, ".step()", before=before).node)
-        return cast("Loop[U]", self._set(children=(*self.node.children, *members)))
+        return self._set(children=(*self.node.children, *members))
 
     def max_iterations(self, count: int) -> Self:
         """The loop with another limit of rounds."""

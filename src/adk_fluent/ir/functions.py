@@ -34,6 +34,8 @@ class Access(Frozen):
     writes_known: bool = True
 
     def __or__(self, other: Access) -> Access:
+        if not self.given or not other.given:  # one of them touches nothing
+            return other if other.given else self
         return Access(
             self.reads | other.reads,
             self.writes | other.writes,

@@ -5,7 +5,7 @@ Nodes that mirror an ADK agent inherit its fields from `_generated`; the others 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AgentFields, LoopFields, ParallelFields, SequenceFields
@@ -16,7 +16,8 @@ from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.template import all_keys
 
-TransformFn = Callable[[StateView], Mapping[str, Any] | None]
+Changes = Mapping[str, Any] | None
+TransformFn = Callable[[StateView], Changes | Awaitable[Changes]]
 TapFn = Callable[[StateView], object]
 
 
@@ -104,11 +105,10 @@ class AgentNode(AgentFields):
 
     @property
     def access(self) -> Access:
-        templates = Access(frozenset({key for text in self.templates for key in all_keys(text)}))
-        output = self.output_key if isinstance(self.output_key, str) else None
+        output = (self.output_key,) if isinstance(self.output_key, str) else ()
         fields = (field.key for field in self.written_fields)
-        declared = _keys(writes=(*self.declared_writes, *fields, output))
-        own = templates | declared | access(*self.functions)
+        reads = frozenset[str]().union(*map(all_keys, self.templates))
+        own = Access(reads, frozenset((*self.declared_writes, *fields, *output))) | access(*self.functions)
         for instruction in (self.instruction, self.global_instruction):
             if isinstance(instruction, InstructionSpec):
                 own |= instruction.access

@@ -122,6 +122,7 @@ def required_keys(text: str) -> frozenset[str]:
     return frozenset(p.key for p in placeholders(text) if not p.optional and not p.artifact)
 
 
+@lru_cache(maxsize=4096)
 def all_keys(text: str) -> frozenset[str]:
     """The state keys a template reads, optional ones included."""
     return frozenset(p.key for p in placeholders(text) if not p.artifact)

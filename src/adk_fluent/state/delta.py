@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -57,6 +58,12 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
     Raises:
         TransformError: the function returned something that is not a dict with text keys.
     """
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TransformError(
+            f"Transform {node.name or node.label!r} is async; inside S.when, S.branch and + only plain "
+            "functions work. Make it a step of its own with >>."
+        )
     if result is None:
         return _differing({**_removed(node, {}, state)}, state)
     if not isinstance(result, Mapping) or not all(

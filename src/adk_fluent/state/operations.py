@@ -84,7 +84,7 @@ def compute(state: StateView, values: tuple[tuple[str, Callable[[StateView], Any
 
 
 def call(state: StateView, fn: TransformFn) -> Result | None:
-    return fn(state)
+    return cast("Result | None", fn(state))  # or an awaitable of it, which the backend awaits
 
 
 def guard(state: StateView, test: Predicate, message: str) -> Result:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
@@ -38,7 +38,7 @@ from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_servic
 from adk_fluent.backends.adk.signals import unanswered
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
 from adk_fluent.backends.events import AgentEvent, Pending
-from adk_fluent.config import ExecutionConfig
+from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.errors import AnswerError, SessionError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import Named, resolve_names
@@ -77,18 +77,18 @@ class Compiled:
         Raises:
             AnswerError: the text is not JSON of that type.
         """
-        schema = self._schemas().get(author)
+        schema: Any = self._schemas().get(author)
         if schema is None:
             return text
+        plain = isinstance(schema, dict | types.Schema)  # a JSON schema says nothing about a Python type
         try:
-            if isinstance(schema, dict | types.Schema):  # JSON schemas say nothing about a Python type
-                return json.loads(text)
-            return TypeAdapter(schema).validate_json(text)
+            return json.loads(text) if plain else TypeAdapter[Any](schema).validate_json(text)
         except ValueError as error:  # pydantic's and json's errors are both
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            expected = getattr(cast(object, schema), "__name__", "JSON value")
+            agent = self.named.origins.get(author, author)
             raise AnswerError(
-                f"{self.named.origins.get(author, author)!r} answered {text!r:.80}, which is not a "
-                f"{getattr(schema, '__name__', 'JSON value')}: {reason}."
+                f"{agent!r} answered {text!r:.80}, which is not a {expected}: {reason}."
             ) from error
 
     def _schemas(self) -> Mapping[str, Any]:
@@ -141,17 +141,18 @@ class ADKBackend:
             CompileError: ADK cannot express something in it.
             DuplicateNameError: two different nodes have one name.
         """
-        config = config or ExecutionConfig()
+        config = execution_config(config)
         if config.timeout_seconds is not None:
             node = TimeoutNode(body=node, seconds=config.timeout_seconds)
         named = resolve_names(node)
         resumable = can_pause(named.root) if config.resumable is None else config.resumable
+        root = compile_tree(named, self.model_for, self.helper_for)
         app = App(
             name=config.app_name,
-            root_agent=compile_tree(named, self.model_for, self.helper_for),
+            root_agent=root,
             plugins=self.plugins(),
             resumability_config=resumability() if resumable else None,
-            events_compaction_config=compaction(config.compaction) if config.compaction else None,
+            events_compaction_config=compaction(config.compaction, root) if config.compaction else None,
         )
         return Compiled(app, named, config)
 

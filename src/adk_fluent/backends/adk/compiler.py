@@ -70,7 +70,7 @@ from adk_fluent.state.answers import answer_schema, answered_fields
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
 
-N = TypeVar("N")
+N = TypeVar("N", bound=BaseModel)
 A = TypeVar("A", bound=FluentAgent)
 
 
@@ -187,28 +187,28 @@ def known_fields(cls: type[BaseModel]) -> frozenset[str]:
 def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
     """The name of a node and the ADK fields that are set on it, as ADK's constructor takes them."""
     values: dict[str, Any] = {"name": node.name}
-    known = known_fields(cls)
-    given = node.given
+    known, given = known_fields(cls), node.given
     for name in given:
-        if name in names:
-            if name not in known:
-                raise CompileError(
-                    f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
-                    "Remove the call that sets it, or use a newer google-adk."
-                )
-            value = given[name]
-            values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+        if name not in names:
+            continue
+        if name not in known:
+            raise CompileError(
+                f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
+                "Remove the call that sets it, or use a newer google-adk."
+            )
+        value = given[name]
+        values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
     return values
 
 
-def construct(cls: Callable[..., N], node: Node, values: Mapping[str, Any]) -> N:
+def construct(cls: type[N], node: Node, values: Mapping[str, Any]) -> N:
     """The native object for `node`: `cls` with these values.
 
     Raises:
         CompileError: ADK refuses it.
     """
     try:
-        return cls(**values)
+        return cls.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the agent"

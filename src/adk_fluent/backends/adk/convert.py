@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ignore[reportPrivateImportUsage]  # its public home on every supported version
 from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.events.event import Event
 from google.genai import types
 
-from adk_fluent.backends.adk.leaves import CONFIRMATION, spoken_text
+from adk_fluent.backends.adk.leaves import CONFIRMATION, below, spoken_text
 from adk_fluent.backends.adk.signals import failure
 from adk_fluent.backends.events import AgentEvent, Pending, ToolCallInfo, ToolResponseInfo, Usage
 from adk_fluent.config import CompactionConfig, ExecutionConfig
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import ArgumentError, CompileError
 
 Prompt = Any
 """Text, a `Content`, a `Part`, or a list of texts and parts."""
@@ -30,11 +33,16 @@ def to_content(prompt: Prompt) -> types.Content:
         ArgumentError: it is empty, or nothing a message can hold.
     """
     if isinstance(prompt, types.Content):
-        return prompt
-    items = cast("list[object]", prompt) if isinstance(prompt, list) else [prompt]
-    if not items or prompt == "":
+        message = prompt
+    else:
+        items = cast("Sequence[object]", prompt) if isinstance(prompt, list | tuple) else [prompt]
+        message = types.Content(role="user", parts=[_part(item) for item in items])
+    if all(part in _NOTHING for part in message.parts or ()):
         raise ArgumentError("The prompt is empty; give text, or at least one part.")
-    return types.Content(role="user", parts=[_part(item) for item in items])
+    return message
+
+
+_NOTHING: Final = (types.Part(), types.Part(text=""))
 
 
 def _part(item: object) -> types.Part:
@@ -152,10 +160,20 @@ def resumability() -> ResumabilityConfig:
         return ResumabilityConfig(is_resumable=True)
 
 
-def compaction(config: CompactionConfig) -> EventsCompactionConfig:
-    """ADK's compaction settings."""
+def compaction(config: CompactionConfig, root: BaseAgent) -> EventsCompactionConfig:
+    """ADK's compaction settings for a tree of agents; ADK itself finds a model only when its root has one.
+
+    Raises:
+        CompileError: there is no agent with a model in it.
+    """
+    writer = next((agent for agent in below(root) if isinstance(agent, LlmAgent)), None)
+    if writer is None:
+        raise CompileError(
+            f"{root.name!r}: ExecutionConfig(compaction=) needs an agent with a model, and there is none."
+        )
     with knowingly():
         return EventsCompactionConfig(
+            summarizer=LlmEventSummarizer(llm=writer.canonical_model),
             compaction_interval=config.interval,
             overlap_size=config.overlap,
             token_threshold=config.token_threshold,

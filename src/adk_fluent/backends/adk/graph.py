@@ -223,7 +223,8 @@ def _agent(node: Node, scope: Scope) -> BaseNode:
         )
     made = compile_node(node, scope)
     assert isinstance(made, FluentLlmAgent)
-    made.bind(node, scope.named.root)  # a node of a graph has no parent that leads there
+    made.bind(node)
+    made.place(scope.named.root)  # a node of a graph has no parent that leads there
     return made
 
 

@@ -34,11 +34,13 @@ class FluentLlmAgent(private.AssemblingAgent):
     _tree: ClassVar[Node | None] = None
     _delivering: ClassVar[Delivering | None] = None
 
-    def bind(self, node: Node, tree: Node | None = None) -> None:
-        """Remember the node it was made from, and the tree it runs in where that is not one of agents."""
+    def bind(self, node: Node) -> None:
+        """Remember the node it was made from."""
         object.__setattr__(self, "_ir", node)
-        if tree is not None:
-            object.__setattr__(self, "_tree", tree)
+
+    def place(self, tree: Node) -> None:
+        """Remember the tree it runs in, where that is not one of agents."""
+        object.__setattr__(self, "_tree", tree)
 
     def see(self, delivering: Delivering) -> None:
         """Set what it sees of the conversation."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from inspect import isasyncgen
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from google.adk.agents.callback_context import CallbackContext
@@ -96,6 +97,10 @@ class ScriptedLlm(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         """Answer as the script says, in pieces when `stream` is asked for."""
         response = self._script.next(llm_request)
+        if isasyncgen(response) and response.ag_frame is None:
+            raise MockError(
+                f"The stream of agent {self._script.agent!r} was read already; give a function instead."
+            )
         if isinstance(response, AsyncIterable):
             pieces = list[str]()
             async with _closing(cast("AsyncIterable[str]", response)) as source:
@@ -129,7 +134,7 @@ class ScriptedLlm(BaseLlm):
 
 
 @asynccontextmanager
-async def _closing(source: AsyncIterable[str]) -> AsyncIterator[AsyncIterable[str]]:
+async def _closing(source: AsyncIterable[str]) -> AsyncGenerator[AsyncIterable[str]]:
     """`source`, closed afterwards if it is a generator, so that what it waits for is given up at once."""
     try:
         yield source

@@ -1,0 +1,135 @@
+"""A server on 127.0.0.1 that speaks Gemini's wire protocol: whole answers, streams of events, failures."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, cast
+
+Behaviour = Literal["answer", "429", "500", "break", "hang_up"]
+
+_METHOD = re.compile(r"/v1(?:beta)?/models/(?P<model>[\w.-]+):(?P<method>\w+)")
+_AGENT = re.compile(r'internal name is "(\w+)"')
+
+
+@dataclass
+class Gemini:
+    """What the server says, and what it was asked.
+
+    Attributes:
+        answers: agent name → its answer.
+        failing: agent name → how its calls go wrong; `break` tears the connection in the middle of a stream,
+            `hang_up` ends the stream in good order but half-way.
+        requests: path and body of each call, in order.
+    """
+
+    answers: Mapping[str, str]
+    failing: Mapping[str, Behaviour] = field(default_factory=dict[str, Behaviour])
+    requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
+    url: str = ""
+
+
+@contextmanager
+def serve(gemini: Gemini) -> Generator[Gemini]:
+    """Serve until the block ends; `gemini.url` says where."""
+
+    class Handler(_Handler):
+        script = gemini
+
+    server = _Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    gemini.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield gemini
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away in the middle is no error of the server."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(cast(Any, request), client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    script: Gemini
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Stay silent."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.script.requests.append((self.path, body))
+        found = _METHOD.search(self.path)
+        if found is None:
+            return self._error(404, "NOT_FOUND", f"no such path: {self.path}")
+        agent = self._agent(body)
+        behaviour = self.script.failing.get(agent, "answer")
+        if behaviour == "429":
+            return self._error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.")
+        if behaviour == "500":
+            return self._error(500, "INTERNAL", "An internal error has occurred.")
+        text = self.script.answers[agent]
+        if found["method"] == "generateContent":
+            return self._json(200, _response(text, found["model"], last=True))
+        return self._stream(text, found["model"], behaviour)
+
+    def _agent(self, body: dict[str, Any]) -> str:
+        found = _AGENT.search(json.dumps(body.get("systemInstruction", {})).replace('\\"', '"'))
+        return found[1] if found else ""
+
+    def _stream(self, text: str, model: str, behaviour: Behaviour) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        pieces = [text[start : start + 8] for start in range(0, len(text), 8)]
+        if behaviour != "answer":
+            pieces = pieces[: len(pieces) // 2]
+        for index, piece in enumerate(pieces):
+            last = behaviour == "answer" and index == len(pieces) - 1
+            self._chunk(f"data: {json.dumps(_response(piece, model, last=last))}\r\n\r\n".encode())
+        if behaviour == "break":
+            self.wfile.write(b"ffff\r\ndata: {")  # promises more than it gives
+            self.wfile.flush()
+            self.close_connection = True
+            self.connection.close()
+            return
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+    def _error(self, code: int, status: str, message: str) -> None:
+        self._json(code, {"error": {"code": code, "message": message, "status": status}})
+
+    def _json(self, code: int, value: object) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def _response(text: str, model: str, *, last: bool) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": text}]}, "index": 0}
+    found: dict[str, Any] = {"candidates": [candidate], "modelVersion": model}
+    if last:
+        candidate["finishReason"] = "STOP"
+        found["usageMetadata"] = {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 25}
+    return found

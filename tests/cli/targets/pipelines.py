@@ -1,0 +1,110 @@
+"""What the tests of the command line run: small pipelines on models that need no network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from google.adk.agents import LlmAgent
+from google.adk.apps.app import App
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from adk_fluent import Agent, gate
+
+
+def _text(text: str, *, partial: bool | None = None) -> LlmResponse:
+    usage = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=3, candidates_token_count=4, total_token_count=7
+    )
+    return LlmResponse(
+        content=types.Content(role="model", parts=[types.Part(text=text)]),
+        partial=partial,
+        usage_metadata=None if partial else usage,
+        model_version="says-1",
+    )
+
+
+class Says(BaseLlm):
+    """Says the same every time, word by word; then ends as `ending` says."""
+
+    model: str = "says"
+    text: str
+    ending: str = "well"
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Answer."""
+        if stream:
+            for word in self.text.split():
+                yield _text(f"{word} ", partial=True)
+        if self.ending == "never":
+            await asyncio.Event().wait()
+        if self.ending == "error":
+            raise ValueError("the line\n  is dead")
+        if self.ending == "blocked":
+            yield LlmResponse(error_code="SAFETY", error_message="blocked")
+            return
+        yield _text(self.text)
+
+
+class CallsTool(BaseLlm):
+    """Calls its tool once, then says what it gave."""
+
+    model: str = "calls-tool"
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Answer."""
+        parts = llm_request.contents[-1].parts or []
+        if parts and parts[0].function_response:
+            yield _text(f"It is {parts[0].function_response.response}.")
+            return
+        call = types.FunctionCall(name="weather", args={"city": "Rome"})
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
+
+
+def weather(city: str) -> str:
+    """The weather in a city."""
+    if city != "Rome":
+        raise LookupError(city)
+    return "sunny"
+
+
+def broken_tool(city: str) -> str:
+    """A tool that fails."""
+    raise LookupError(f"no weather in {city}")
+
+
+broken_tool.__name__ = "weather"
+
+writer = Agent("writer", Says(text="Hello from the writer.")).writes("draft")
+editor = Agent("editor", Says(text="Hello.")).instruct("Shorten: {draft}")
+
+pipeline = writer >> editor
+both = Agent("left", Says(text="one two three")).writes("l") | Agent("right", Says(text="four five")).writes(
+    "r"
+)
+failing = writer >> Agent("broken", Says(text="", ending="error"))
+half = Agent("half", Says(text="This is only the beg", ending="error")).writes("answer")
+blocked = Agent("blocked", Says(text="", ending="blocked"))
+rescued = Agent("blocked", Says(text="", ending="blocked")) // writer
+saved = Agent("broken", Says(text="", ending="error")) // writer
+endless = Agent("endless", Says(text="Still here", ending="never")).writes("answer")
+needy = Agent("needy", Says(text="Hm.")).instruct("Use {nothing_writes_this}.")
+tools = Agent("clerk", CallsTool()).tool(weather)
+broken_tools = Agent("clerk", CallsTool()).tool(broken_tool)
+gated = writer >> gate(lambda state: True, message="Send it?") >> editor
+hostile = Agent("hostile", Says(text="red \x1b[31malert\x07 here"))
+
+native = LlmAgent(name="native", model=Says(text="I am ADK's own."), instruction="Answer.")
+team = LlmAgent(
+    name="lead", model=Says(text="Mine."), sub_agents=[LlmAgent(name="helper", model=Says(text="Yours."))]
+)
+built = pipeline.build()
+native_app = App(name="native_app", root_agent=LlmAgent(name="inside", model=Says(text="From the app.")))
+number = 5

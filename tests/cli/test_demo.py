@@ -1,0 +1,192 @@
+"""`adk-fluent demo`: scripted, in a terminal and a pipe, on the small model, and on Gemini's protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from adk_fluent.cli.demo import support
+from adk_fluent.cli.show import PROMPT, SCRIPT
+from adk_fluent.testing import mock_backend
+from tests.cli.commands import Cli, environment, process
+from tests.cli.gemini import Behaviour, Gemini, serve
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture
+def gemini_key(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A key that no server of Google's would take."""
+    monkeypatch.setenv("GOOGLE_API_KEY", "none")
+    return monkeypatch
+
+
+def test_the_scripted_demo_is_the_same_every_time() -> None:
+    """Two runs of `demo --scripted` in a pipe give the same bytes, whatever the hash seed."""
+    first = process("demo", "--scripted", PYTHONHASHSEED="1")
+    second = process("demo", "--scripted", PYTHONHASHSEED="2")
+    assert (first.returncode, first.stderr) == (0, b"")
+    assert first.stdout == second.stdout
+    text = first.stdout.decode()
+    assert "No model: the answers are written in advance" in text
+    assert "\x1b" not in text
+    assert not re.search(r"\d\.\d s|\d tokens", text)
+    for line in ("◆ team: booking", "∥ at the same time: tone, sentiment", "  → team = booking"):
+        assert line in text.splitlines()
+
+
+def test_the_scripted_demo_shows_picture_state_and_answer(cli: Cli) -> None:
+    """The demo ends with the letter, the drawn pipeline and the whole state."""
+    text = cli("demo", "--scripted").out
+    letter, picture, state = (
+        text.index(f"\n{title}\n") for title in ("The letter", "The pipeline", "The state")
+    )
+    assert letter < picture < state
+    assert "We can book you on the next flight to London." in text[letter:picture]
+    assert "├─ billing    ● billing → draft" in text[picture:state]
+    for key in ("ticket", "team", "draft", "tone", "sentiment", "opening", "letter"):
+        assert re.search(rf"^  {key} +\S", text[state:], re.MULTILINE)
+
+
+@pytest.mark.newest
+def test_the_demo_in_a_terminal(cli: Cli) -> None:
+    """On a terminal the same words come in colour, wrapped to its width."""
+    master, slave = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "adk_fluent", "demo", "--scripted"],
+        stdout=slave,
+        stderr=slave,
+        env=environment(TERM="xterm-256color", COLUMNS="60"),
+    )
+    os.close(slave)
+    shown = _read_all(master)
+    assert running.wait(timeout=60) == 0
+    plain = ANSI.sub("", shown).replace("\r\n", "\n")
+    assert shown != plain
+    assert all(len(line) <= 60 for line in plain.split("The pipeline")[0].splitlines() if "→" not in line)
+    assert plain.split() == cli("demo", "--scripted").out.split()
+
+
+def _read_all(master: int) -> str:
+    found = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:  # Linux says so when the other end is closed
+            piece = b""
+        if not piece:
+            os.close(master)
+            return found.decode()
+        found += piece
+
+
+@pytest.mark.local
+def test_the_demo_on_the_small_model() -> None:
+    """On the model in this process the constrained answers hold, and tokens and times are shown."""
+    done = process("demo", "--prompt", "I was charged twice for the same ticket")
+    text = done.stdout.decode()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "SmolLM2 with 135 million parameters" in text
+    assert re.search(
+        r'● triage\n  \{"team":"(booking|billing|technical)"\}\n  → ticket   \d+ tokens   \d+\.\d s', text
+    )
+    assert "Dear customer, we" in text
+    assert re.search(r"^5 model calls   \d+ tokens   \d+\.\d s$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("team", ["booking", "billing", "technical"])
+async def test_the_support_desk_takes_the_branch_of_the_team(team: str) -> None:
+    """The pipeline people copy runs the specialist that triage chose, and no other."""
+    backend = mock_backend({**SCRIPT, "triage": json.dumps({"team": team})})
+    result = await support("any").run("Hello", backend=backend)
+    specialists = {"booking", "billing", "technical"}
+    assert specialists & set(backend.calls) - {k for k, calls in backend.calls.items() if not calls} == {team}
+    assert result.state["team"] == team
+    assert json.loads(SCRIPT[team])["reply"] in result.state["letter"]
+
+
+async def test_the_support_desk_shows_its_agents_the_customer_only() -> None:
+    """No agent of the demo sees what another one said."""
+    backend = mock_backend(SCRIPT)
+    await support("any").run("Where is my plane?", backend=backend)
+    seen = {
+        part.text
+        for calls in backend.calls.values()
+        for request in calls
+        for content in request.contents
+        for part in content.parts or []
+    }
+    assert seen == {"Where is my plane?"}
+
+
+def test_the_demo_on_gemini(cli: Cli, gemini_key: pytest.MonkeyPatch) -> None:
+    """With a key and `--model gemini-…` every agent streams from Gemini, with its schema in the request."""
+    with serve(Gemini(SCRIPT)) as gemini:
+        gemini_key.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
+        done = cli("demo", "--model", "gemini-2.5-flash")
+    assert (done.code, done.err) == (0, "")
+    assert "Model: gemini-2.5-flash." in done.out
+    assert "5 model calls   125 tokens" in done.out
+    assert len(gemini.requests) == 5
+    for path, body in gemini.requests:
+        assert path.endswith("/models/gemini-2.5-flash:streamGenerateContent?alt=sse")
+        assert body["generationConfig"]["responseMimeType"] == "application/json"
+        assert [part["text"] for content in body["contents"] for part in content["parts"]] == [PROMPT]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "line"),
+    [
+        ("429", "model error in agent 'booking': ResourceExhaustedError: "),
+        ("500", "model error in agent 'booking': ServerError: 500 INTERNAL"),
+        ("break", "model error in agent 'booking': "),
+        ("hang_up", "model error in agent 'booking': its answer is no Booking: Invalid JSON"),
+    ],
+)
+def test_a_failing_gemini_ends_the_demo_with_one_line(
+    cli: Cli, gemini_key: pytest.MonkeyPatch, behaviour: Behaviour, line: str
+) -> None:
+    """A quota error, a server error and streams that end half-way: one line, exit code 1, no summary."""
+    with serve(Gemini(SCRIPT, {"booking": behaviour})) as gemini:
+        gemini_key.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
+        done = cli("demo", "--model", "gemini-2.5-flash")
+    assert done.code == 1
+    assert done.err.startswith(f"adk-fluent: {line}")
+    assert done.err.count("\n") == 1
+    assert "The letter" not in done.out
+    assert "● tone" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--scripted", "--model", "gemini-2.5-flash"), "demo takes --scripted or --model, not both."),
+        (("--model", "gemini-2.5-flash"), "--model gemini-2.5-flash needs GOOGLE_API_KEY"),
+        (("--scripted", "--prompt", " "), "--prompt is empty."),
+    ],
+)
+def test_options_that_make_no_sense(cli: Cli, arguments: tuple[str, ...], line: str) -> None:
+    """Options that exclude each other, a model without a key and an empty prompt are wrong usage."""
+    done = cli("demo", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"adk-fluent: {line}")
+
+
+def test_without_the_small_model_the_demo_says_what_to_do(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the extra `local` is missing, one line names it and `--scripted`."""
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+
+    def find_nothing(name: str, package: str | None = None) -> None:
+        return None
+
+    monkeypatch.setattr("importlib.util.find_spec", find_nothing)
+    done = cli("demo")
+    assert done.code == 1
+    assert "pip install 'adk-fluent[local]'" in done.err
+    assert done.err.endswith("Without a model: adk-fluent demo --scripted\n")

@@ -1,0 +1,66 @@
+"""`adk-fluent viz`: what it prints and the files it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import PIPELINES, Cli
+
+
+@pytest.mark.parametrize("name", ["pipeline", "built"])
+def test_it_prints_mermaid(cli: Cli, name: str) -> None:
+    """An expression, and the native agent built from it, print the same Mermaid text."""
+    done = cli("viz", f"{PIPELINES}:{name}")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith('flowchart TD\n  writer("writer")\n  editor("editor")\n  writer --> editor\n')
+    assert 'writer -. "draft" .-> editor' in done.out
+
+
+def test_it_draws_a_native_team(cli: Cli) -> None:
+    """A native agent is drawn with the agents it may hand over to."""
+    assert 'lead -->|"may hand over"| helper' in cli("viz", f"{PIPELINES}:team").out
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"),
+    [("mmd", "flowchart TD\n"), ("md", "```mermaid\nflowchart TD\n"), ("txt", "● writer → draft")],
+)
+def test_it_writes_files(cli: Cli, tmp_path: Path, suffix: str, start: str) -> None:
+    """The ending of the file chooses the format."""
+    done = cli("viz", PIPELINES, "-o", f"picture.{suffix}")
+    assert (done.code, done.out) == (0, f"wrote picture.{suffix}\n")
+    assert (tmp_path / f"picture.{suffix}").read_text().startswith(start)
+
+
+@pytest.mark.newest
+def test_it_writes_svg(cli: Cli, tmp_path: Path) -> None:
+    """With the extra `viz`, `-o x.svg` writes an image."""
+    assert cli("viz", PIPELINES, "-o", "picture.svg").code == 0
+    assert (tmp_path / "picture.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("picture.gif", "viz cannot write 'picture.gif'; end it with one of .mmd, .md, .svg, .txt."),
+        ("no/such/picture.mmd", "Cannot write 'no/such/picture.mmd': No such file or directory."),
+    ],
+)
+def test_a_file_it_cannot_write(cli: Cli, file: str, line: str) -> None:
+    """An unknown ending or a missing folder is wrong usage, said in one line."""
+    done = cli("viz", PIPELINES, "-o", file)
+    assert (done.code, done.out, done.err) == (2, "", f"adk-fluent: {line}\n")
+
+
+def test_an_agent_whose_inside_is_unknown(cli: Cli, tmp_path: Path) -> None:
+    """A custom agent class is refused by name, in one line, with exit code 1."""
+    (tmp_path / "custom.py").write_text(
+        "from google.adk.agents import BaseAgent\n"
+        "class Mine(BaseAgent):\n    pass\n"
+        "root_agent = Mine(name='secret')\n"
+    )
+    done = cli("viz", "custom.py")
+    assert done.code == 1
+    assert done.err.startswith("adk-fluent: 'secret' is a Mine, whose inside cannot be seen")

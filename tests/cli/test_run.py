@@ -1,0 +1,225 @@
+"""`adk-fluent run`: one turn, chats, JSON, approvals, failures, and stored sessions."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import PIPELINES, Cli, environment, state, stored
+from tests.cli.gemini import Gemini, serve
+
+KEYS = (
+    *("type", "author", "text", "partial", "final", "state", "tool_calls", "tool_results", "transfer_to"),
+    *("pending", "usage", "model", "error", "branch", "id", "invocation_id", "timestamp"),
+)
+
+
+def lines(text: str) -> list[str]:
+    """Lines without the times, which differ."""
+    return [line.split("   ")[0] for line in text.splitlines()]
+
+
+def test_a_run_shows_who_speaks_and_what_went_to_state(cli: Cli) -> None:
+    """Each agent has its name, its words and the keys it wrote; nothing else is printed."""
+    done = cli("run", PIPELINES, "Hi")
+    assert (done.code, done.err) == (0, "")
+    shown = lines(done.out)
+    assert shown[:6] == ["● writer", "  Hello from the writer.", "  → draft", "", "● editor", "  Hello."]
+    assert "7 tokens" in done.out
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("native", "I am ADK's own."),
+        ("native_app", "From the app."),
+        ("built", "Hello from the writer."),
+        ("team", "Mine."),
+    ],
+)
+def test_native_agents_and_apps_run(cli: Cli, name: str, said: str) -> None:
+    """An ADK agent, an App and what `build()` gave run like an expression."""
+    done = cli("run", f"{PIPELINES}:{name}", "Hi")
+    assert done.code == 0
+    assert f"  {said}" in done.out.splitlines()
+
+
+def test_branches_that_speak_at_once_are_shown_one_after_the_other(cli: Cli) -> None:
+    """The words of two branches are not mixed."""
+    done = cli("run", f"{PIPELINES}:both", "Hi")
+    assert done.out.splitlines()[0] == "∥ at the same time: left, right"
+    assert "  one two three" in done.out.splitlines()
+    assert "  four five" in done.out.splitlines()
+
+
+def test_a_tool_call_and_its_result_are_shown(cli: Cli) -> None:
+    """A tool call shows its arguments and what it gave."""
+    done = cli("run", f"{PIPELINES}:tools", "Weather?")
+    assert "  clerk calls weather(city=Rome)" in done.out
+    assert '  weather gave {"result": "sunny"}' in done.out
+
+
+def test_what_would_steer_the_terminal_is_left_out(cli: Cli) -> None:
+    """Escape sequences and control characters in an answer are not printed."""
+    done = cli("run", f"{PIPELINES}:hostile", "Hi")
+    assert "  red alert here" in done.out
+    assert "\x1b" not in done.out
+    assert "\x07" not in done.out
+
+
+def test_json_has_one_object_per_event_with_the_same_keys(cli: Cli) -> None:
+    """`--json` prints an object a line: events with one set of keys, then the result."""
+    done = cli("run", PIPELINES, "Hi", "--json")
+    *events, result = [json.loads(line) for line in done.out.splitlines()]
+    assert {tuple(event) for event in events} == {KEYS}
+    assert [e["text"] for e in events if e["partial"]] == ["Hello ", "from ", "the ", "writer. ", "Hello. "]
+    assert [e["state"] for e in events if e["state"]] == [{"draft": "Hello from the writer."}]
+    assert [e["usage"] for e in events if e["usage"]] == [{"input_tokens": 3, "output_tokens": 4}] * 2
+    assert result["type"] == "result"
+    assert result["text"] == "Hello."
+    assert result["state"] == {"draft": "Hello from the writer."}
+
+
+def test_a_chat_keeps_one_session_until_an_empty_line(cli: Cli) -> None:
+    """Without PROMPT every line is a turn of one session; an empty line ends it and the rest is not read."""
+    done = cli("run", PIPELINES, "--json", stdin="one\ntwo\n\nthree\n")
+    results = [json.loads(line) for line in done.out.splitlines() if '"type": "result"' in line]
+    assert done.code == 0
+    assert len(results) == 2
+    assert results[0]["session_id"] == results[1]["session_id"]
+
+
+def test_a_chat_ends_with_the_input(cli: Cli) -> None:
+    """The end of the input ends the chat, with exit code 0."""
+    done = cli("run", PIPELINES, stdin="one\n")
+    assert done.code == 0
+    assert done.out.count("● writer") == 1
+
+
+def test_a_session_in_a_file_goes_on(cli: Cli, tmp_path: Path) -> None:
+    """Two runs with the same file and session are one conversation."""
+    again = ["run", PIPELINES, "--session-db", "kept.db", "--session", "s1"]
+    cli(*again, "first")
+    cli(*again, "second")
+    texts = [text for author, text in stored(tmp_path / "kept.db", "s1") if author == "user"]
+    assert texts == ["first", "second"]
+
+
+@pytest.mark.parametrize(("answer", "said"), [("y", "● editor"), ("n", "Not approved: Send it?")])
+def test_an_approval_is_asked_for(cli: Cli, answer: str, said: str) -> None:
+    """A gate asks on the terminal's input; `y` goes on, anything else refuses."""
+    done = cli("run", f"{PIPELINES}:gated", "Hi", stdin=f"{answer}\n")
+    assert done.code == 0
+    assert "■ gate asks: Send it?" in done.out
+    assert said in done.out
+
+
+def test_an_approval_nobody_gives_fails(cli: Cli) -> None:
+    """Without anyone to answer, the run ends with one line and exit code 1."""
+    done = cli("run", f"{PIPELINES}:gated", "Hi")
+    assert done.code == 1
+    assert done.err == ("adk-fluent: 'gate' waits for approval: Send it?. Answer y or n on standard input.\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("failing", "model error in agent 'broken': ValueError: the line is dead"),
+        ("half", "model error in agent 'half': ValueError: the line is dead"),
+        ("blocked", "model error in agent 'blocked': SAFETY: blocked"),
+        ("broken_tools", "tool error in 'weather' of agent 'clerk': LookupError: no weather in Rome"),
+        ("needy", "Agent 'needy' needs state key 'nothing_writes_this'"),
+    ],
+)
+def test_a_failed_run_gives_one_line(cli: Cli, name: str, line: str) -> None:
+    """A model or tool that fails, or a key that is missing, gives one line naming the agent; exit code 1."""
+    done = cli("run", f"{PIPELINES}:{name}", "Hi")
+    assert done.code == 1
+    assert done.err.startswith(f"adk-fluent: {line}")
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.out + done.err
+
+
+@pytest.mark.parametrize("name", ["rescued", "saved"])
+def test_a_failure_that_a_fallback_caught_is_none(cli: Cli, name: str) -> None:
+    """A failed branch of a fallback is shown, and the run is fine."""
+    done = cli("run", f"{PIPELINES}:{name}", "Hi")
+    assert (done.code, done.err) == (0, "")
+    assert "failed, the next one takes over" in done.out
+    assert "  Hello from the writer." in done.out
+
+
+def test_debug_raises_what_happened(cli: Cli) -> None:
+    """With `--debug` the model's own error is in the traceback."""
+    with pytest.raises(Exception, match="the line is dead") as caught:
+        cli("run", f"{PIPELINES}:half", "Hi", "--debug")
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((PIPELINES, " "), "PROMPT is empty; leave it out to chat."),
+        ((PIPELINES, "Hi", "--session-db", "no/such/kept.db"), "There is no folder for the session file"),
+        ((), "the following arguments are required: TARGET"),
+    ],
+)
+def test_wrong_usage(cli: Cli, arguments: tuple[object, ...], line: str) -> None:
+    """Arguments that make no sense are refused with exit code 2."""
+    done = cli("run", *arguments)
+    assert done.code == 2
+    assert line in done.err
+
+
+def test_half_an_answer_is_not_stored(cli: Cli, tmp_path: Path) -> None:
+    """What a stream gave before it broke is neither an event of the session nor in its state."""
+    done = cli("run", f"{PIPELINES}:half", "Hi", "--session-db", "kept.db", "--session", "s")
+    assert "This is only the beg" in done.out
+    assert stored(tmp_path / "kept.db", "s") == [("user", "Hi")]
+    assert state(tmp_path / "kept.db", "s") == {}
+
+
+def test_ctrl_c_leaves_the_session_whole(cli: Cli, tmp_path: Path) -> None:
+    """Ctrl-C in the middle of an answer: one line, exit code 130, and the session goes on afterwards."""
+    place = ["--session-db", str(tmp_path / "kept.db"), "--session", "s"]
+    command = [sys.executable, "-m", "adk_fluent", "run", f"{PIPELINES}:endless", "Hi", *place]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    assert running.stdout is not None
+    seen = b""
+    while b"Still" not in seen and (piece := os.read(running.stdout.fileno(), 1000)):
+        seen += piece
+    running.send_signal(signal.SIGINT)
+    _, error = running.communicate(timeout=60)
+    assert (running.returncode, error) == (130, b"adk-fluent: interrupted\n")
+    done = cli("run", PIPELINES, "Again", *place)
+    assert done.code == 0
+    assert stored(tmp_path / "kept.db", "s") == [
+        ("user", "Hi"),
+        ("user", "Again"),
+        ("writer", "Hello from the writer."),
+        ("editor", "Hello."),
+    ]
+
+
+def test_gemini_text_that_breaks_off_is_not_stored(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection to Gemini that tears in the middle of an answer fails the run and stores nothing of it."""
+    (tmp_path / "cloud.py").write_text(
+        "from adk_fluent import Agent\npipeline = Agent('writer', 'gemini-2.5-flash').writes('draft')\n"
+    )
+    with serve(Gemini({"writer": "A long answer that stops in the middle."}, {"writer": "break"})) as gemini:
+        monkeypatch.setenv("GOOGLE_API_KEY", "none")
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
+        done = cli("run", "cloud.py", "Hi", "--session-db", "kept.db", "--session", "s")
+    assert done.code == 1
+    assert "A long answer" in done.out
+    assert done.err.startswith("adk-fluent: model error in agent 'writer': ")
+    assert stored(tmp_path / "kept.db", "s", app="cloud") == [("user", "Hi")]
+    assert state(tmp_path / "kept.db", "s", app="cloud") == {}

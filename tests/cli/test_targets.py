@@ -1,0 +1,154 @@
+"""TARGET: what is found, and what is said when it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import PIPELINES, Cli
+
+EXPRESSION = "from adk_fluent import Agent\n{name} = Agent('{agent}')\n"
+NATIVE = "from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(name='{agent}')\n"
+
+
+def write(path: Path, text: str) -> Path:
+    """A file with this text, its folders made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["pipeline", "app", "root_agent"])
+def test_a_file_needs_no_attribute_for_the_usual_names(cli: Cli, tmp_path: Path, name: str) -> None:
+    """A file without `:attr` gives its `pipeline`, `app` or `root_agent`."""
+    write(tmp_path / "some.py", EXPRESSION.format(name=name, agent="me") + "other = Agent('not_me')\n")
+    assert 'me("me")' in cli("viz", "some.py").out
+
+
+def test_pipeline_comes_before_app_and_root_agent(cli: Cli, tmp_path: Path) -> None:
+    """Where a file has several of the usual names, `pipeline` wins, then `app`."""
+    text = "".join(EXPRESSION.format(name=n, agent=n) for n in ("root_agent", "app", "pipeline"))
+    write(tmp_path / "some.py", text)
+    assert 'pipeline("pipeline")' in cli("viz", "some.py").out
+
+
+def test_the_only_expression_of_a_file_is_found(cli: Cli, tmp_path: Path) -> None:
+    """A file with one expression under any name needs no `:attr`."""
+    write(tmp_path / "some.py", EXPRESSION.format(name="whatever", agent="me"))
+    assert 'me("me")' in cli("viz", "some.py").out
+
+
+def test_several_expressions_ask_for_a_name(cli: Cli, tmp_path: Path) -> None:
+    """Two expressions under unusual names give a line that lists them, and exit code 2."""
+    write(tmp_path / "some.py", "from adk_fluent import Agent\none = Agent('a')\ntwo = Agent('b')\n")
+    done = cli("viz", "some.py")
+    assert (done.code, done.err) == (2, "adk-fluent: some.py holds one, two; say which one: some.py:one\n")
+
+
+def test_an_attribute_of_a_file_and_of_a_module(cli: Cli, tmp_path: Path) -> None:
+    """`file.py:attr` and `module:attr` name the same thing, dotted attributes included."""
+    write(
+        tmp_path / "some_flow.py", EXPRESSION.format(name="one", agent="me") + "class Box:\n    inner = one\n"
+    )
+    pictures = [cli("viz", t).out for t in ("some_flow.py:one", "some_flow:one", "some_flow:Box.inner")]
+    assert 'me("me")' in pictures[0]
+    assert pictures[0] == pictures[1] == pictures[2]
+
+
+def test_a_file_may_import_its_neighbours(cli: Cli, tmp_path: Path) -> None:
+    """A file that imports the module beside it loads from any working folder."""
+    write(tmp_path / "deep" / "neighbour_of_some.py", EXPRESSION.format(name="it", agent="me"))
+    write(tmp_path / "deep" / "some.py", "from neighbour_of_some import it as pipeline\n")
+    assert 'me("me")' in cli("viz", "deep/some.py").out
+
+
+@pytest.mark.parametrize("home", ["agent.py", "__init__.py"])
+def test_an_agent_folder(cli: Cli, tmp_path: Path, home: str) -> None:
+    """A folder with `root_agent` in `agent.py` or `__init__.py` is found as `adk web` finds it."""
+    write(tmp_path / "bots" / "folder_bot" / "__init__.py", "")
+    write(tmp_path / "bots" / "folder_bot" / home, NATIVE.format(agent="me"))
+    assert 'me("me")' in cli("viz", "bots/folder_bot").out
+
+
+def test_an_agent_folder_prefers_its_app(cli: Cli, tmp_path: Path) -> None:
+    """Of `app` and `root_agent` in a folder, `app` is taken, since only it brings its plugins."""
+    text = NATIVE.format(agent="bare") + (
+        "from google.adk.apps.app import App\napp = App(name='app_bot', root_agent=LlmAgent(name='in_app'))\n"
+    )
+    write(tmp_path / "app_bot" / "__init__.py", "")
+    write(tmp_path / "app_bot" / "agent.py", text)
+    assert 'in_app("in_app")' in cli("viz", "app_bot").out
+
+
+def test_an_agent_folder_brings_its_environment(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The `.env` of a folder is read before it is imported, and does not win over what is set."""
+    monkeypatch.setenv("BOT_NAME_SET", "from_outside")
+    monkeypatch.setenv("BOT_NAME", "overwritten")
+    monkeypatch.delenv("BOT_NAME")
+    write(tmp_path / "env_bot" / ".env", "BOT_NAME=from_file\nBOT_NAME_SET=from_file\n")
+    write(tmp_path / "env_bot" / "__init__.py", "")
+    text = "import os\nfrom adk_fluent import Agent\n"
+    text += "root_agent = Agent(os.environ['BOT_NAME']) >> Agent(os.environ['BOT_NAME_SET'])\n"
+    write(tmp_path / "env_bot" / "agent.py", text)
+    assert "from_file --> from_outside" in cli("viz", "env_bot").out
+
+
+def test_an_agent_folder_of_yaml(cli: Cli, tmp_path: Path) -> None:
+    """A folder with `root_agent.yaml` alone is built by ADK."""
+    text = "name: me\nmodel: gemini-2.5-flash\ninstruction: Answer.\n"
+    write(tmp_path / "yaml_bot" / "root_agent.yaml", text)
+    assert 'me("me")' in cli("viz", "yaml_bot").out
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("nothing.py", "There is no file 'nothing.py'."),
+        ("som.py", "There is no file 'som.py'. Did you mean 'some.py'?"),
+        ("no/such/folder", "There is no file or folder 'no/such/folder'."),
+        ("no_such_module", "There is no module, file or agent folder 'no_such_module'."),
+        ("not a module", "'not a module' is no TARGET."),
+        ("some.py:pipelin", "some.py has no 'pipelin'. Did you mean 'pipeline'?"),
+        ("some.py:zzz", "some.py has no 'zzz'. It has pipeline."),
+        ("some.py:number", "'number' in some.py is a int, not an expression, ADK agent or App."),
+        ("empty.py", "empty.py holds no expression, ADK agent or App."),
+        ("typo.py", "typo.py, line 2: "),
+        (
+            "raises.py",
+            "raises.py cannot be imported (raises.py, line 3): ZeroDivisionError: division by zero",
+        ),
+        ("misnamed.py", "misnamed.py cannot be imported (misnamed.py, line 2): InvalidNameError: 'my agent'"),
+        ("plain_folder", "is no agent folder: it has no agent.py, __init__.py or root_agent.yaml."),
+        ("bad-name", "ADK cannot load the agent folder 'bad-name': its name must be a Python identifier."),
+    ],
+)
+def test_a_bad_target_gives_one_line(cli: Cli, tmp_path: Path, target: str, line: str) -> None:
+    """Each bad TARGET gives one line on stderr that says what is wrong, nothing else, and exit code 2."""
+    write(tmp_path / "some.py", EXPRESSION.format(name="pipeline", agent="me") + "number = 5\n")
+    write(tmp_path / "empty.py", "x = 1\n")
+    write(tmp_path / "typo.py", "x = 1\ny = (\n")
+    write(tmp_path / "raises.py", "def f():\n    pass\n1 / 0\n")
+    write(tmp_path / "misnamed.py", "from adk_fluent import Agent\npipeline = Agent('my agent')\n")
+    write(tmp_path / "plain_folder" / "notes.txt", "")
+    write(tmp_path / "bad-name" / "agent.py", "")
+    done = cli("viz", target)
+    assert (done.code, done.out) == (2, "")
+    assert line in done.err
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("adk-fluent: ")
+
+
+def test_debug_shows_the_traceback(cli: Cli, tmp_path: Path) -> None:
+    """With `--debug` the error is raised as it is, its cause chained."""
+    write(tmp_path / "raises.py", "1 / 0\n")
+    with pytest.raises(Exception, match="cannot be imported") as caught:
+        cli("viz", "raises.py", "--debug")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_the_name_of_a_native_value_that_is_no_agent(cli: Cli) -> None:
+    """An attribute that is neither expression nor agent is refused by its type."""
+    assert "'number' in pipelines.py is a int" in cli("run", f"{PIPELINES}:number", "hi").err

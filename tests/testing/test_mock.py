@@ -1,0 +1,293 @@
+"""The mock backend: every kind of response, what it notes, and what it says when the script does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from google.adk.models import LlmRequest, LlmResponse
+from google.genai import types
+from pydantic import BaseModel
+
+from adk_fluent import Agent, FanOut, S
+from adk_fluent.errors import ADKFluentError, ArgumentError, MockError
+from adk_fluent.testing import MockBackend, call_tool, mock_backend
+from tests.backends.support import said, seen
+
+A, B = Agent("a"), Agent("b")
+
+
+class Size(BaseModel):
+    size: int
+
+
+def content(text: str) -> types.Content:
+    """A model's content."""
+    return types.Content(role="model", parts=[types.Part(text=text)])
+
+
+async def chunks(*pieces: str) -> AsyncIterator[str]:
+    """Pieces of text."""
+    for piece in pieces:
+        yield piece
+
+
+async def ask(agent: Agent[Any], response: Any, **options: Any) -> Any:
+    """The result of one run with one scripted response."""
+    return await agent.run("hi", backend=mock_backend({"a": response}, **options))
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        ("text", "text"),
+        ("", ""),
+        ({"size": 3}, '{"size": 3}'),
+        ({}, "{}"),
+        (["first", "second"], "first"),
+        (("first",), "first"),
+        (content("content"), "content"),
+        (LlmResponse(content=content("response")), "response"),
+        (lambda request: "called", "called"),
+        (lambda request: lambda request: {"size": 1}, '{"size": 1}'),
+        ([lambda request: content("in a list")], "in a list"),
+        (lambda request: chunks("one ", "two"), "one two"),
+    ],
+)
+async def test_every_kind_of_response(response: Any, text: str) -> None:
+    """Text, dicts, lists, content, responses, streams and functions of the request all become the answer."""
+    assert (await ask(A, response)).text == text
+
+
+async def test_an_async_iterable_is_an_answer() -> None:
+    """A stream given as it is answers once."""
+    assert (await ask(A, chunks("one ", "two"))).text == "one two"
+
+
+async def test_a_used_up_stream_is_an_error() -> None:
+    """A generator can be read once; the next call says so and how to answer again."""
+    with pytest.raises(MockError, match=r"'a'.*read already.*function"):
+        await ask(A * 2, chunks("once"))
+
+
+@pytest.mark.parametrize("problem", [ValueError("as it is"), ValueError, lambda request: ValueError("made")])
+async def test_exceptions_are_raised(problem: Any) -> None:
+    """An exception, an exception class, and a function that gives one are raised by the model."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # classes come without a message
+        await ask(A, problem)
+    if isinstance(problem, Exception):
+        assert caught.value is problem
+
+
+async def test_a_function_may_raise() -> None:
+    """What a function of the request raises reaches the caller."""
+
+    def fail(request: LlmRequest) -> str:
+        raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"):
+        await ask(A, fail)
+
+
+async def test_a_function_sees_the_request() -> None:
+    """A function gets the request that a real model would get."""
+    result = await ask(A.instruct("Be brief."), lambda r: f"{seen(r)} / {'Be brief.' in str(r.config)}")
+    assert result.text == "hi / True"
+
+
+async def test_a_tool_call_really_runs_the_tool() -> None:
+    """`call_tool` makes the model call a function, which runs and whose result goes to the next call."""
+    called: list[tuple[int, str]] = []
+
+    def tool(n: int, word: str = "w") -> dict[str, int]:
+        """Note a number."""
+        called.append((n, word))
+        return {"n": n + 1}
+
+    backend = mock_backend({"a": [call_tool("tool", n=1), call_tool("tool", n=2, word="x"), "done"]})
+    result = await A.tool(tool).run("hi", backend=backend)
+    assert called == [(1, "w"), (2, "x")]
+    assert [r.result for e in result for r in e.tool_responses] == [{"n": 2}, {"n": 3}]
+    assert result.text == "done"
+    assert len(backend.calls["a"]) == 3
+
+
+async def test_a_dict_is_merged_into_state() -> None:
+    """Without `returns`, a scripted dict is also written into state, as the step after sees."""
+    backend = mock_backend({"a": {"intent": "billing", "n": 2}, "b": "ok"})
+    result = await (A >> B.instruct("{intent}")).run("hi", backend=backend)
+    assert result.state == {"intent": "billing", "n": 2}
+    assert "billing" in str(backend.calls["b"][0].config.system_instruction)
+
+
+async def test_a_dict_of_a_structured_agent_is_its_answer_alone() -> None:
+    """With `returns`, a scripted dict is the JSON answer, and nothing else is written."""
+    result = await ask((A @ Size).writes("size"), {"size": 3})
+    assert result.output == Size(size=3)
+    assert result.state == {"size": {"size": 3}}
+
+
+async def test_a_list_answers_call_by_call() -> None:
+    """Each call takes the next response, and the last repeats."""
+    result = await ask(A * 4, ["one", "two"])
+    assert said(result) == [("a", "one"), ("a", "two"), ("a", "two"), ("a", "two")]
+
+
+async def test_a_list_goes_on_over_runs() -> None:
+    """The script goes on in the next run of the same backend."""
+    backend = mock_backend({"a": ["one", "two"]})
+    assert [(await A.run("hi", backend=backend)).text for _ in range(3)] == ["one", "two", "two"]
+
+
+async def test_an_exhausted_list_can_be_an_error() -> None:
+    """With `exhaust="error"` a call too many names the agent and the numbers."""
+    with pytest.raises(MockError, match=r"^Agent 'a' called its model 3 times, but its script has 2 resp"):
+        await ask(A * 3, ["one", "two"], exhaust="error")
+
+
+async def test_an_empty_list_is_an_error() -> None:
+    """An empty list has no response to repeat."""
+    with pytest.raises(MockError, match="'a' called its model 1 times, but its script has 0"):
+        await ask(A, [])
+
+
+async def test_an_agent_without_an_entry() -> None:
+    """It is named, with the nearest entry and what to add; it is an error of ours."""
+    with pytest.raises(MockError) as caught:
+        await Agent("writer").run("hi", backend=mock_backend({"writter": "x"}))
+    assert str(caught.value) == (
+        "No scripted response for agent 'writer'. Did you mean 'writter'? Add 'writer' to "
+        "mock_backend({...}), or give default=."
+    )
+    assert isinstance(caught.value, ADKFluentError)
+
+
+async def test_an_agent_without_an_entry_that_does_not_run() -> None:
+    """Only agents that are really called need an entry."""
+    backend = mock_backend({"a": "ok"})
+    assert (await (A // B).run("hi", backend=backend)).text == "ok"
+
+
+async def test_a_default_response() -> None:
+    """`default` answers for every agent without an entry."""
+    backend = mock_backend({"a": "own"}, default=lambda request: "shared")
+    assert said(await (A >> B >> Agent("c")).run("hi", backend=backend)) == [
+        ("a", "own"),
+        ("b", "shared"),
+        ("c", "shared"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "response", [3, None, b"bytes", object(), [3], lambda request: 3, lambda request: None]
+)
+async def test_a_wrong_response_is_named(response: Any) -> None:
+    """What cannot be a response is an error that names the agent and shows it."""
+    with pytest.raises(MockError, match=r"'a'"):
+        await ask(A, response)
+
+
+async def test_the_calls_are_noted() -> None:
+    """`calls` has each agent's requests in order, with what was said by then and the instruction."""
+    backend = mock_backend({"a": ["one", "two"]}, default="ok")
+    await (A.instruct("Be brief.") >> B >> A.instruct("Be brief.")).run("hi", backend=backend)
+    first, second = backend.calls["a"]
+    assert seen(first) == "hi"
+    assert "one" in seen(second)
+    assert "Be brief." in str(first.config.system_instruction)
+    assert list(backend.calls) == ["a", "b"]
+
+
+async def test_a_noted_call_does_not_change() -> None:
+    """What was noted stays as it was, whatever happens to the request afterwards."""
+
+    def meddle(callback_context: Any, llm_request: LlmRequest) -> None:
+        llm_request.contents.append(content("from a callback"))
+
+    def spoil(request: LlmRequest) -> str:
+        request.contents.clear()
+        request.config.system_instruction = "spoiled"
+        return "ok"
+
+    backend = mock_backend({"a": spoil})
+    await A.instruct("Be brief.").before_model(meddle).run("hi", backend=backend)
+    (noted,) = backend.calls["a"]
+    assert seen(noted) == "hi\nfrom a callback"
+    assert "Be brief." in str(noted.config.system_instruction)
+
+
+async def test_uses_of_one_agent_share_its_script() -> None:
+    """An agent in several places takes its responses in turn, and its calls stand together."""
+    backend = mock_backend({"a": ["one", "two", "three"]})
+    result = await (A >> A >> A).run("hi", backend=backend)
+    assert [text for _, text in said(result)] == ["one", "two", "three"]
+    assert [len(calls) for calls in backend.calls.values()] == [3]
+
+
+async def test_one_use_can_have_a_script_of_its_own() -> None:
+    """An entry for a derived name goes before the one for the agent."""
+    backend = mock_backend({"a": "first", "a_2": "second"})
+    assert said(await (A >> A).run("hi", backend=backend)) == [("a", "first"), ("a_2", "second")]
+    assert list(backend.calls) == ["a", "a_2"]
+
+
+async def test_text_is_streamed_word_by_word() -> None:
+    """Streaming, text comes in words, and the pieces together are the whole."""
+    events = [e async for e in A.stream("hi", backend=mock_backend({"a": "one two  three"}))]
+    pieces = [e.content or "" for e in events if e.is_partial]
+    assert len(pieces) > 2
+    assert "".join(pieces) == events[-1].content == "one two  three"
+
+
+async def test_an_async_iterable_is_streamed_as_it_comes() -> None:
+    """Streaming, each piece of an async iterable is one event."""
+    backend = mock_backend({"a": lambda request: chunks("on", "e two ", "three")})
+    events = [e async for e in A.stream("hi", backend=backend)]
+    assert [e.content for e in events] == ["on", "e two ", "three", "one two three"]
+
+
+async def test_it_runs_everything_but_the_models() -> None:
+    """Transforms, branches, callbacks and tools run as they do with real models."""
+    order: list[str] = []
+    expression = S.set(x=1) >> FanOut(A.before_model(lambda **k: order.append("before")), S.counter("x"))
+    result = await expression.run("hi", backend=mock_backend({"a": "ok"}))
+    assert result.state == {"x": 2}
+    assert order == ["before"]
+
+
+async def test_models_of_the_agents_are_not_asked() -> None:
+    """A model that an agent names is replaced, so nothing can call out."""
+    result = await Agent("a", "gemini-2.5-flash").run("hi", backend=mock_backend({"a": "scripted"}))
+    assert result.text == "scripted"
+
+
+async def test_usage_is_estimated() -> None:
+    """Without a usage of its own a response counts as one call, with tokens by its length."""
+    result = await ask(A, "x" * 40)
+    ((key, usage),) = result.usage.items()
+    assert key[0] == "a"
+    assert (usage.calls, usage.output_tokens) == (1, 10)
+
+
+def test_it_is_a_backend() -> None:
+    """`mock_backend` gives a `MockBackend`, which keeps to the backend protocol."""
+    from adk_fluent.backends.protocol import Backend
+
+    backend = mock_backend({})
+    assert isinstance(backend, MockBackend)
+    assert isinstance(backend, Backend)
+
+
+@pytest.mark.parametrize("responses", [[("a", "x")], "text", {3: "x"}])
+def test_a_wrong_script_is_refused(responses: Any) -> None:
+    """Responses are a mapping from agent names."""
+    with pytest.raises(ArgumentError, match="agent names"):
+        mock_backend(responses)
+
+
+def test_a_wrong_way_to_exhaust_is_refused() -> None:
+    """`exhaust` is `repeat` or `error`."""
+    wrong: Any = "stop"
+    with pytest.raises(ArgumentError, match="'repeat' or 'error'"):
+        mock_backend({}, exhaust=wrong)
