@@ -26,17 +26,21 @@ if TYPE_CHECKING:
     from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
     from adk_fluent.expr.transforms import S
     from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
+    from adk_fluent.prompt.factories import P
+    from adk_fluent.state.schema import StateSchema
 
 _HOMES = {
     "Agent": "expr.agent",
     "C": "expr.context",
     "FanOut": "expr.workflow",
     "Loop": "expr.workflow",
+    "P": "prompt.factories",
     "Pipeline": "expr.workflow",
     "Preset": "expr.preset",
     "RemoteAgent": "expr.remote",
     "Route": "expr.route",
     "S": "expr.transforms",
+    "StateSchema": "state.schema",
     "agent": "expr.steps",
     "final_text": "backends.events",
     "gate": "expr.steps",
@@ -53,11 +57,13 @@ __all__ = [
     "C",
     "FanOut",
     "Loop",
+    "P",
     "Pipeline",
     "Preset",
     "RemoteAgent",
     "Route",
     "S",
+    "StateSchema",
     "__version__",
     "agent",
     "final_text",

@@ -40,6 +40,14 @@ class CycleError(ExpressionError):
     """An expression that could only run for ever, such as an unconditional transfer to its own parent."""
 
 
+class SchemaError(ExpressionError):
+    """A `StateSchema` class that cannot be: a type that state cannot hold, two scopes, a taken name."""
+
+
+class SchemaCompositionError(SchemaError):
+    """Two schemas that are joined, or a schema and its parent, declare one field differently."""
+
+
 # --- The expression cannot be compiled or stored. -------------------------------------------------
 
 
@@ -71,6 +79,22 @@ class MissingKeyError(RunError, KeyError):
 
     def __str__(self) -> str:  # KeyError shows the repr of its argument
         return str(self.args[0]) if self.args else ""
+
+
+class StateKeyError(MissingKeyError):
+    """A state key that is not set where a schema's field is read, or that a bound schema does not declare."""
+
+
+class UnknownFieldError(StateKeyError, AttributeError):
+    """A schema has no field of that name; also an `AttributeError`, so `hasattr` works."""
+
+
+class StateTypeError(RunError, TypeError):
+    """A state value that is not of the type its schema declares, or breaks a constraint."""
+
+
+class ReadOnlyStateError(RunError, TypeError):
+    """A write where state can only be read: an instruction, a predicate, a transform's argument."""
 
 
 class StateGuardError(RunError):

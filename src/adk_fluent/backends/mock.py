@@ -57,7 +57,9 @@ class MockBackend(ADKBackend):
         if response is None:
             response = self._unknown(origin)
         script = Script(origin, response, self._exhaust, self.calls.setdefault(key, []))
-        return ScriptedLlm.of(script, merge_state=node.output_schema in (UNSET, None))
+        return ScriptedLlm.of(
+            script, merge_state=node.output_schema in (UNSET, None) and not node.written_fields
+        )
 
     def prepare(self, node: Node) -> Node:
         """The tree with what makes a scripted dict reach the state, too."""

@@ -12,10 +12,14 @@ from adk_fluent.expr.base import Expr, describe
 from adk_fluent.expr.declarations import AgentDeclarations
 from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.annotations import Modality
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.prompt.spec import Arrangement, PromptSpec
+from adk_fluent.state.answers import check_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
     from adk_fluent.expr.preset import Preset
 
-    Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
+    Instruction = str | PromptSpec | Callable[[ReadonlyContext], str | Awaitable[str]]
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset
     StaticContent = str | Content | Part | list[Part | str]
 
@@ -82,10 +86,11 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
         Args:
             instruction: text in which `{key}` is filled from state, `{key?}` likewise but may be missing, and
-                `{artifact.name}` is an artifact; or a function of ADK's `ReadonlyContext`, used as it is.
+                `{artifact.name}` is an artifact; a `P` prompt; or a function of ADK's `ReadonlyContext`, used
+                as it is.
 
         Raises:
-            ArgumentError: neither text nor a function.
+            ArgumentError: neither text, nor a prompt, nor a function.
         """
         return self._set(instruction=_instruction(instruction, "instruct()"))
 
@@ -95,6 +100,10 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
         """Set ADK's `global_instruction`, which every agent of the tree gets; only the root's counts."""
+        if isinstance(instruction, PromptSpec) and instruction.needs_model:
+            raise ArgumentError(
+                "global_instruct() cannot ask a model: use P.compress and P.adapt in instruct()."
+            )
         return self._set(global_instruction=_instruction(instruction, "global_instruct()"))
 
     def generate(self, **config: object) -> Agent[T_co]:
@@ -157,37 +166,62 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         whole = present + added if isinstance(present, Context) else added
         return self._set(annotations=self.node.annotations.replace(context=whole))
 
-    def reads(self, *keys: str, keep_history: bool = False) -> Agent[T_co]:
+    def reads(self, *keys: object, keep_history: bool = False) -> Agent[T_co]:
         """Show it these values of the state in place of the conversation.
 
         They stand in a `<conversation_context>` block at the end of its instruction; a key that is not set is
         left out. The current user message stays.
 
         Args:
+            keys: keys as text, scope prefix included, or fields of a `StateSchema`.
             keep_history: show the conversation too, as without this call.
 
         Raises:
-            ArgumentError: no key, or one that is not text.
+            ArgumentError: no key, or what is neither text nor a field.
         """
         if not keys:
             raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
         names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
         shown = Context("from_state", (("keys", names),), touches=Access(frozenset(names)))
-        return self.context(Context("default") + shown if keep_history else shown)
+        fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
+        seen = self.context(Context("default") + shown if keep_history else shown)
+        return seen._set(read_fields=tuple(dict.fromkeys(fields)))
 
     # --- data -------------------------------------------------------------------------------------
 
-    def writes(self, key: str) -> Agent[T_co]:
-        """Store the answer in state under `key` (ADK's `output_key`), scope prefix included.
+    def writes(self, *keys: object) -> Agent[T_co]:
+        """Store the answer in state, which also says that this agent produces data.
+
+        Args:
+            keys: one key as text, scope prefix included (ADK's `output_key`); or fields of a `StateSchema`.
+                One `str` field holds the answer as it is. Several fields, or one of another type, make the
+                agent answer in JSON of just those fields, unless `returns` names a type that has them; each
+                value is checked and stored under its field's own key. Their type is `object`, since to a
+                type checker `BillingState.intent` is a `str`; anything else is refused when this is called.
 
         Raises:
-            ArgumentError: `key` is not text.
+            ArgumentError: neither one key nor fields.
+            ExpressionError: `returns` names a type without one of the fields.
         """
-        return self._set(output_key=check_key(key, "writes()"))
+        fields = tuple(key for key in keys if isinstance(key, StateFieldRef))
+        if len(fields) == len(keys) > 0:
+            made = self._set(
+                written_fields=tuple(dict.fromkeys(fields)),
+                output_key=fields[0].key if len(fields) == 1 else UNSET,
+            )
+            check_answer(made.node)
+            return made
+        if len(keys) != 1:
+            raise ArgumentError(
+                f"Agent {self.name!r}: writes() takes one key, or fields of a StateSchema, not "
+                f"{', '.join(map(repr, keys)) or 'nothing'}. Several values need a schema, so that the agent "
+                "knows their types."
+            )
+        return self._set(output_key=check_key(keys[0], "writes()"), written_fields=())
 
-    def outputs(self, key: str) -> Agent[T_co]:
+    def outputs(self, *keys: object) -> Agent[T_co]:
         """The same as `writes`."""
-        return self.writes(key)
+        return self.writes(*keys)
 
     def returns(self, schema: type[M]) -> Agent[M]:
         """Make the answer a `schema` (ADK's `output_schema`); `ask` then returns it parsed.
@@ -197,8 +231,11 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
         Raises:
             ArgumentError: `schema` is not a type.
+            ExpressionError: `schema` lacks a field that `writes` names.
         """
-        return cast("Agent[M]", self._set(output_schema=_schema(schema, "returns()")))
+        made = self._set(output_schema=_schema(schema, "returns()"))
+        check_answer(made.node)
+        return cast("Agent[M]", made)
 
     def __matmul__(self, schema: type[M]) -> Agent[M]:
         """`agent @ Model` is `agent.returns(Model)`."""
@@ -289,14 +326,15 @@ def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
 
 
 def _instruction(instruction: object, where: str) -> object:
-    if isinstance(instruction, str):
+    if isinstance(instruction, str | PromptSpec):
         return instruction
     if callable(instruction) and not isinstance(instruction, type | Expr):
         return instruction
     hint = " A C spec goes into .context()." if isinstance(instruction, Context) else ""
-    raise ArgumentError(
-        f"{where} takes text or a function of the context, not {describe(cast(object, instruction))}.{hint}"
-    )
+    if isinstance(instruction, Arrangement):
+        hint = f" It stands to the right of a prompt: P.task(...) | {instruction!r}."
+    given = describe(cast(object, instruction))
+    raise ArgumentError(f"{where} takes text, a P prompt or a function of the context, not {given}.{hint}")
 
 
 def _context(spec: object) -> Context:
@@ -305,7 +343,7 @@ def _context(spec: object) -> Context:
     hint = ""
     if isinstance(spec, Expr):
         hint = " Steps such as C.capture('key') stand before the agent: C.capture('key') >> agent."
-    elif type(spec).__module__.startswith("adk_fluent.prompt"):
+    elif isinstance(spec, PromptSpec | Arrangement):
         hint = " A P prompt goes into .instruct()."
     elif isinstance(spec, str):
         hint = f" For a value of the state write .reads({spec!r})."

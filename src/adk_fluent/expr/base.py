@@ -28,6 +28,7 @@ from adk_fluent.ir.nodes import (
 
 if TYPE_CHECKING:
     from adk_fluent.expr.workflow import Fallback, FanOut, Loop, Pipeline, Until
+    from adk_fluent.state.schema import StateSchema
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
@@ -153,6 +154,23 @@ class Expr(Terminals[T_co], Declarations):
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
         return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
 
+    def schema(self, schema: type[StateSchema]) -> Self:
+        """Bind a `StateSchema` to this expression: checks use it, and a run keeps to it.
+
+        While this runs, an agent or step in it that writes a session key the schema does not declare, or a
+        value that is not of the declared type, raises; nothing wrong reaches the session.
+
+        Raises:
+            ArgumentError: `schema` is not a subclass of `StateSchema`.
+            StateKeyError: at run time, an undeclared key was written; the message names agent and key.
+            StateTypeError: at run time, a value was of the wrong type; likewise.
+        """
+        from adk_fluent.state.schema import StateSchema
+
+        if not isinstance(schema, type) or not issubclass(schema, StateSchema):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"schema() takes a subclass of StateSchema, not {describe(schema)}.")
+        return self._set(annotations=self.node.annotations.replace(schema=schema))
+
     def tap(self, fn: TapFn) -> Pipeline[T_co]:
         """Show the state to `fn` after this ran; `fn` cannot change it."""
         return self >> Step.from_node(TapNode(fn=function(fn, "tap()")))
@@ -243,12 +261,12 @@ def describe(value: object) -> str:
     """How an error message calls a value of the wrong kind."""
     if isinstance(value, Expr):
         return f"the expression {value!r}"
-    if isinstance(value, ContextSpec):
-        return f"the C spec {value!r:.60}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if inspect.isroutine(value):
         return f"the function {value.__name__}"
+    if isinstance(value, ContextSpec):
+        return f"the C spec {value!r:.60}"
     return f"{type(value).__name__} {value!r:.40}"
 
 
@@ -296,4 +314,8 @@ def _written_by(node: Node) -> str | None:
     """The output key of the last agent that speaks in `node`, if there is exactly one."""
     while isinstance(node, (SequenceNode, LoopNode, TimeoutNode)) and node.children:
         node = node.children[-1]
-    return node.output_key if isinstance(node, AgentNode) and isinstance(node.output_key, str) else None
+    if not isinstance(node, AgentNode):
+        return None
+    if isinstance(node.output_key, str):
+        return node.output_key
+    return node.written_fields[0].key if len(node.written_fields) == 1 else None

@@ -69,6 +69,22 @@ class ContextSpec(Frozen):
         return NO_ACCESS
 
 
+class InstructionSpec(Frozen):
+    """Base of the values that say what an agent is told, where that is more than text."""
+
+    __slots__ = ()
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads, as far as that is known."""
+        return NO_ACCESS
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The texts in it that every run uses; their placeholders must be filled."""
+        return ()
+
+
 @frozen
 class TransportConfig(Frozen):
     """How work reaches the other side of a boundary: a `type` such as `queue`, and its endpoint."""

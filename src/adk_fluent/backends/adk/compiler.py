@@ -65,6 +65,8 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.prompt.spec import PromptSpec
+from adk_fluent.state.answers import answer_schema, answered_fields
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
@@ -89,8 +91,8 @@ class Scope:
 
     named: Named
     model_for: ModelFor
-    helper_for: HelperFor = named_model
     transfers: frozenset[str] = frozenset()
+    helper_for: HelperFor = named_model
     in_loop: bool = False
 
 
@@ -113,7 +115,7 @@ def whole(named: Named, model_for: ModelFor, helper_for: HelperFor = named_model
         ExpressionError: a composite is empty, or a transfer could only run for ever.
         CompileError: a transfer has no target.
     """
-    return Scope(named, model_for, helper_for, _check(named.root))
+    return Scope(named, model_for, _check(named.root), helper_for)
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -240,6 +242,9 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
     values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
+    if answered_fields(node):
+        values.pop("output_key", None)  # each field has its own
+        values["output_schema"] = answer_schema(node)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -267,7 +272,8 @@ def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Deliverin
     """What delivers the context of an agent; `None` where ADK does it all."""
     spec = node.annotations.context
     if not isinstance(spec, Context) or spec.op == "default":
-        return None
+        asks = isinstance(node.instruction, PromptSpec) and node.instruction.needs_model
+        return Delivering(Context("default"), scope.named.origins) if asks else None
     delivering = Delivering(spec, scope.named.origins)
     if not delivering.is_untouched and values.setdefault("include_contents", "none") != "none":
         raise CompileError(
@@ -336,7 +342,9 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
-        made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)
+        made.parse_answers_of(
+            agent.name for agent in agents if agent.output_schema is not UNSET or answered_fields(agent)
+        )
 
 
 def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:

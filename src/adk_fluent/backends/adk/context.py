@@ -23,7 +23,7 @@ from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.entries import conversation, to_entries, to_events
 from adk_fluent.backends.adk.helpers import Helpers, Used
 from adk_fluent.backends.adk.leaves import spoken_text
-from adk_fluent.context.helpers import Rejected
+from adk_fluent.context.helpers import Answer, Ask, Rejected
 from adk_fluent.context.operations import Entries
 from adk_fluent.context.rendering import block
 from adk_fluent.context.selection import Selecting, Selection, scene_of, selecting
@@ -112,6 +112,14 @@ class Delivering:
                     step = steps.send(await self.helpers.ask(step, ctx, used))
         except StopIteration as done:
             return done.value
+
+    async def ask(self, ask: Ask, ctx: InvocationContext) -> Answer:
+        """The answer to a question that is not the spec's, paid for by the agent all the same."""
+        assert self.helpers is not None
+        used: list[Used] = []
+        answer = await self.helpers.ask(ask, ctx, used)
+        self._report(ctx, Delivery("", None, {}, used))
+        return answer
 
     # --- what the run is told ---------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ HelperFor = Callable[[AgentNode, str, str, "str | BaseLlm | None"], "str | BaseL
 Choose = Callable[[str, "str | BaseLlm | None"], "str | BaseLlm"]
 """The model that answers: `(operation, model named in the spec)`."""
 
+_OF_PROMPTS: Final = ("compress", "adapt")
+
 CACHED: Final = 256
 """How many answers an agent keeps; the least recently used goes first."""
 
@@ -99,11 +101,10 @@ class Helpers:
             return None
 
     def _warn(self, operation: str, reason: str) -> None:
+        factory = f"P.{operation}" if operation in _OF_PROMPTS else f"C.{operation}"
+        left = "prompt stays as it is" if operation in _OF_PROMPTS else "selection stays unprocessed"
         logger.warning(
-            "Agent %r: the helper model of C.%s failed (%s); its selection stays unprocessed.",
-            self._agent,
-            operation,
-            reason,
+            "Agent %r: the helper model of %s failed (%s); its %s.", self._agent, factory, reason, left
         )
 
 

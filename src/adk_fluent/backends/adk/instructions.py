@@ -15,8 +15,11 @@ from adk_fluent.backends.adk.context import Delivering
 from adk_fluent.backends.adk.leaves import resolved
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent, tree_of
 from adk_fluent.backends.adk.missing import explain
+from adk_fluent.context.helpers import Ask
 from adk_fluent.errors import MissingKeyError
-from adk_fluent.ir.template import Placeholder, is_portable, placeholders, render
+from adk_fluent.ir.template import Placeholder, Segment, is_portable, segments
+from adk_fluent.prompt.spec import PromptSpec, Rewrite
+from adk_fluent.state.delta import ReadOnlyState
 
 Provider = Callable[[ReadonlyContext], Awaitable[str]]
 
@@ -28,20 +31,33 @@ class Rendering:
     Attributes:
         ctx: ADK's context, which functions of the user get.
         state: the state, with what the context spec has just written.
+        delivering: what asks models for the agent; `None` where nothing in the instruction needs one.
     """
 
     ctx: ReadonlyContext
     state: Mapping[str, Any]
+    delivering: Delivering | None = None
 
-    async def fill(self, text: str) -> str:
-        """A template with its placeholders filled.
+    async def fill(self, pieces: tuple[Segment, ...]) -> str:
+        """A template, given in pieces, with its placeholders filled.
 
         Raises:
             MissingKeyError: a required key, or artifact, is not there.
         """
         invocation = private.invocation(self.ctx)
-        artifacts = {p: await self._artifact(invocation, p) for p in placeholders(text) if p.artifact}
-        return render(text, lambda p: artifacts[p] if p.artifact else self._value(p))
+        text = ""
+        for piece in pieces:
+            if isinstance(piece, str):
+                text += piece
+            else:
+                text += await self._artifact(invocation, piece) if piece.artifact else self._value(piece)
+        return text
+
+    async def rewrite(self, rewrite: Rewrite, question: str) -> str | None:
+        """What a model makes of a prompt; `None` when the call failed, which is logged."""
+        assert self.delivering is not None
+        ask = Ask(rewrite.operation, rewrite.model, question)
+        return await self.delivering.ask(ask, private.invocation(self.ctx))
 
     def _value(self, placeholder: Placeholder) -> str:
         value = self.state.get(placeholder.key)
@@ -86,9 +102,11 @@ def _is_text(mime_type: str) -> bool:
 
 
 async def rendered(instruction: object, rendering: Rendering) -> str:
-    """The text of an instruction: a template, or a function of ADK's context that is used as it is."""
+    """The text of an instruction: a template, a prompt, or a function of ADK's context, used as it is."""
     if isinstance(instruction, str):
-        return await rendering.fill(instruction)
+        return await rendering.fill(segments(instruction))
+    if isinstance(instruction, PromptSpec):
+        return await instruction.resolve(ReadOnlyState(rendering.state), rendering.rewrite, rendering.fill)
     if callable(instruction):
         return str(await resolved(cast("Callable[[ReadonlyContext], object]", instruction)(rendering.ctx)))
     return ""
@@ -100,9 +118,11 @@ def compile_instruction(instruction: object, delivering: Delivering | None = Non
     Text stays text where every ADK release renders it alike and no context is to follow it. Everything else
     becomes one provider: first the developer's instruction, after it the context block.
     """
+    if isinstance(instruction, PromptSpec) and instruction.static:
+        instruction = str(instruction)
     if delivering is None and isinstance(instruction, str):
         return instruction if is_portable(instruction) else _provider(instruction, None)
-    if delivering is None:
+    if delivering is None and not isinstance(instruction, PromptSpec):
         return cast("Provider | None", instruction if callable(instruction) else None)
     return _provider(instruction, delivering)
 
@@ -113,7 +133,7 @@ def _provider(instruction: object, delivering: Delivering | None) -> Provider:
             return await rendered(instruction, Rendering(ctx, ctx.state))
         delivery = await delivering.deliver(private.invocation(ctx))
         state = {**ctx.state, **delivery.writes}
-        text = await rendered(instruction, Rendering(ctx, state))
+        text = await rendered(instruction, Rendering(ctx, state, delivering))
         delivery.instruction = "\n\n".join(filter(None, (text, delivery.block)))
         return delivery.instruction
 

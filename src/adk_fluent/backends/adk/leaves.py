@@ -19,12 +19,14 @@ from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.shrinking import replacing
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
+from adk_fluent.backends.adk.typed import keeping_to
 from adk_fluent.errors import CompileError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.nodes import CaptureNode, GateNode, TapNode, TransferNode, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes
+from adk_fluent.state.schema import StateSchema
 
 Events = AsyncGenerator[Event, None]
 CONFIRMATION: Final = "adk_request_confirmation"
@@ -60,6 +62,10 @@ class FluentAgent(BaseAgent):
     def ir(self) -> Node:
         """The node it was made from."""
         return self._ir
+
+    def run_async(self, parent_context: InvocationContext) -> Events:
+        """ADK's entry, which keeps to the schema bound to the node."""
+        return within_schema(self._ir, super().run_async(parent_context))
 
     def event(
         self,
@@ -176,6 +182,12 @@ def _is_below(event: Event, branch: str) -> bool:
     """Whether the event is on a branch that a composite opened below `branch`; those of ADK have an @."""
     path = event.branch or ""
     return path.startswith(f"{branch}.") and "@" not in path[len(branch) :]
+
+
+def within_schema(node: Node, events: Events) -> Events:
+    """The events of a node's agent, held to the schema that is bound to the node, if one is."""
+    schema = node.annotations.schema
+    return events if schema is None else keeping_to(cast("type[StateSchema]", schema), events)
 
 
 class TransformAgent(FluentAgent):

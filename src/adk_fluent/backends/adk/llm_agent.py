@@ -7,23 +7,29 @@ from typing import ClassVar, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.events.event import Event
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved, spoken_text, within_schema
 from adk_fluent.backends.adk.missing import explain, needed
 from adk_fluent.backends.adk.shrinking import replacing
 from adk_fluent.backends.adk.temporary import with_temporary
+from adk_fluent.backends.adk.typed import values_of
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.nodes import AgentNode, templates_in
+from adk_fluent.state.answers import answered_fields
 
 
 class FluentLlmAgent(private.AssemblingAgent):
-    """ADK's `LlmAgent` with a context spec, and a clear error when its instruction lacks state it needs."""
+    """ADK's `LlmAgent` with a context spec, typed state, and a clear error when it lacks state it needs.
 
-    # Kept beside the fields, as pydantic lets cached properties be: with private attributes each agent would
-    # cost a tenth more.
+    What it knows is kept beside the fields, as pydantic lets cached properties be: private attributes would
+    make each agent a tenth more expensive.
+    """
+
     _ir: ClassVar[Node]
     _tree: ClassVar[Node | None] = None
     _delivering: ClassVar[Delivering | None] = None
@@ -60,7 +66,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         node = cast(AgentNode, self._ir)
         if self.parent_agent is None:
             return node.templates
-        return (node.instruction,) if isinstance(node.instruction, str) else ()
+        return templates_in(node.instruction)
 
     async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
         """As ADK's, without its advice to use a plugin instead: a plugin does not travel with `build()`."""
@@ -69,22 +75,34 @@ class FluentLlmAgent(private.AssemblingAgent):
             return given, False
         return str(await resolved(given(ctx))), True
 
+    def run_async(self, parent_context: InvocationContext) -> Events:
+        """ADK's entry, which keeps to the schema bound to the node."""
+        return within_schema(self._ir, super().run_async(parent_context))
+
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         state, spec = ctx.session.state, self._ir.annotations.context
         later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
         for key in needed(self._templates):
             if state.get(key) is None and key not in later:
                 raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
+        fields = answered_fields(cast(AgentNode, self._ir))
         view = joined(ctx)
         run = private.run_llm(self, view)
         if self._delivering is not None:
             run = _reported(run, view, self._delivering)
         async with aclosing(run) as events:
             async for event in events:
+                if fields and event.author == self.name and event.is_final_response():
+                    self._write(event, fields)
                 for stored in replacing(ctx, with_temporary(ctx, event)):
                     yield stored
                 if view is not ctx and not event.partial:  # the runner stores it in the session itself
                     view.session.events.append(event)
+
+    def _write(self, event: Event, fields: tuple[StateFieldRef, ...]) -> None:
+        """Add the values of `fields` that the answer holds to what the event writes."""
+        if (text := spoken_text(event)).strip():
+            event.actions.state_delta.update(values_of(self.name, text, fields))
 
 
 def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
