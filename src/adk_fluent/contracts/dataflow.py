@@ -194,6 +194,9 @@ class _Walk:
             state.set(node.output_key, written(step, str if schema in (UNSET, None) else schema, (step,)))
         for key in node.declared_writes:
             state.set(key, written(step))
+        for field_ref in node.written_fields:
+            text = (step,) if field_ref.is_text and len(node.written_fields) == 1 else ()
+            state.set(field_ref.key, written(step, field_ref.type, text))
         if (spec := node.annotations.context) is not None:
             for key in spec.access.writes:
                 state.set(key, written(step))

@@ -46,6 +46,7 @@ def writes_of(step: Step) -> tuple[str, ...]:
         return tuple(sorted(node.access.writes))
     keys = [node.output_key] if isinstance(node.output_key, str) else []
     keys += node.declared_writes
+    keys += [field.key for field in node.written_fields]
     if node.annotations.context is not None:
         keys += sorted(node.annotations.context.access.writes)
     for tool in node.tools:

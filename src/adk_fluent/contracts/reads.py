@@ -32,14 +32,15 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.template import placeholders
+from adk_fluent.prompt.spec import FromState, PromptSpec, Rewrite, When
 from adk_fluent.state.operations import Operation
 
 Level = Literal["required", "tolerant", "optional"]
 """What a missing key means: the run or the answer breaks; it is left out; it was expected."""
 
 Via = Literal[
-    "template", "context", "callback", "tool", "route", "until", "predicate", "list", "operation", "function",
-    "remote", "artifact", "budget", "quality",
+    "template", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list", "operation",
+    "function", "remote", "artifact", "budget", "quality",
 ]  # fmt: skip
 """The channel a key is read through."""
 
@@ -126,9 +127,12 @@ def _agent(step: Step) -> Iterator[Read]:
                 yield Read(
                     step, placeholder.key, "template", "optional" if placeholder.optional else "required"
                 )
+    given = node.given
+    for field in ("instruction", "global_instruction"):
+        if isinstance(prompt := given.get(field), PromptSpec):
+            yield from _prompt(step, prompt)
     if isinstance(spec := node.annotations.context, Context):
         yield from _context(step, spec)
-    given = node.given
     for field in CALLBACKS:
         if field in given:
             yield from _declared(step, "callback", given[field])
@@ -137,6 +141,24 @@ def _agent(step: Step) -> Iterator[Read]:
             yield Read(step, key, "tool")
     if node.selector is not None:
         yield from _selector(step, node.selector)
+
+
+def _prompt(step: Step, prompt: PromptSpec, *, certain: bool = True) -> Iterator[Read]:
+    """What the parts of a prompt read beside its templates; under a condition a missing key may be meant."""
+    for part in prompt.parts:
+        if isinstance(part, FromState):
+            level: Level = "required" if certain else "tolerant"
+            yield from (Read(step, key, "prompt", level) for key in part.keys)
+        elif isinstance(part, When):
+            yield from _declared(step, "prompt", [part.test], "tolerant")
+            for text in part.then.templates:
+                for placeholder in placeholders(text):
+                    if not placeholder.artifact:
+                        kind: Level = "optional" if placeholder.optional else "tolerant"
+                        yield Read(step, placeholder.key, "prompt", kind)
+            yield from _prompt(step, part.then, certain=False)
+        elif isinstance(part, Rewrite):
+            yield from _prompt(step, part.source, certain=certain)
 
 
 def _context(step: Step, spec: Context, *, certain: bool = True) -> Iterator[Read]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool
@@ -57,7 +58,8 @@ def unknown_functions(node: AgentNode) -> tuple[list[object], list[object]]:
         readers.append(spec)
     for field in ("instruction", "global_instruction"):
         provider = given.get(field)
-        if callable(provider) and not access(provider).reads_known:
+        silent = isinstance(provider, InstructionSpec) and not provider.access.reads_known
+        if silent or (callable(provider) and not access(provider).reads_known):
             readers.append(provider)
     for tool in node.tools:
         touched = tool_access(tool)

@@ -21,6 +21,7 @@ def who_reads(read: Read) -> str:
 
 _SUBJECTS: Final[Mapping[Via, str]] = {
     "template": "{step} reads {{{key}}} in instruction",
+    "prompt": '{step} reads "{key}" in its prompt',
     "context": '{step} reads "{key}" through its context',
     "callback": 'a callback of {step} reads "{key}"',
     "tool": 'a tool of {step} reads "{key}"',

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel
 
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import declares
+from adk_fluent.state import StateSchema, Temp, UserScoped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,19 @@ class Score(BaseModel):
 class Refund(BaseModel):
     order_id: str
     amount: float
+
+
+class Billing(StateSchema):
+    intent: str
+    confidence: float
+    ticket_id: str | None = None
+    tier: Annotated[str, UserScoped]
+    scratch: Annotated[str, Temp]
+
+
+class Shop(StateSchema):
+    confidence: str
+    items: list[str]
 
 
 State = Mapping[str, Any]

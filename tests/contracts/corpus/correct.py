@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from adk_fluent import (
     Agent,
+    C,
     FanOut,
     Loop,
+    P,
     Pipeline,
     RemoteAgent,
     Route,
@@ -23,10 +25,12 @@ from adk_fluent.content import Modality
 from adk_fluent.cost import ModelCandidate
 from tests.contracts.corpus.cases import (
     Answer,
+    Billing,
     Case,
     Intent,
     Query,
     Refund,
+    Shop,
     approved,
     by_intent,
     count_words,
@@ -172,6 +176,47 @@ _CASES = {
     ),
     "confirmation": Agent("a").tool(create_ticket, require_confirmation=True),
     "conditional transfer": classifier >> transfer("helper", condition=is_urgent) >> booker >> helper,
+    # contexts and prompts
+    "reads what was written": classifier >> Agent("b").reads("intent"),
+    "history and state": classifier >> Agent("b").reads("intent", keep_history=True),
+    "only the user, text seen later": helper >> Agent("b").context(C.user_only()) >> Agent("c"),
+    "only the user, data in state": writer >> Agent("b").context(C.user_only()).instruct("{draft}"),
+    "from agents that speak": helper >> Agent("b").context(C.from_agents("helper")),
+    "exclude one, seen later": helper >> Agent("b").context(C.exclude_agents("helper")) >> Agent("c"),
+    "a window": helper >> Agent("b").context(C.window(3)),
+    "none, but written": writer >> Agent("b").context(C.none()).instruct("{draft}"),
+    "a template": classifier >> Agent("b").context(C.template("Intent: {intent}\nNotes: {notes?}")),
+    "drafter, reviewer, editor": Agent("drafter")
+    >> Agent("reviewer").context(C.user_only())
+    >> Agent("editor").context(C.from_agents("drafter", "reviewer")),
+    "conditional context": classifier
+    >> Agent("p").writes("plan").proceed_if(is_urgent)
+    >> Agent("b").context(C.when(is_urgent, C.from_state("plan"))),
+    "a scratchpad": Loop(Agent("a").context(C.notes("pad") + C.write_notes("pad")), max_iterations=2),
+    "extracted for later": helper
+    >> Agent("b").context(C.extract(Answer, into="facts"))
+    >> Agent("c").instruct("{facts}"),
+    "image through a spec that keeps it": Agent("p").produces_modality(Modality.IMAGE)
+    >> Agent("v").context(C.window(2).as_contents()),
+    "a reused agent by its name": writer
+    >> helper
+    >> writer
+    >> Agent("b").context(C.from_agents("writer", "helper")),
+    "prompt": classifier >> Agent("b").instruct(P.role("You book.") + P.task("Intent: {intent}")),
+    "prompt from state": classifier >> Agent("b").instruct(P.task("Book.") + P.from_state("intent")),
+    "conditional prompt": classifier
+    >> Agent("v").writes("vip").proceed_if(is_urgent)
+    >> Agent("b").instruct(P.task("Book.") + P.when("vip", P.task("Hello {vip}"))),
+    # schemas
+    "fields written and read": Agent("c").writes(Billing.intent, Billing.confidence)
+    >> Agent("r").reads(Billing.intent).writes(Billing.ticket_id),
+    "bound schema": (Agent("c").writes(Billing.intent) >> Agent("r").instruct("{intent}")).schema(Billing),
+    "scoped fields": Agent("c").writes(Billing.tier) >> Agent("r").reads(Billing.tier),
+    "text for a text field": (Agent("c").writes("intent") >> Agent("r").instruct("{intent}")).schema(Billing),
+    "route on a field": Agent("c").writes(Billing.intent)
+    >> Route("intent").eq("a", helper).otherwise(booker),
+    "map over a field": Agent("c").writes(Shop.items) >> map_over("items", Agent("t").instruct("{_item}")),
+    "temp beside a schema": (S.set(**{"temp:n": 1}) >> Agent("r").instruct("{temp:n}")).schema(Shop),
     # declarations
     "image to one that takes images": Agent("p").produces_modality(Modality.IMAGE)
     >> Agent("v").accepts(Modality.IMAGE, Modality.TEXT),

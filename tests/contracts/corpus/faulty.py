@@ -9,8 +9,10 @@ from pydantic import BaseModel
 
 from adk_fluent import (
     Agent,
+    C,
     FanOut,
     Loop,
+    P,
     Pipeline,
     RemoteAgent,
     Route,
@@ -29,10 +31,12 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Match
 from tests.contracts.corpus.cases import (
     Answer,
+    Billing,
     Fault,
     Intent,
     Query,
     Score,
+    Shop,
     approved,
     count_words,
     create_ticket,
@@ -238,6 +242,73 @@ for what, expression, agent, key in (
     ("on a branch", classifier >> Route("intent").eq("a", _reads("intent", "booker")).otherwise(helper), "booker", "intent"),
 ):
     _add("info", "channel-duplication", what, expression, agent, key)
+
+for what, expression, agent in (
+    ("none", helper >> reader.context(C.none()), "reader"),
+    ("reads", helper >> reader.reads("intent"), "reader"),
+    ("from state", helper >> reader.context(C.from_state("intent")), "reader"),
+    ("template", helper >> reader.context(C.template("{intent}")), "reader"),
+    ("none, though seen later", helper >> reader.context(C.none()) >> Agent("last"), "reader"),
+    ("both branches", (helper | Agent("h2").writes("x")) >> reader.context(C.none()).instruct("{x}"), "reader"),
+    ("on a branch", Route("intent").eq("a", helper >> reader.context(C.none())).otherwise(writer), "reader"),
+    ("in a loop", Loop(helper, reader.context(C.none()), max_iterations=1), "reader"),
+    ("only the user, and nobody later", helper >> reader.context(C.user_only()), "reader"),
+    ("excluded for good", helper >> reader.context(C.exclude_agents("helper")), "reader"),
+    ("only others", writer >> helper >> reader.context(C.from_agents("writer")), "reader"),
+    ("another branch of the conversation", (Agent("x") | Agent("y").writes("y")) >> (Agent("p").writes("p") | Agent("q").writes("q")) >> reader.context(C.none()).instruct("{y} {p} {q}"), "p"),
+):
+    _add("warn", "data-loss", what, expression, agent, state={"intent": "x"})
+
+for what, expression, agent in (
+    ("from a misspelt agent", helper >> reader.context(C.from_agents("helper", "reviwer")), "reader"),
+    ("excluding a misspelt agent", helper >> reader.context(C.exclude_agents("helpr")), "reader"),
+    ("from an agent of another pipeline", helper >> reader.context(C.from_agents("helper") + C.from_agents("elsewhere")), "reader"),
+):
+    _add("warn", "unknown-agent", what, expression, agent)
+
+for what, expression, agent in (
+    ("window", C.window(3), "reader"),
+    ("from agents", C.from_agents("p"), "reader"),
+    ("last turns, truncated", C.last_n_turns(2) | C.truncate(max_turns=1), "reader"),
+):
+    _add("warn", "modality-loss", what, Agent("p").produces_modality(Modality.IMAGE) >> reader.context(expression), agent)
+_add("warn", "modality-loss", "audio to one that takes it", Agent("p").produces_modality(Modality.AUDIO) >> reader.accepts(Modality.AUDIO).context(C.window(2)), "reader")
+
+for what, expression, agent, key in (
+    ("reads a misspelt key", classifier >> reader.reads("intnt", keep_history=True), "reader", "intnt"),
+    ("template of a spec", classifier >> reader.context(C.default() + C.template("{intnt}")), "reader", "intnt"),
+    ("prompt from state", classifier >> reader.instruct(P.task("x") + P.from_state("intnt")), "reader", "intnt"),
+    ("a field nobody writes", classifier >> reader.reads(Billing.ticket_id, keep_history=True), "reader", "ticket_id"),
+):
+    _add("error", READ, f"never: {what}", expression, agent, key)
+_add("error", VAR, "in a prompt", classifier >> reader.instruct(P.role("R") + P.task("Use {intnt}")), "reader", "intnt")
+_add("warn", READ, "a field on one branch", classifier >> Route("intent").eq("a", Agent("t").writes(Billing.ticket_id)).otherwise(helper) >> reader.reads(Billing.ticket_id, keep_history=True), "reader", "ticket_id")
+
+# --- schemas --------------------------------------------------------------------------------------
+
+for what, expression, agent, key in (
+    ("undeclared key", (Agent("a").writes("reply") >> _reads("reply")).schema(Billing), "a", "reply"),
+    ("misspelt key", (Agent("a").writes("intnt") >> _reads("intnt")).schema(Billing), "a", "intnt"),
+    ("undeclared transform", (S.set(total=1) >> _reads("total")).schema(Billing), "set", "total"),
+    ("undeclared in an inner step", classifier >> (Agent("a").writes("reply") >> _reads("reply")).schema(Billing), "a", "reply"),
+):
+    _add("error", "schema-violation", what, expression, agent, key)
+_add("error", "schema-violation", "schema given to the check", Agent("a").writes("reply") >> _reads("reply"), "a", "reply", schema=Billing)
+
+for what, expression, agent, key in (
+    ("text for a number", (Agent("a").writes("confidence") >> _reads("confidence")).schema(Billing), "a", "confidence"),
+    ("text set for a number", (S.set(confidence="high") >> _reads("confidence")).schema(Billing), "set", "confidence"),
+    ("number set for text", (S.set(intent=3) >> _reads("intent")).schema(Billing), "set", "intent"),
+    ("text read as a number", Agent("a").writes("confidence") >> reader.reads(Billing.confidence), "reader", "confidence"),
+    ("two schemas, two types", Agent("a").writes(Shop.confidence) >> reader.reads(Billing.confidence), "reader", "confidence"),
+):
+    _add("error", "type-mismatch", what, expression, agent, key)
+
+for what, expression, agent, key in (
+    ("session key for a user field", (Agent("a").writes("tier") >> helper).schema(Billing), "a", "tier"),
+    ("field in the wrong scope read", (Agent("a").writes(Billing.tier) >> _reads("tier")).schema(Billing), "reader", "tier"),
+):
+    _add("error", "scope-mismatch", what, expression, agent, key)
 
 # --- structure ------------------------------------------------------------------------------------
 

@@ -28,10 +28,13 @@ def check_channel_coherence(root: object) -> list[ContractIssue]:
 # --- twice ----------------------------------------------------------------------------------------
 
 
+_SHOWN = ("template", "prompt", "context")
+
+
 def _doubled(facts: Facts) -> Iterator[ContractIssue]:
     told: set[tuple[Step, str, Step]] = set()
     for read in facts.reads:
-        if read.via not in ("template", "context") or not read.texts:
+        if read.via not in _SHOWN or not read.texts:
             continue
         sight = sight_of(read.step.node)
         for speaker in read.texts:
@@ -44,7 +47,7 @@ def _doubled(facts: Facts) -> Iterator[ContractIssue]:
 
 def _twice(read: Read, speaker: Step, sight: Sight) -> ContractIssue:
     listener, key = read.step.name, read.key
-    through = f"{{{key}}}" if read.via == "template" else f'"{key}" in its context'
+    through = f"{{{key}}}" if read.via == "template" else f'"{key}" in its {read.via}'
     return ChannelDuplication(
         severity=Severity.INFO,
         agent=listener,
@@ -84,7 +87,7 @@ def _only_speaks(speaker: Step) -> bool:
     node = speaker.node
     if not isinstance(node, AgentNode):
         return not node.output_key
-    return not isinstance(node.output_key, str) and not node.declared_writes
+    return not (isinstance(node.output_key, str) or node.declared_writes or node.written_fields)
 
 
 def _is_seen(speaker: Step, seers: list[tuple[Step, Sight]]) -> bool:

@@ -47,7 +47,7 @@ class Field(Protocol):
 def check_type_contracts(root: object) -> list[ContractIssue]:
     """Types fit: of values and their readers, of `.produces` and `.consumes`, of keys and the schema."""
     facts = facts_of(root)
-    return [*_readers(facts), *_consumers(facts), *_schemas(facts)]
+    return [*_readers(facts), *_fields(facts), *_consumers(facts), *_schemas(facts)]
 
 
 # --- values and their readers ---------------------------------------------------------------------
@@ -62,6 +62,16 @@ def _readers(facts: Facts) -> Iterator[ContractIssue]:
             yield from _compared(read, kind)
         elif read.via == "list" and not issubclass(kind, list | tuple):
             yield _mismatch(read.step, read.key, f"map_over needs a list, and {_wrote(read)}")
+
+
+def _fields(facts: Facts) -> Iterator[ContractIssue]:
+    """What is read as a field of a schema is written with a type that fits."""
+    for read in facts.reads:
+        for field in read.step.node.given.get("read_fields", ()) if read.via == "context" else ():
+            kind = known_type(read.first)
+            if field.key == read.key and kind is not None and not _fits(kind, field.type):
+                why = f"it is read as {_shown(field.type)}, and {_wrote(read)}"
+                yield _mismatch(read.step, read.key, why)
 
 
 def _compared(read: Read, kind: type[object]) -> Iterator[ContractIssue]:
@@ -232,7 +242,7 @@ def written_type(step: Step, key: str) -> type[object] | None:
     """The type of what a step writes under a key, where it is known."""
     node = step.node
     if isinstance(node, AgentNode):
-        if key != node.output_key:
+        if key != node.output_key or node.written_fields:
             return None
         schema: object = node.output_schema
         if schema in (UNSET, None):
