@@ -38,12 +38,16 @@ def users(expression: Expr[Any]) -> str:
     return "".join(name for name, seen in sorted(infer_visibility(expression).items()) if seen == "user")
 
 
+def nothing(state: object) -> None:
+    """A transform."""
+
+
 @pytest.mark.parametrize(
     ("expression", "seen"),
     [
         (a, "a"),
         (a >> b >> c, "c"),
-        (a >> (lambda s: None), "a"),
+        (a >> nothing, "a"),
         (a >> S.set(x=1) >> tap(print), "a"),
         (a.writes("x") >> b, "b"),
         (a | b, "ab"),

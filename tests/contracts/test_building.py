@@ -41,7 +41,7 @@ def test_building_can_refuse_errors() -> None:
     config = ExecutionConfig(contracts="error")
     with pytest.raises(ContractError, match="nothing_here"):
         LOST.to_app(config)
-    assert MAYBE.to_app(config).root_agent.name == "sequence"
+    assert MAYBE.to_app(config).name == "adk_fluent_app"
 
 
 def test_building_can_be_silent(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent.config import ExecutionConfig
@@ -17,6 +17,7 @@ from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.sight import shown
 from adk_fluent.errors import ADKFluentError, CycleError
 from adk_fluent.testing import MockBackend, mock_backend
+from tests.backends.support import system
 from tests.contracts.pipelines import KEYS, Failure, Sample, said, sample
 
 CONFIG = ExecutionConfig(contracts="off")
@@ -108,7 +109,7 @@ def compare_talk(seed: int, made: Sample, flow: Flow, ran: Ran, tally: Tally) ->
 def everything_in(request: LlmRequest) -> str:
     """All text of a request: its contents, and the context at the end of its instruction."""
     parts = [part.text or "" for content in request.contents for part in content.parts or ()]
-    _, _, context = str(request.config.system_instruction or "").partition("<conversation_context>")
+    _, _, context = system(request).partition("<conversation_context>")
     return "\n".join([*parts, context])
 
 

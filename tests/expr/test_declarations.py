@@ -114,7 +114,7 @@ def test_a_remote_agent_keeps_what_it_was_told() -> None:
         (lambda: Agent("a").execution_boundary(serialization="xml"), "not 'xml'"),  # pyright: ignore[reportArgumentType]  # the point
         (lambda: Agent("a").execution_boundary(isolation="vm"), "not 'vm'"),  # pyright: ignore[reportArgumentType]  # the point
         (lambda: Agent("a").accepts(), "one pydantic model, or one or more Modality values"),
-        (lambda: Agent("a").accepts(Order, Modality.TEXT), "one pydantic model, or"),  # pyright: ignore[reportArgumentType, reportCallIssue]  # the point
+        (lambda: Agent("a").accepts(Order, Modality.TEXT), "one pydantic model, or"),  # pyright: ignore[reportArgumentType]  # the point
         (lambda: Agent("a").produces_modality(), "one or more Modality values"),
         (lambda: Agent("a").produces_modality("text"), "one or more Modality values"),  # pyright: ignore[reportArgumentType]  # the point
         (lambda: Agent("a").model_select("cheap", candidates=[SMALL]), "not 'cheap'"),  # pyright: ignore[reportArgumentType]  # the point

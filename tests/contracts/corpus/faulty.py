@@ -246,7 +246,7 @@ for what, expression, agent, key in (
 for what, expression, agent in (
     ("none", helper >> reader.context(C.none()), "reader"),
     ("reads", helper >> reader.reads("intent"), "reader"),
-    ("from state", helper >> reader.context(C.from_state("intent")), "reader"),
+    ("from state", helper >> reader.context(C.from_state("intent") | C.truncate(max_turns=1)), "reader"),
     ("template", helper >> reader.context(C.template("{intent}")), "reader"),
     ("none, though seen later", helper >> reader.context(C.none()) >> Agent("last"), "reader"),
     ("both branches", (helper | Agent("h2").writes("x")) >> reader.context(C.none()).instruct("{x}"), "reader"),
