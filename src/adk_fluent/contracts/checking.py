@@ -47,7 +47,8 @@ def check_all(
 
     Example:
         >>> from adk_fluent import Agent
-        >>> print(check_all(Agent("sumup").writes("summery") >> Agent("b").instruct("Present {summary}.")))
+        >>> pipeline = Agent("a").writes("summery") >> Agent("b").instruct("Present {summary}.")
+        >>> print(check_all(pipeline).errors[0])
         ✗ b reads {summary} in instruction: ERROR
           No step writes "summary", and it is not in the initial state.
           Did you mean "summery"?
