@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adk_fluent.backends.adk.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, ToolCall, merge_state
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MockError, did_you_mean
 from adk_fluent.ir.base import UNSET, Node, rewrite
 from adk_fluent.ir.nodes import AgentNode
