@@ -24,7 +24,9 @@ class MockBackend(ADKBackend):
         responses: agent name → response. A response is text; a dict (JSON text, and merged into state when
             the agent has no `returns`); a list of responses, one per call; an exception to raise;
             `call_tool(...)`; a `Content` or `LlmResponse`; an async iterable of text, streamed; or a function
-            of the `LlmRequest` that gives any of these.
+            of the `LlmRequest` that gives any of these. What a context spec asks a helper model is scripted
+            under `"agent:operation"`, such as `"writer:summarize"`, or under the name of the model that the
+            spec names; the first of the two that is there counts, for `calls` too.
         default: the response of agents without an entry; without it such an agent raises `MockError`.
         exhaust: what follows the last of a list: `repeat` it, or raise an `error`.
         services: session, artifact, memory and credential service, as for `ADKBackend`.
@@ -56,7 +58,23 @@ class MockBackend(ADKBackend):
         if response is None:
             response = self._unknown(origin)
         script = Script(origin, response, self._exhaust, self.calls.setdefault(key, []))
-        return ScriptedLlm.of(script, merge_state=node.output_schema in (UNSET, None))
+        return ScriptedLlm.of(
+            script, merge_state=node.output_schema in (UNSET, None) and not node.written_fields
+        )
+
+    def helper_for(
+        self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
+    ) -> BaseLlm:
+        """A scripted model for what an agent's context spec asks."""
+        name = model if isinstance(model, str) else getattr(model, "model", None)
+        asked = f"{origin}:{operation}"
+        key = name if name in self._responses and asked not in self._responses else asked
+        response = self._responses.get(key, self._default)
+        if response is None:
+            response = self._unknown(asked)
+        return ScriptedLlm.of(
+            Script(key, response, self._exhaust, self.calls.setdefault(key, [])), merge_state=False
+        )
 
     def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
         """A native app for `node` in which a scripted dict also reaches the state."""
