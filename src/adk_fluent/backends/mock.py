@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adk_fluent.backends.adk.backend import ADKBackend
-from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, StatePlugin, ToolCall
+from adk_fluent.backends.adk.backend import ADKBackend, Compiled
+from adk_fluent.backends.adk.scripted import (
+    Response,
+    Script,
+    ScriptedLlm,
+    Single,
+    ToolCall,
+    merge_scripted_state,
+)
 from adk_fluent.errors import ArgumentError, MockError, did_you_mean
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import AgentNode
@@ -14,7 +21,9 @@ from adk_fluent.ir.nodes import AgentNode
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
-    from google.adk.plugins.base_plugin import BasePlugin
+
+    from adk_fluent.config import ExecutionConfig
+    from adk_fluent.ir.base import Node
 
 
 class MockBackend(ADKBackend):
@@ -58,9 +67,11 @@ class MockBackend(ADKBackend):
         script = Script(origin, response, self._exhaust, self.calls.setdefault(key, []))
         return ScriptedLlm.of(script, merge_state=node.output_schema in (UNSET, None))
 
-    def plugins(self) -> list[BasePlugin]:
-        """The plugins of ADK's app: the one that writes scripted dicts into state."""
-        return [*super().plugins(), StatePlugin(name="adk_fluent_mock")]
+    def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
+        """A native app for `node` whose agents ask scripted models; see `ADKBackend.compile`."""
+        compiled = super().compile(node, config)
+        merge_scripted_state(compiled.app)
+        return compiled
 
     def _unknown(self, agent: str) -> Callable[[LlmRequest], Single]:
         def refuse(request: LlmRequest) -> Single:
