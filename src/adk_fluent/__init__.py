@@ -19,20 +19,26 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from adk_fluent.backends.events import final_text
     from adk_fluent.expr.agent import Agent
+    from adk_fluent.expr.context import C
     from adk_fluent.expr.preset import Preset
     from adk_fluent.expr.route import Route
     from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
     from adk_fluent.expr.transforms import S
     from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
+    from adk_fluent.prompt.factories import P
+    from adk_fluent.state.schema import StateSchema
 
 _HOMES = {
     "Agent": "expr.agent",
+    "C": "expr.context",
     "FanOut": "expr.workflow",
     "Loop": "expr.workflow",
+    "P": "prompt.factories",
     "Pipeline": "expr.workflow",
     "Preset": "expr.preset",
     "Route": "expr.route",
     "S": "expr.transforms",
+    "StateSchema": "state.schema",
     "agent": "expr.steps",
     "final_text": "backends.events",
     "gate": "expr.steps",
@@ -46,12 +52,15 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "C",
     "FanOut",
     "Loop",
+    "P",
     "Pipeline",
     "Preset",
     "Route",
     "S",
+    "StateSchema",
     "__version__",
     "agent",
     "final_text",

@@ -40,6 +40,14 @@ class CycleError(ExpressionError):
     """An expression that could only run for ever, such as an unconditional transfer to its own parent."""
 
 
+class SchemaError(ExpressionError):
+    """A `StateSchema` class that cannot be: a type that state cannot hold, two scopes, a taken name."""
+
+
+class SchemaCompositionError(SchemaError):
+    """Two schemas that are joined, or a schema and its parent, declare one field differently."""
+
+
 # --- The expression cannot be compiled or stored. -------------------------------------------------
 
 
@@ -69,8 +77,28 @@ class MissingKeyError(RunError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class StateKeyError(MissingKeyError):
+    """A state key that is not set where a schema's field is read, or that a bound schema does not declare."""
+
+
+class UnknownFieldError(StateKeyError, AttributeError):
+    """A schema has no field of that name; also an `AttributeError`, so `hasattr` works."""
+
+
+class StateTypeError(RunError, TypeError):
+    """A state value that is not of the type its schema declares, or breaks a constraint."""
+
+
+class ReadOnlyStateError(RunError, TypeError):
+    """A write where state can only be read: an instruction, a predicate, a transform's argument."""
+
+
 class StateGuardError(RunError):
     """`S.guard`, `S.require` or `S.validate` found state that does not hold what it must."""
+
+
+class ContextError(RunError):
+    """`C.validate` refused an agent's context, or it exceeds a `C.budget(overflow="error")`."""
 
 
 class PredicateError(RunError):

@@ -291,7 +291,7 @@ def test_the_app_has_the_name() -> None:
         {"custom_metadata": [1]},
         {"custom_metadata": {"key": object()}},
     ],
-    ids=str,
+    ids=lambda options: "-".join(options),
 )
 def test_wrong_values_are_refused(values: Any) -> None:
     """A value that could not work is an error that names the field, when the configuration is made."""
@@ -311,7 +311,7 @@ def test_wrong_values_are_refused(values: Any) -> None:
         {"token_threshold": 0, "event_retention_size": 3},
         {"token_threshold": 3, "event_retention_size": -1},
     ],
-    ids=str,
+    ids=lambda options: "-".join(options),
 )
 def test_wrong_compaction_is_refused(values: Any) -> None:
     """So is one for compaction."""

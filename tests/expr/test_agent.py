@@ -138,20 +138,23 @@ class Model(BaseModel):
         (lambda: untyped.model(None), "Agent 'a': the model must be a name or a BaseLlm, not NoneType None."),
         (
             lambda: untyped.instruct(None),
-            "instruct() takes text or a function of the context, not NoneType None.",
+            "instruct() takes text, a P prompt or a function of the context, not NoneType None.",
         ),
-        (lambda: untyped.instruct(5), "instruct() takes text or a function of the context, not int 5."),
+        (
+            lambda: untyped.instruct(5),
+            "instruct() takes text, a P prompt or a function of the context, not int 5.",
+        ),
         (
             lambda: untyped.instruct(Model),
-            "instruct() takes text or a function of the context, not the class Model.",
+            "instruct() takes text, a P prompt or a function of the context, not the class Model.",
         ),
         (
             lambda: untyped.instruct(b),
-            "instruct() takes text or a function of the context, not the expression Agent('b').",
+            "instruct() takes text, a P prompt or a function of the context, not the expression Agent('b').",
         ),
         (
             lambda: untyped.global_instruct(5),
-            "global_instruct() takes text or a function of the context, not int 5.",
+            "global_instruct() takes text, a P prompt or a function of the context, not int 5.",
         ),
         (lambda: untyped.writes(""), "writes() takes a state key as text, not str ''."),
         (lambda: untyped.writes(5), "writes() takes a state key as text, not int 5."),

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from adk_fluent import C
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import Access, AgentNode, LoopNode, RouteNode, TapNode, TransformNode, declares
+from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, access, find, function_name, import_path
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.tools import FunctionTool
@@ -119,7 +121,7 @@ def test_what_an_agent_reads_and_writes() -> None:
     node = AgentNode(
         name="x",
         instruction="{a}",
-        declared_reads=("b",),
+        annotations=Annotations(context=C.from_state("b")),
         declared_writes=("c",),
         output_key="d",
     )

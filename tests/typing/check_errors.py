@@ -14,6 +14,12 @@ from tests.samples import Invoice, add, is_done
 a, b = Agent("a"), Agent("b")
 invoice = Agent("invoice").returns(Invoice)
 
+# names that are not there
+from adk_fluent import Agnet  # noqa: E402  # pyright: ignore[reportAttributeAccessIssue]  # misspelt
+from adk_fluent.ir import AgnetNode  # noqa: E402  # pyright: ignore[reportAttributeAccessIssue]  # misspelt
+
+_ = (Agnet, AgnetNode)
+
 # names and models
 _ = Agent()  # pyright: ignore[reportCallIssue]  # no name
 _ = Agent(5)  # pyright: ignore[reportArgumentType]  # a name is text
@@ -48,7 +54,6 @@ _ = a >> {"x": 5}  # pyright: ignore[reportOperatorIssue]  # a branch is an expr
 
 # arguments
 _ = a.instruct(5)  # pyright: ignore[reportArgumentType]  # text or a function
-_ = a.writes(5)  # pyright: ignore[reportArgumentType]  # a key is text
 _ = a.returns(5)  # pyright: ignore[reportArgumentType]  # a type
 _ = a.returns(Invoice(number=1))  # pyright: ignore[reportArgumentType]  # a type, not a value
 _ = a.tool("add")  # pyright: ignore[reportArgumentType]  # a function or a tool

@@ -6,24 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adk_fluent.backends.adk.backend import ADKBackend, Compiled
-from adk_fluent.backends.adk.scripted import (
-    Response,
-    Script,
-    ScriptedLlm,
-    Single,
-    ToolCall,
-    merge_scripted_state,
-)
+from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, ToolCall, merge_state
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MockError, did_you_mean
-from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.base import UNSET, Node, rewrite
 from adk_fluent.ir.nodes import AgentNode
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
-
-    from adk_fluent.config import ExecutionConfig
-    from adk_fluent.ir.base import Node
 
 
 class MockBackend(ADKBackend):
@@ -33,7 +24,9 @@ class MockBackend(ADKBackend):
         responses: agent name → response. A response is text; a dict (JSON text, and merged into state when
             the agent has no `returns`); a list of responses, one per call; an exception to raise;
             `call_tool(...)`; a `Content` or `LlmResponse`; an async iterable of text, streamed; or a function
-            of the `LlmRequest` that gives any of these.
+            of the `LlmRequest` that gives any of these. What a context spec asks a helper model is scripted
+            under `"agent:operation"`, such as `"writer:summarize"`, or under the name of the model that the
+            spec names; the first of the two that is there counts, for `calls` too.
         default: the response of agents without an entry; without it such an agent raises `MockError`.
         exhaust: what follows the last of a list: `repeat` it, or raise an `error`.
         services: session, artifact, memory and credential service, as for `ADKBackend`.
@@ -65,13 +58,27 @@ class MockBackend(ADKBackend):
         if response is None:
             response = self._unknown(origin)
         script = Script(origin, response, self._exhaust, self.calls.setdefault(key, []))
-        return ScriptedLlm.of(script, merge_state=node.output_schema in (UNSET, None))
+        return ScriptedLlm.of(
+            script, merge_state=node.output_schema in (UNSET, None) and not node.written_fields
+        )
+
+    def helper_for(
+        self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
+    ) -> BaseLlm:
+        """A scripted model for what an agent's context spec asks."""
+        name = model if isinstance(model, str) else getattr(model, "model", None)
+        asked = f"{origin}:{operation}"
+        key = name if name in self._responses and asked not in self._responses else asked
+        response = self._responses.get(key, self._default)
+        if response is None:
+            response = self._unknown(asked)
+        return ScriptedLlm.of(
+            Script(key, response, self._exhaust, self.calls.setdefault(key, [])), merge_state=False
+        )
 
     def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
-        """A native app for `node` whose agents ask scripted models; see `ADKBackend.compile`."""
-        compiled = super().compile(node, config)
-        merge_scripted_state(compiled.app)
-        return compiled
+        """A native app for `node` in which a scripted dict also reaches the state."""
+        return super().compile(rewrite(node, _merging), config)
 
     def _unknown(self, agent: str) -> Callable[[LlmRequest], Single]:
         def refuse(request: LlmRequest) -> Single:
@@ -89,6 +96,12 @@ def _script(responses: object) -> dict[str, Response]:
         if all(isinstance(name, str) for name in script):
             return cast("dict[str, Response]", dict(script))
     raise ArgumentError(f"mock_backend() takes a mapping of agent names to responses, not {responses!r:.60}.")
+
+
+def _merging(node: Node) -> Node:
+    if not isinstance(node, AgentNode):
+        return node
+    return node.replace(after_model_callback=(merge_state, *node.after_model_callback))
 
 
 def mock_backend(

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.base import Expr, describe
 from adk_fluent.expr.workflow import check_key
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.functions import Access
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.prompt.spec import Arrangement, PromptSpec
+from adk_fluent.state.answers import check_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
 
     from adk_fluent.expr.preset import Preset
 
-    Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
+    Instruction = str | PromptSpec | Callable[[ReadonlyContext], str | Awaitable[str]]
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset
     StaticContent = str | Content | Part | list[Part | str]
 
@@ -72,14 +78,17 @@ class Agent(Expr[T_co], AgentMethods):
         return self._set(model=_model(model, self.name))
 
     def instruct(self, instruction: Instruction) -> Agent[T_co]:
-        """Set ADK's `instruction`.
+        r"""Set ADK's `instruction`.
+
+        Other braces are plain text, so JSON can be written as it is; `\{key}` is a literal `{key}`.
 
         Args:
             instruction: text in which `{key}` is filled from state, `{key?}` likewise but may be missing, and
-                `{artifact.name}` is an artifact; or a function of ADK's `ReadonlyContext`, used as it is.
+                `{artifact.name}` is an artifact; a `P` prompt; or a function of ADK's `ReadonlyContext`, used
+                as it is.
 
         Raises:
-            ArgumentError: neither text nor a function.
+            ArgumentError: neither text, nor a prompt, nor a function.
         """
         return self._set(instruction=_instruction(instruction, "instruct()"))
 
@@ -89,6 +98,10 @@ class Agent(Expr[T_co], AgentMethods):
 
     def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
         """Set ADK's `global_instruction`, which every agent of the tree gets; only the root's counts."""
+        if isinstance(instruction, PromptSpec) and instruction.needs_model:
+            raise ArgumentError(
+                "global_instruct() cannot ask a model: use P.compress and P.adapt in instruct()."
+            )
         return self._set(global_instruction=_instruction(instruction, "global_instruct()"))
 
     def generate(self, **config: object) -> Agent[T_co]:
@@ -133,19 +146,80 @@ class Agent(Expr[T_co], AgentMethods):
             _check_tool(tool)
         return self._append("tools", *tools)
 
-    # --- data -------------------------------------------------------------------------------------
+    # --- what the model sees of the conversation --------------------------------------------------
 
-    def writes(self, key: str) -> Agent[T_co]:
-        """Store the answer in state under `key` (ADK's `output_key`), scope prefix included.
+    def context(self, spec: Context) -> Agent[T_co]:
+        """Say what it sees of the conversation; adds to what `context` and `reads` said before.
 
         Raises:
-            ArgumentError: `key` is not text.
-        """
-        return self._set(output_key=check_key(key, "writes()"))
+            ArgumentError: not made by a factory of `C`.
 
-    def outputs(self, key: str) -> Agent[T_co]:
+        Example:
+            >>> from adk_fluent import Agent, C
+            >>> Agent("editor").context(C.window(n=3)).reads("tone").node.annotations.context
+            C.window(n=3) + C.from_state('tone')
+        """
+        present = self.node.annotations.context
+        added = _context(spec)
+        whole = present + added if isinstance(present, Context) else added
+        return self._set(annotations=self.node.annotations.replace(context=whole))
+
+    def reads(self, *keys: object, keep_history: bool = False) -> Agent[T_co]:
+        """Show it these values of the state in place of the conversation.
+
+        They stand in a `<conversation_context>` block at the end of its instruction; a key that is not set is
+        left out. The current user message stays.
+
+        Args:
+            keys: keys as text, scope prefix included, or fields of a `StateSchema`.
+            keep_history: show the conversation too, as without this call.
+
+        Raises:
+            ArgumentError: no key, or what is neither text nor a field.
+        """
+        if not keys:
+            raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
+        names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
+        shown = Context("from_state", (("keys", names),), touches=Access(frozenset(names)))
+        fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
+        seen = self.context(Context("default") + shown if keep_history else shown)
+        return seen._set(read_fields=tuple(dict.fromkeys(fields)))
+
+    # --- data -------------------------------------------------------------------------------------
+
+    def writes(self, *keys: object) -> Agent[T_co]:
+        """Store the answer in state, which also says that this agent produces data.
+
+        Args:
+            keys: one key as text, scope prefix included (ADK's `output_key`); or fields of a `StateSchema`.
+                One `str` field holds the answer as it is. Several fields, or one of another type, make the
+                agent answer in JSON of just those fields, unless `returns` names a type that has them; each
+                value is checked and stored under its field's own key. Their type is `object`, since to a
+                type checker `BillingState.intent` is a `str`; anything else is refused when this is called.
+
+        Raises:
+            ArgumentError: neither one key nor fields.
+            ExpressionError: `returns` names a type without one of the fields.
+        """
+        fields = tuple(key for key in keys if isinstance(key, StateFieldRef))
+        if len(fields) == len(keys) > 0:
+            made = self._set(
+                written_fields=tuple(dict.fromkeys(fields)),
+                output_key=fields[0].key if len(fields) == 1 else UNSET,
+            )
+            check_answer(made.node)
+            return made
+        if len(keys) != 1:
+            raise ArgumentError(
+                f"Agent {self.name!r}: writes() takes one key, or fields of a StateSchema, not "
+                f"{', '.join(map(repr, keys)) or 'nothing'}. Several values need a schema, so that the agent "
+                "knows their types."
+            )
+        return self._set(output_key=check_key(keys[0], "writes()"), written_fields=())
+
+    def outputs(self, *keys: object) -> Agent[T_co]:
         """The same as `writes`."""
-        return self.writes(key)
+        return self.writes(*keys)
 
     def returns(self, schema: type[M]) -> Agent[M]:
         """Make the answer a `schema` (ADK's `output_schema`); `ask` then returns it parsed.
@@ -155,8 +229,11 @@ class Agent(Expr[T_co], AgentMethods):
 
         Raises:
             ArgumentError: `schema` is not a type.
+            ExpressionError: `schema` lacks a field that `writes` names.
         """
-        return cast("Agent[M]", self._set(output_schema=_schema(schema, "returns()")))
+        made = self._set(output_schema=_schema(schema, "returns()"))
+        check_answer(made.node)
+        return cast("Agent[M]", made)
 
     def __matmul__(self, schema: type[M]) -> Agent[M]:
         """`agent @ Model` is `agent.returns(Model)`."""
@@ -223,13 +300,28 @@ def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
 
 
 def _instruction(instruction: object, where: str) -> object:
-    if isinstance(instruction, str):
+    if isinstance(instruction, str | PromptSpec):
         return instruction
     if callable(instruction) and not isinstance(instruction, type | Expr):
         return instruction
-    raise ArgumentError(
-        f"{where} takes text or a function of the context, not {describe(cast(object, instruction))}."
-    )
+    hint = " A C spec goes into .context()." if isinstance(instruction, Context) else ""
+    if isinstance(instruction, Arrangement):
+        hint = f" It stands to the right of a prompt: P.task(...) | {instruction!r}."
+    given = describe(cast(object, instruction))
+    raise ArgumentError(f"{where} takes text, a P prompt or a function of the context, not {given}.{hint}")
+
+
+def _context(spec: object) -> Context:
+    if isinstance(spec, Context):
+        return spec
+    hint = ""
+    if isinstance(spec, Expr):
+        hint = " Steps such as C.capture('key') stand before the agent: C.capture('key') >> agent."
+    elif isinstance(spec, PromptSpec | Arrangement):
+        hint = " A P prompt goes into .instruct()."
+    elif isinstance(spec, str):
+        hint = f" For a value of the state write .reads({spec!r})."
+    raise ArgumentError(f"context() takes a C spec, not {describe(cast(object, spec))}.{hint}")
 
 
 def _schema(schema: object, where: str) -> object:

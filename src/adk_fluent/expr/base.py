@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, ove
 
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
 from adk_fluent.expr.terminals import Terminals
+from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name
@@ -26,6 +27,7 @@ from adk_fluent.ir.nodes import (
 
 if TYPE_CHECKING:
     from adk_fluent.expr.workflow import Fallback, FanOut, Loop, Pipeline, Until
+    from adk_fluent.state.schema import StateSchema
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
@@ -104,7 +106,7 @@ class Expr(Terminals[T_co]):
         """Run `other` after this: an expression, a function `state -> dict | None`, or `{value: branch}`."""
         from adk_fluent.expr.workflow import Pipeline
 
-        return Pipeline[Any].joined(self, lift(other, ">>", before=self))
+        return cast("type[Pipeline[Any]]", Pipeline).joined(self, lift(other, ">>", before=self))
 
     def __rrshift__(self, other: TransformFn) -> Pipeline[T_co]:
         """Run this after a plain function."""
@@ -114,13 +116,13 @@ class Expr(Terminals[T_co]):
         """Run both at the same time."""
         from adk_fluent.expr.workflow import FanOut
 
-        return FanOut[Any].joined(self, lift(other, "|"))
+        return cast("type[FanOut[Any]]", FanOut).joined(self, lift(other, "|"))
 
     def __floordiv__(self, other: Expr[U]) -> Fallback[T_co | U]:
         """Run `other` if this one fails."""
         from adk_fluent.expr.workflow import Fallback
 
-        return Fallback[Any].joined(self, lift(other, "//"))
+        return cast("type[Fallback[Any]]", Fallback).joined(self, lift(other, "//"))
 
     def __mul__(self, rounds: int | Until) -> Loop[T_co]:
         """Run this again and again: `n` times, or `until(predicate, max=n)`."""
@@ -150,6 +152,23 @@ class Expr(Terminals[T_co]):
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
         return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
+
+    def schema(self, schema: type[StateSchema]) -> Self:
+        """Bind a `StateSchema` to this expression: checks use it, and a run keeps to it.
+
+        While this runs, an agent or step in it that writes a session key the schema does not declare, or a
+        value that is not of the declared type, raises; nothing wrong reaches the session.
+
+        Raises:
+            ArgumentError: `schema` is not a subclass of `StateSchema`.
+            StateKeyError: at run time, an undeclared key was written; the message names agent and key.
+            StateTypeError: at run time, a value was of the wrong type; likewise.
+        """
+        from adk_fluent.state.schema import StateSchema
+
+        if not isinstance(schema, type) or not issubclass(schema, StateSchema):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"schema() takes a subclass of StateSchema, not {describe(schema)}.")
+        return self._set(annotations=self.node.annotations.replace(schema=schema))
 
     def tap(self, fn: TapFn) -> Pipeline[T_co]:
         """Show the state to `fn` after this ran; `fn` cannot change it."""
@@ -245,6 +264,8 @@ def describe(value: object) -> str:
         return f"the class {value.__name__}"
     if inspect.isroutine(value):
         return f"the function {value.__name__}"
+    if isinstance(value, ContextSpec):
+        return f"the C spec {value!r:.60}"
     return f"{type(value).__name__} {value!r:.40}"
 
 
@@ -264,9 +285,11 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
         return Step.from_node(TransformNode(fn=cast(TransformFn, value)))
+    hint = f" Did you mean Agent({value!r})?" if isinstance(value, str) else ""
+    if isinstance(value, ContextSpec):
+        hint = " A C spec belongs to an agent: Agent(...).context(...)."
     raise ArgumentError(
-        f"{where} takes an expression or a function of the state, not {describe(value)}."
-        + (f" Did you mean Agent({value!r})?" if isinstance(value, str) else "")
+        f"{where} takes an expression or a function of the state, not {describe(value)}.{hint}"
     )
 
 
@@ -290,4 +313,8 @@ def _written_by(node: Node) -> str | None:
     """The output key of the last agent that speaks in `node`, if there is exactly one."""
     while isinstance(node, (SequenceNode, LoopNode, TimeoutNode)) and node.children:
         node = node.children[-1]
-    return node.output_key if isinstance(node, AgentNode) and isinstance(node.output_key, str) else None
+    if not isinstance(node, AgentNode):
+        return None
+    if isinstance(node.output_key, str):
+        return node.output_key
+    return node.written_fields[0].key if len(node.written_fields) == 1 else None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, Step, describe, function
 from adk_fluent.expr.workflow import check_key, positive
-from adk_fluent.ir.functions import NO_ACCESS, Access, access
-from adk_fluent.ir.matching import Match, Predicate, StateView
+from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
+from adk_fluent.ir.matching import Predicate, StateView, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.state.operations import Operation
 
@@ -67,6 +67,9 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     transforms = tuple(step for step in steps if isinstance(step, TransformNode))
     if len(transforms) != len(steps):
         raise ArgumentError(f"{where} takes S transforms only, not {describe(expression)}.")
+    for step in transforms:
+        inner = dict(step.fn.params).get("fn") if isinstance(step.fn, Operation) else None
+        _plain(inner or step.fn, where)
     return transforms
 
 
@@ -107,8 +110,8 @@ def _plain(fn: Any, where: str) -> Any:
 
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     """A predicate and what it reads; a key stands for "this key is set and true"."""
-    test = Match(check_key(predicate, where), "truthy", True) if isinstance(predicate, str) else predicate
-    seen = access(_plain(test, where))
+    test = _plain(truth_of(predicate, where), where)
+    seen = access(test)
     return test, Access(seen.reads, reads_known=seen.reads_known)
 
 
@@ -149,7 +152,8 @@ class S:
         if len(set(new)) < len(new):
             raise ExpressionError(f"S.rename() gives two keys the same new name: {old_to_new}.")
         touches = _touch(old_to_new, new)
-        return _step("rename", touches, "delete_keys", old_to_new, pairs=tuple(old_to_new.items()))
+        pairs = tuple(zip(old_to_new, new, strict=True))
+        return _step("rename", touches, "delete_keys", old_to_new, pairs=pairs)
 
     # --- deltas: they add to what is there --------------------------------------------------------
 
@@ -181,7 +185,8 @@ class S:
     @staticmethod
     def transform(key: str, fn: Callable[[Any], Any]) -> Transform:
         """Replace the value at `key` by `fn(value)`; a missing key raises `MissingKeyError`."""
-        touches = _touch({check_key(key, "S.transform()")}, {key})
+        key = check_key(key, "S.transform()")
+        touches = _touch({key}, {key})
         return _step("transform", touches, key=key, fn=_plain(fn, "S.transform()"))
 
     @staticmethod
@@ -197,11 +202,8 @@ class S:
     @staticmethod
     def fn(fn: TransformFn, *, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Transform:
         """Run `fn(state) -> dict | None`, declaring what it reads and writes, here or with `@declares`."""
-        for given, where in ((reads, "reads"), (writes, "writes")):
-            if isinstance(given, str):
-                raise ArgumentError(f"S.fn() takes collections of keys: write {where}=[{given!r}].")
         run = function(fn, "S.fn()")
-        declared = _touch(reads, writes)
+        declared = _touch(keys_of(reads, "S.fn()", "reads"), keys_of(writes, "S.fn()", "writes"))
         return _step("fn", declared if declared != NO_ACCESS else access(run), fn=run)
 
     @staticmethod
@@ -215,20 +217,23 @@ class S:
         """Add `step` to the number at `key`, which starts at 0."""
         if not isinstance(step, int | float) or isinstance(step, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"S.counter(step=) takes a number, not {describe(step)}.")
-        return _step("counter", _touch({check_key(key, "S.counter()")}, {key}), key=key, step=step)
+        key = check_key(key, "S.counter()")
+        return _step("counter", _touch({key}, {key}), key=key, step=step)
 
     @staticmethod
     def history(key: str, *, max_size: int = 10) -> Transform:
         """Append the value at `key` to the list `<key>_history`, which keeps the last `max_size`."""
         if not positive(max_size):
             raise ArgumentError(f"S.history(max_size=) takes a positive whole number, not {max_size!r}.")
-        into = f"{check_key(key, 'S.history()')}_history"
+        key = check_key(key, "S.history()")
+        into = f"{key}_history"
         return _step("history", _touch({key, into}, {into}), key=key, max_size=max_size)
 
     @staticmethod
     def flatten(key: str) -> Transform:
         """Replace the dict at `key` by one key per leaf: `<key>.<path>`."""
-        touches = Access(frozenset({check_key(key, "S.flatten()")}), writes_known=False)
+        key = check_key(key, "S.flatten()")
+        touches = Access(frozenset({key}), writes_known=False)
         return _step("flatten", touches, key=key)
 
     @staticmethod
@@ -245,7 +250,8 @@ class S:
     @staticmethod
     def group_by(key: str, fn: Callable[[Any], Any], *, into: str) -> Transform:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
-        touches = _touch({check_key(key, "S.group_by()")}, {check_key(into, "S.group_by(into=)")})
+        key, into = check_key(key, "S.group_by()"), check_key(into, "S.group_by(into=)")
+        touches = _touch({key}, {into})
         return _step("group_by", touches, key=key, fn=_plain(fn, "S.group_by()"), into=into)
 
     # --- checks: they stop the run ----------------------------------------------------------------
@@ -303,9 +309,8 @@ class S:
         """Run the transform named by the value at `key`, or none."""
         _keys(tuple(transforms), "S.branch()")
         cases = tuple((value, _steps(expr, "S.branch()")) for value, expr in transforms.items())
-        touches = _touch({check_key(key, "S.branch()")}) | access(
-            *(s.fn for _, steps in cases for s in steps)
-        )
+        key = check_key(key, "S.branch()")
+        touches = _touch({key}) | access(*(s.fn for _, steps in cases for s in steps))
         return _step("branch", touches, key=key, cases=cases)
 
     @staticmethod

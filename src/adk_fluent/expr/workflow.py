@@ -9,6 +9,7 @@ from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
 from adk_fluent.expr.base import Expr, Step, describe, function, lift
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
@@ -316,8 +317,8 @@ class MapOver(Expr[T_co]):
         cls, key: str, body: Expr[T_co], item_key: str, output_key: str, concurrency: int
     ) -> MapOver[T_co]:
         """A map over the list at `key`."""
-        for what, value in (("key", key), ("item_key", item_key), ("output_key", output_key)):
-            check_key(value, f"map_over({what}=)")
+        key, item_key = check_key(key, "map_over(key=)"), check_key(item_key, "map_over(item_key=)")
+        output_key = check_key(output_key, "map_over(output_key=)")
         if item_key in (key, output_key):
             raise ArgumentError(
                 f"map_over(item_key={item_key!r}): the item needs a key of its own; it is gone afterwards."
@@ -341,11 +342,13 @@ class Until(Frozen):
 
 
 def check_key(key: object, where: str) -> str:
-    """`key` if it can be a state key.
+    """The state key that `key` names, as text or as a field of a schema.
 
     Raises:
-        ArgumentError: it is not text, or empty.
+        ArgumentError: it is neither, or empty.
     """
+    if isinstance(key, StateFieldRef):
+        return key.key
     if not isinstance(key, str) or not key.strip():
         raise ArgumentError(f"{where} takes a state key as text, not {describe(key)}.")
     return key

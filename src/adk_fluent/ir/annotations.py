@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.functions import NO_ACCESS, Access
 
 Visibility = Literal["user", "internal", "zero_cost"]
 """Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
@@ -57,10 +58,31 @@ class ContentSpec(Frozen):
     max_output_tokens: int | None = None
 
 
-class ContextSpec:
+class ContextSpec(Frozen):
     """Base of the values that say what part of the conversation an agent sees."""
 
     __slots__ = ()
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads and writes, as far as that is known."""
+        return NO_ACCESS
+
+
+class InstructionSpec(Frozen):
+    """Base of the values that say what an agent is told, where that is more than text."""
+
+    __slots__ = ()
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads, as far as that is known."""
+        return NO_ACCESS
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The texts in it that every run uses; their placeholders must be filled."""
+        return ()
 
 
 @frozen

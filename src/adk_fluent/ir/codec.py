@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 from adk_fluent.errors import CodecError, InvalidNameError
 from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.base import UNSET, Node
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import find, import_path
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import NODE_TYPES
@@ -73,7 +74,13 @@ def ir_hash(root: Node) -> str:
     A function without an import path counts by its name, its byte code and what it holds; any other live
     object by its type. Numbers count by type as well: `1`, `1.0` and `True` differ.
     """
-    data = json.dumps(_canonical(_encode_node(root, _by_code)), sort_keys=True, separators=(",", ":"))
+    return value_hash(root)
+
+
+def value_hash(value: object) -> str:
+    """The hash that `ir_hash` gives, of anything that a node can hold."""
+    encoded = _encode(value, "The value", _by_code)
+    data = json.dumps(_canonical(encoded), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode()).hexdigest()
 
 
@@ -192,6 +199,8 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
             }
         case type() | FunctionType():
             return namer(value, where)
+        case StateFieldRef():
+            return {"$field": value.name, "schema": namer(value.schema, where)}
         case _ if is_dataclass(value) and type(value).__module__.startswith(_OWN_PACKAGE):
             return {"$value": _type_path(value, where, namer), **_encode_fields(value, f"{where}.", namer)}
         case _ if hasattr(value, "model_dump"):
@@ -272,6 +281,14 @@ def _decode_model(data: dict[str, Json]) -> object:
     return cls.model_validate_json(json.dumps(data["data"]))
 
 
+def _decode_field(data: dict[str, Json]) -> object:
+    schema = cast(Any, _decode(data["schema"]))
+    found = schema.fields().get(data["$field"]) if hasattr(schema, "fields") else None
+    if not isinstance(found, StateFieldRef):
+        raise CodecError(f"The stored graph names field {data['$field']!r}, which {schema!r} does not have.")
+    return found
+
+
 def _decode_enum(data: dict[str, Json]) -> object:
     cls = _decode_type(data["$enum"])
     if not issubclass(cls, Enum):
@@ -309,6 +326,7 @@ _DECODERS: Final[Mapping[str, Callable[[dict[str, Json]], object]]] = {
     "$value": _decode_value,
     "$model": _decode_model,
     "$enum": _decode_enum,
+    "$field": _decode_field,
     "$generic": _decode_generic,
     "$ref": lambda data: _resolve(data["$ref"]),
     "$tuple": lambda data: tuple(_decode(item) for item in data["$tuple"]),

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,11 +48,13 @@ NO_ACCESS: Final = Access()
 UNKNOWN_ACCESS: Final = Access(reads_known=False, writes_known=False)
 
 
-def declares(*, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Callable[[F], F]:
+def declares(
+    *, reads: Iterable[str | StateFieldRef] = (), writes: Iterable[str | StateFieldRef] = ()
+) -> Callable[[F], F]:
     """Tell the checker which state keys a function, predicate, transform or tool touches.
 
     Args:
-        reads: keys the function reads, scope prefix included.
+        reads: keys the function reads, scope prefix included, or fields of a schema.
         writes: keys the function writes.
 
     Example:
@@ -63,7 +66,7 @@ def declares(*, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Callab
     """
     if isinstance(reads, str) or isinstance(writes, str):
         raise ArgumentError("declares() takes collections of keys: write reads=['key'], not reads='key'.")
-    facts = Access(frozenset(reads), frozenset(writes))
+    facts = Access(keys_of(reads, "declares()", "reads"), keys_of(writes, "declares()", "writes"))
 
     def mark(fn: F) -> F:
         try:
@@ -79,6 +82,17 @@ def declares(*, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Callab
         return fn
 
     return mark
+
+
+def keys_of(keys: Iterable[str | StateFieldRef], where: str, argument: str) -> frozenset[str]:
+    """Several state keys that a user names, as text or as fields of a schema.
+
+    Raises:
+        ArgumentError: one key instead of a collection, or what is no key.
+    """
+    if isinstance(keys, str | StateFieldRef):
+        raise ArgumentError(f"{where} takes collections of keys: write {argument}=[{str(keys)!r}].")
+    return frozenset(state_key(key, f"{where[:-1]}{argument}=)") for key in keys)
 
 
 def access(*functions: object) -> Access:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, cast
 
+from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access
 
@@ -68,6 +69,13 @@ class Match(Frozen):
 
     def __str__(self) -> str:
         return f"{self.key} {_SIGNS.get(self.op, self.op)} {self.value!r}"
+
+
+def truth_of(predicate: Predicate | str | StateFieldRef, where: str) -> Predicate:
+    """A predicate; a state key stands for "this key is set and true"."""
+    if isinstance(predicate, str | StateFieldRef):
+        return Match(state_key(predicate, where), "truthy", True)
+    return predicate
 
 
 _SIGNS: Final = {"eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AgentFields, LoopFields, ParallelFields, SequenceFields
-from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, ModelCandidate, RetryConfig
+from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, InstructionSpec, ModelCandidate, RetryConfig
 from adk_fluent.ir.base import Node, node
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.template import all_keys
@@ -22,6 +23,13 @@ TapFn = Callable[[StateView], object]
 
 def _keys(reads: tuple[str | None, ...] = (), writes: tuple[str | None, ...] = ()) -> Access:
     return Access(frozenset(filter(None, reads)), frozenset(filter(None, writes)))
+
+
+def templates_in(instruction: object) -> tuple[str, ...]:
+    """The texts of an instruction that every run uses."""
+    if isinstance(instruction, InstructionSpec):
+        return instruction.templates
+    return (instruction,) if isinstance(instruction, str) else ()
 
 
 def _reading(*functions: object) -> Access:
@@ -54,9 +62,9 @@ class AgentNode(AgentFields):
 
     Attributes:
         children: agents it may transfer to (ADK's `sub_agents`).
-        declared_reads: keys given to it through its context (`.reads`).
         declared_writes: keys it writes beside `output_key`.
-        keep_history: with `declared_reads`, whether the conversation stays visible too.
+        written_fields: the schema fields among what it writes; see `adk_fluent.state.answers`.
+        read_fields: the schema fields among what it is given through its context.
         produces_type: the model it says it produces (`.produces`); a note for checks only.
         consumes_type: the model it says it consumes (`.consumes`); a note for checks only.
         selector: chooses the model at each call, instead of `model`.
@@ -64,9 +72,9 @@ class AgentNode(AgentFields):
 
     kind: ClassVar[str] = "agent"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
-    declared_reads: tuple[str, ...] = ()
     declared_writes: tuple[str, ...] = ()
-    keep_history: bool = False
+    written_fields: tuple[StateFieldRef, ...] = ()
+    read_fields: tuple[StateFieldRef, ...] = ()
     produces_type: type | None = None
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
@@ -76,8 +84,8 @@ class AgentNode(AgentFields):
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The instructions of this agent that are templates."""
-        return tuple(text for text in (self.instruction, self.global_instruction) if isinstance(text, str))
+        """The texts of its instructions that every run uses; their placeholders must be filled."""
+        return templates_in(self.instruction) + templates_in(self.global_instruction)
 
     @property
     def functions(self) -> tuple[object, ...]:
@@ -97,9 +105,15 @@ class AgentNode(AgentFields):
 
     @property
     def access(self) -> Access:
-        reads = frozenset(self.declared_reads).union(*map(all_keys, self.templates))
         output = (self.output_key,) if isinstance(self.output_key, str) else ()
-        own = Access(reads, frozenset((*self.declared_writes, *output))) | access(*self.functions)
+        fields = (field.key for field in self.written_fields)
+        reads = frozenset[str]().union(*map(all_keys, self.templates))
+        own = Access(reads, frozenset((*self.declared_writes, *fields, *output))) | access(*self.functions)
+        for instruction in (self.instruction, self.global_instruction):
+            if isinstance(instruction, InstructionSpec):
+                own |= instruction.access
+        if self.annotations.context is not None:
+            own |= self.annotations.context.access
         return own | self.selector.access if self.selector else own
 
 

@@ -1,19 +1,25 @@
-"""The grammar of `{key}` placeholders in instructions, the same one ADK's injection follows.
+r"""The grammar of `{key}` placeholders in instructions: the one parser, for checking and for rendering.
 
 A placeholder is `{key}`, `{key?}` (optional), `{artifact.file}` or `{artifact.file?}`; a key is an
 identifier, or `app:`, `user:` or `temp:` and an identifier; spaces inside the braces do not count.
-Anything else in braces (`{a.b}`, `{0}`, JSON) is plain text, and so are `\\{key}` and `${key}`.
+Anything else in braces (`{a.b}`, `{0}`, JSON) is plain text, and so is `${key}`. `\{key}` is a literal
+`{key}`: the backslash goes.
+
+These are the rules of the newest ADK, but for the backslash, which it keeps, and for surplus braces, which
+it drops: `{"name": {key}}` keeps its last brace here. Where ADK's releases disagree with each other or with
+these rules, `is_portable` says so, and instructions are rendered here instead of there.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from adk_fluent.ir.frozen import Frozen, frozen
 
 SCOPES = ("app", "user", "temp")
-_BRACES = re.compile(r"(?<![\\$])\{+([^{}]*)\}+")
+_BRACES = re.compile(r"([\\$]?)(\{+)([^{}]*)(\}+)")
 
 
 @frozen
@@ -25,7 +31,36 @@ class Placeholder(Frozen):
     artifact: bool = False
 
 
+Segment = str | Placeholder
+"""A piece of a template: plain text, or a placeholder."""
+
+
 @lru_cache(maxsize=4096)
+def segments(text: str) -> tuple[Segment, ...]:
+    r"""A template in pieces, in order.
+
+    >>> segments(r"Help {name}. Write \{x} as {y: 1}.")
+    ('Help ', Placeholder(key='name'), '. Write {x} as {y: 1}.')
+    """
+    pieces: list[Segment] = []
+    plain, position = "", 0
+    for match in _BRACES.finditer(text):
+        found = _placeholder(match[3])
+        if found is None or match[1] == "$":
+            continue
+        plain += text[position : match.start()]
+        position = match.end()
+        if match[1]:
+            plain += match[0][1:]
+            continue
+        pairs = min(len(match[2]), len(match[4]))
+        plain += match[2][pairs:]
+        pieces += [plain, found] if plain else [found]
+        plain = match[4][pairs:]
+    plain += text[position:]
+    return (*pieces, plain) if plain else tuple(pieces)
+
+
 def placeholders(text: str) -> tuple[Placeholder, ...]:
     """The placeholders of a template, in order of appearance.
 
@@ -35,9 +70,32 @@ def placeholders(text: str) -> tuple[Placeholder, ...]:
     Placeholder(key='user:tier', optional=True)
     Placeholder(key='cv', artifact=True)
     """
-    if "{" not in text:
-        return ()
-    return tuple(found for match in _BRACES.finditer(text) if (found := _placeholder(match[1])) is not None)
+    return tuple(piece for piece in segments(text) if isinstance(piece, Placeholder))
+
+
+def render(text: str, value: Callable[[Placeholder], str]) -> str:
+    """A template with each placeholder replaced by its value.
+
+    >>> render("Hello {name}, {'a': 1}", lambda placeholder: placeholder.key.upper())
+    "Hello NAME, {'a': 1}"
+    """
+    return "".join(piece if isinstance(piece, str) else value(piece) for piece in segments(text))
+
+
+def is_portable(text: str) -> bool:
+    r"""Whether every supported ADK release renders a template by these rules.
+
+    They disagree about `{{key}}`, `${key}`, `\{key}` and surplus braces, and about what `{artifact.name}`
+    shows.
+
+    >>> is_portable("{name} and {a: 1}"), is_portable("{{name}}"), is_portable("{artifact.cv}")
+    (True, False, False)
+    """
+    for match in _BRACES.finditer(text):
+        found = _placeholder(match[3])
+        if found and (found.artifact or match[0] != f"{{{match[3]}}}"):
+            return False
+    return True
 
 
 def _placeholder(inner: str) -> Placeholder | None:

@@ -1,5 +1,43 @@
-"""State: transforms between agents, and what functions declare to read and write."""
+"""State: typed schemas of it, transforms between agents, and what functions declare to read and write."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
+from adk_fluent.errors import SchemaCompositionError, StateKeyError, StateTypeError
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import declares
 
-__all__ = ["declares"]
+if TYPE_CHECKING:
+    from adk_fluent.state.markers import AppScoped, CapturedBy, SessionScoped, Temp, UserScoped
+    from adk_fluent.state.schema import StateSchema
+
+_HOMES = {
+    "AppScoped": "markers",
+    "CapturedBy": "markers",
+    "SessionScoped": "markers",
+    "StateSchema": "schema",
+    "Temp": "markers",
+    "UserScoped": "markers",
+}
+
+__all__ = [
+    "AppScoped",
+    "CapturedBy",
+    "SchemaCompositionError",
+    "SessionScoped",
+    "StateFieldRef",
+    "StateKeyError",
+    "StateSchema",
+    "StateTypeError",
+    "Temp",
+    "UserScoped",
+    "declares",
+]
+
+__getattr__ = lazy(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return __all__

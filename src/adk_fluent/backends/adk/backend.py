@@ -16,6 +16,7 @@ from google.adk.artifacts import BaseArtifactService
 from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
 from google.adk.events.event import Event
 from google.adk.memory import BaseMemoryService
+from google.adk.models import BaseLlm
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
@@ -32,6 +33,7 @@ from adk_fluent.backends.adk.convert import (
     to_agent_event,
     to_content,
 )
+from adk_fluent.backends.adk.helpers import named_model
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
 from adk_fluent.backends.adk.signals import unanswered
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
@@ -117,6 +119,17 @@ class ADKBackend:
         """The model an agent gets; test backends give a scripted one."""
         return own_model(node, origin)
 
+    def helper_for(
+        self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
+    ) -> str | BaseLlm | None:
+        """The model that answers what an agent's context spec asks; `None` is the agent's own.
+
+        Args:
+            operation: the `C` operation that asks, such as `summarize`.
+            model: the model that the spec names.
+        """
+        return named_model(node, origin, operation, model)
+
     def plugins(self) -> list[BasePlugin]:
         """The plugins of ADK's app."""
         return [] if private.keeps_temporary() else [TemporaryState(name="adk_fluent_temporary")]
@@ -133,7 +146,7 @@ class ADKBackend:
             node = TimeoutNode(body=node, seconds=config.timeout_seconds)
         named = resolve_names(node)
         resumable = can_pause(named.root) if config.resumable is None else config.resumable
-        root = compile_tree(named, self.model_for)
+        root = compile_tree(named, self.model_for, self.helper_for)
         app = App(
             name=config.app_name,
             root_agent=root,

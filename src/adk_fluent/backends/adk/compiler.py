@@ -25,16 +25,20 @@ from adk_fluent.backends.adk.composites import (
     SequentialComposite,
     TimeoutComposite,
 )
+from adk_fluent.backends.adk.context import Delivering
+from adk_fluent.backends.adk.helpers import Choose, HelperFor, Helpers, named_model
+from adk_fluent.backends.adk.instructions import compile_instruction
 from adk_fluent.backends.adk.leaves import (
     CaptureAgent,
     FluentAgent,
-    FluentLlmAgent,
     GateAgent,
     TapAgent,
     TransferAgent,
     TransformAgent,
 )
+from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.mapping import MapComposite
+from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
@@ -60,6 +64,8 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.prompt.spec import PromptSpec
+from adk_fluent.state.answers import answer_schema, answered_fields
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
@@ -85,27 +91,30 @@ class Scope:
     named: Named
     model_for: ModelFor
     transfers: frozenset[str] = frozenset()
+    helper_for: HelperFor = named_model
     in_loop: bool = False
 
 
-def compile_tree(named: Named, model_for: ModelFor = own_model) -> BaseAgent:
+def compile_tree(
+    named: Named, model_for: ModelFor = own_model, helper_for: HelperFor = named_model
+) -> BaseAgent:
     """Native agents for a tree with unique names; always fresh objects, since an ADK agent has one parent.
 
     Raises:
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
-    return compile_node(named.root, whole(named, model_for))
+    return compile_node(named.root, whole(named, model_for, helper_for))
 
 
-def whole(named: Named, model_for: ModelFor) -> Scope:
+def whole(named: Named, model_for: ModelFor, helper_for: HelperFor = named_model) -> Scope:
     """The scope of a whole tree, which is checked for what cannot run on any target.
 
     Raises:
         ExpressionError: a composite is empty, or a transfer could only run for ever.
         CompileError: a transfer has no target.
     """
-    return Scope(named, model_for, _check(named.root))
+    return Scope(named, model_for, _check(named.root), helper_for)
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
@@ -218,6 +227,9 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
     values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
+    if answered_fields(node):
+        values.pop("output_key", None)  # each field has its own
+        values["output_schema"] = answer_schema(node)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
     if model is not None:
         values["model"] = model
@@ -225,12 +237,44 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
         values["tools"] = [_tool(tool) for tool in node.tools]
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
+    delivering = _context(node, scope, values)
+    for name in ("instruction", "global_instruction"):
+        text = compile_instruction(values.get(name), delivering if name == "instruction" else None)
+        if text is not None:
+            values[name] = text
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
     made = construct(FluentLlmAgent, node, values)
     made.bind(node)
+    if delivering is not None:
+        delivering.helpers = Helpers(node.name, _helper(made, node, scope))
+        made.see(delivering)
     return made
+
+
+def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
+    """What delivers the context of an agent; `None` where ADK does it all."""
+    spec = node.annotations.context
+    if not isinstance(spec, Context) or spec.op == "default":
+        asks = isinstance(node.instruction, PromptSpec) and node.instruction.needs_model
+        return Delivering(Context("default"), scope.named.origins) if asks else None
+    delivering = Delivering(spec, scope.named.origins)
+    if not delivering.is_untouched and values.setdefault("include_contents", "none") != "none":
+        raise CompileError(
+            f"{node.name!r}: .include_contents('default') shows the whole conversation, but its context is "
+            f"{spec!r}. Remove one of the two."
+        )
+    return delivering
+
+
+def _helper(agent: FluentLlmAgent, node: AgentNode, scope: Scope) -> Choose:
+    origin = scope.named.origins.get(node.name, node.name)
+
+    def choose(operation: str, model: str | BaseLlm | None) -> str | BaseLlm:
+        return scope.helper_for(node, origin, operation, model) or agent.canonical_model
+
+    return choose
 
 
 def _tool(tool: object) -> Any:
@@ -283,7 +327,9 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
-        made.parse_answers_of(agent.name for agent in agents if agent.output_schema is not UNSET)
+        made.parse_answers_of(
+            agent.name for agent in agents if agent.output_schema is not UNSET or answered_fields(agent)
+        )
 
 
 def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:

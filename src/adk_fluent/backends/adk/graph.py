@@ -27,7 +27,8 @@ from adk_fluent.backends.adk.compiler import (
     names_below,
     whole,
 )
-from adk_fluent.backends.adk.leaves import FluentLlmAgent, captured, holds, resolved
+from adk_fluent.backends.adk.leaves import captured, holds, resolved
+from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node

@@ -1,4 +1,4 @@
-"""Native agents for single steps: model, transform, tap, capture, gate, transfer."""
+"""Native agents for single steps: transform, tap, capture, gate, transfer."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import inspect
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
-from google.adk.agents.llm_agent import LlmAgent
-from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.missing import explain, needed
 from adk_fluent.backends.adk.shrinking import replacing
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
-from adk_fluent.errors import CompileError, MissingKeyError, PredicateError
+from adk_fluent.backends.adk.typed import keeping_to
+from adk_fluent.errors import CompileError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.nodes import AgentNode, CaptureNode, GateNode, TapNode, TransferNode, TransformNode
+from adk_fluent.ir.nodes import CaptureNode, GateNode, TapNode, TransferNode, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes
+from adk_fluent.state.schema import StateSchema
 
 Events = AsyncGenerator[Event, None]
 CONFIRMATION: Final = "adk_request_confirmation"
@@ -63,6 +62,10 @@ class FluentAgent(BaseAgent):
     def ir(self) -> Node:
         """The node it was made from."""
         return self._ir
+
+    def run_async(self, parent_context: InvocationContext) -> Events:
+        """ADK's entry, which keeps to the schema bound to the node."""
+        return within_schema(self._ir, super().run_async(parent_context))
 
     def event(
         self,
@@ -181,68 +184,10 @@ def _is_below(event: Event, branch: str) -> bool:
     return path.startswith(f"{branch}.") and "@" not in path[len(branch) :]
 
 
-class FluentLlmAgent(LlmAgent):
-    """ADK's `LlmAgent`, with a clear error when its instruction needs state that is not there."""
-
-    _ir: ClassVar[Node]
-    _tree: ClassVar[Node | None] = None
-
-    def bind(self, node: Node) -> None:
-        """Remember the node it was made from.
-
-        It is kept beside the fields, as pydantic lets cached properties be: with a private attribute each
-        agent would cost a tenth more.
-        """
-        object.__setattr__(self, "_ir", node)
-
-    def place(self, tree: Node) -> None:
-        """Remember the tree it runs in, where that is not one of agents."""
-        object.__setattr__(self, "_tree", tree)
-
-    @property
-    def tree(self) -> Node:
-        """The tree it runs in, as far as its parents do not tell."""
-        return self._tree or self._ir
-
-    @property
-    def ir(self) -> Node:
-        """The node it was made from."""
-        return self._ir
-
-    @property
-    def _templates(self) -> tuple[str, ...]:
-        """The templates that are rendered for it; only a root's global instruction is."""
-        node = cast(AgentNode, self._ir)
-        if self.parent_agent is None:
-            return node.templates
-        return (node.instruction,) if isinstance(node.instruction, str) else ()
-
-    async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
-        """As ADK's, without its advice to use a plugin instead: a plugin does not travel with `build()`."""
-        given = self.global_instruction
-        if isinstance(given, str):
-            return given, False
-        return str(await resolved(given(ctx))), True
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        state = ctx.session.state
-        for key in needed(self._templates):
-            if state.get(key) is None:
-                raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
-        view = joined(ctx)
-        async with aclosing(private.run_llm(self, view)) as events:
-            async for event in events:
-                for stored in replacing(ctx, with_temporary(ctx, event)):
-                    yield stored
-                if view is not ctx and not event.partial:  # the runner stores it in the session itself
-                    view.session.events.append(event)
-
-
-def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
-    """The whole tree that a native agent was compiled with."""
-    while isinstance(parent := agent.parent_agent, FluentAgent | FluentLlmAgent):
-        agent = parent
-    return agent.tree if isinstance(agent, FluentLlmAgent) else agent.ir
+def within_schema(node: Node, events: Events) -> Events:
+    """The events of a node's agent, held to the schema that is bound to the node, if one is."""
+    schema = node.annotations.schema
+    return events if schema is None else keeping_to(cast("type[StateSchema]", schema), events)
 
 
 class TransformAgent(FluentAgent):

@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService
 from pydantic import BaseModel
 
@@ -46,6 +48,69 @@ def run_llm(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, No
     return LlmAgent._run_async_impl(agent, ctx)  # pyright: ignore[reportPrivateUsage]  # see the docstring
 
 
+def invocation(ctx: ReadonlyContext) -> InvocationContext:
+    """The invocation behind a read-only context, which alone knows the branch and the artifact service."""
+    return ctx._invocation_context  # pyright: ignore[reportPrivateUsage]  # no public name
+
+
+class Processor(Protocol):
+    """A step of ADK's request assembly."""
+
+    def run_async(
+        self, invocation_context: InvocationContext, llm_request: LlmRequest
+    ) -> AsyncGenerator[Event, None]:
+        """Do its part of a request."""
+        ...
+
+
+class AssemblingAgent(LlmAgent):
+    """ADK's `LlmAgent`, whose contents can be assembled in another way.
+
+    ADK offers no public hook between its own assembly of the conversation and what is built on it: plugins,
+    planners, code executors and tools that add to the request.
+    """
+
+    def assembler(self, original: Processor) -> Processor:
+        """What assembles the conversation, given what does so in ADK."""
+        return original
+
+    @property
+    def _llm_flow(self) -> Any:
+        flow: Any = cast(Any, LlmAgent)._llm_flow.fget(self)
+        position = _contents_position(flow.request_processors)
+        original = flow.request_processors[position]
+        flow.request_processors[position] = self.assembler(original)
+        if flow.request_processors[position] is not original:
+            # Where ADK looks for a server-side conversation only after the contents, it must not find one.
+            flow.request_processors.append(Stateless())
+        return flow
+
+
+class Stateless:
+    """Makes a request say everything itself, instead of leaning on what a server remembers."""
+
+    name = "adk_fluent_stateless"
+
+    async def run_async(
+        self, invocation_context: InvocationContext, llm_request: LlmRequest
+    ) -> AsyncGenerator[Event, None]:
+        """Forget the server-side conversation."""
+        forget_interaction(llm_request)
+        return
+        yield  # an async generator needs one
+
+
+def forget_interaction(request: LlmRequest) -> None:
+    """Make a request independent of what a server remembers; older ADKs have no such memory."""
+    if getattr(request, "previous_interaction_id", None) is not None:
+        cast(Any, request).previous_interaction_id = None
+
+
+def _contents_position(processors: list[Any]) -> int:
+    names = [type(processor).__name__ for processor in processors]
+    return names.index("_ContentLlmRequestProcessor")
+
+
 def keeps_temporary() -> bool:
     """Whether ADK itself puts the `temp:` keys of an event into the state of the running session."""
     return hasattr(BaseSessionService, "_apply_temp_state")
@@ -71,6 +136,12 @@ def probe() -> None:
     Raises:
         CompileError: one is missing in the installed google-adk.
     """
+    context = ReadonlyContext(cast(Any, None))
+    if not hasattr(context, "_invocation_context") or not _assembles():
+        raise CompileError(
+            "The installed google-adk assembles requests in a way that adk-fluent does not know. "
+            "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
+        )
     names = [
         (BaseAgent, "_load_agent_state"),
         (BaseAgent, "_create_agent_state_event"),
@@ -82,6 +153,15 @@ def probe() -> None:
                 f"The installed google-adk has no {owner.__name__}.{name}, which adk-fluent needs. "
                 "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
             )
+
+
+def _assembles() -> bool:
+    try:
+        flow: Any = cast(Any, LlmAgent)._llm_flow.fget(LlmAgent(name="probe", model="none"))
+        _contents_position(flow.request_processors)
+    except (AttributeError, ValueError):
+        return False
+    return True
 
 
 probe()

@@ -10,17 +10,13 @@ from dataclasses import dataclass, field
 from inspect import isasyncgen
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
-from google.adk.agents.llm_agent import LlmAgent
-from google.adk.apps.app import App
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
-from adk_fluent.backends.adk.leaves import below
 from adk_fluent.errors import MockError
 
 _STATE: Final = "adk_fluent.mock_state"
@@ -184,16 +180,13 @@ def _instruction(config: types.GenerateContentConfig) -> object:
     return getattr(config, "system_instruction")  # noqa: B009  # its type names the optional PIL
 
 
-def merge_scripted_state(app: App) -> None:
-    """Let the agents of an app write what scripted dicts say into state, before their own callbacks run."""
-    assert isinstance(app.root_agent, BaseAgent)
-    for agent in below(app.root_agent):
-        if isinstance(agent, LlmAgent) and isinstance(agent.model, ScriptedLlm):
-            agent.after_model_callback = [_merge_state, *agent.canonical_after_model_callbacks]
+def merge_state(callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+    """Write what a scripted dict says into state, as an agent with such an answer would.
 
-
-def _merge_state(callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+    A callback of the agent, since older ADKs lose what a plugin's `after_model_callback` writes.
+    """
     metadata = llm_response.custom_metadata or {}
-    for key, value in metadata.pop(_STATE, {}).items():
+    values: dict[str, Any] = metadata.pop(_STATE, {})
+    for key, value in values.items():
         callback_context.state[key] = value
     llm_response.custom_metadata = metadata or None

@@ -1,0 +1,130 @@
+"""The native agent for a model with its instruction, context and tools."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import ClassVar, cast
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.events.event import Event
+
+from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.context import Assembler, Delivering
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved, spoken_text, within_schema
+from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.shrinking import replacing
+from adk_fluent.backends.adk.temporary import with_temporary
+from adk_fluent.backends.adk.typed import values_of
+from adk_fluent.errors import MissingKeyError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.nodes import AgentNode, templates_in
+from adk_fluent.state.answers import answered_fields
+
+
+class FluentLlmAgent(private.AssemblingAgent):
+    """ADK's `LlmAgent` with a context spec, typed state, and a clear error when it lacks state it needs.
+
+    What it knows is kept beside the fields, as pydantic lets cached properties be: private attributes would
+    make each agent a tenth more expensive.
+    """
+
+    _ir: ClassVar[Node]
+    _tree: ClassVar[Node | None] = None
+    _delivering: ClassVar[Delivering | None] = None
+
+    def bind(self, node: Node) -> None:
+        """Remember the node it was made from."""
+        object.__setattr__(self, "_ir", node)
+
+    def place(self, tree: Node) -> None:
+        """Remember the tree it runs in, where that is not one of agents."""
+        object.__setattr__(self, "_tree", tree)
+
+    def see(self, delivering: Delivering) -> None:
+        """Set what it sees of the conversation."""
+        object.__setattr__(self, "_delivering", delivering)
+
+    @property
+    def tree(self) -> Node:
+        """The tree it runs in, as far as its parents do not tell."""
+        return self._tree or self._ir
+
+    @property
+    def ir(self) -> Node:
+        """The node it was made from."""
+        return self._ir
+
+    def assembler(self, original: private.Processor) -> private.Processor:
+        """What assembles the conversation: ADK, or ADK on what the context spec leaves."""
+        return original if self._delivering is None else Assembler(original, self._delivering)
+
+    @property
+    def _templates(self) -> tuple[str, ...]:
+        """The templates that are rendered for it; only a root's global instruction is."""
+        node = cast(AgentNode, self._ir)
+        if self.parent_agent is None:
+            return node.templates
+        return templates_in(node.instruction)
+
+    async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
+        """As ADK's, without its advice to use a plugin instead: a plugin does not travel with `build()`."""
+        given = self.global_instruction
+        if isinstance(given, str):
+            return given, False
+        return str(await resolved(given(ctx))), True
+
+    def run_async(self, parent_context: InvocationContext) -> Events:
+        """ADK's entry, which keeps to the schema bound to the node."""
+        return within_schema(self._ir, super().run_async(parent_context))
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        state, spec = ctx.session.state, self._ir.annotations.context
+        later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
+        for key in needed(self._templates):
+            if state.get(key) is None and key not in later:
+                raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
+        fields = answered_fields(cast(AgentNode, self._ir))
+        view = joined(ctx)
+        run = private.run_llm(self, view)
+        if self._delivering is not None:
+            run = _reported(run, view, self._delivering)
+        async with aclosing(run) as events:
+            async for event in events:
+                if fields and event.author == self.name and event.is_final_response():
+                    self._write(event, fields)
+                for stored in replacing(ctx, with_temporary(ctx, event)):
+                    yield stored
+                if view is not ctx and not event.partial:  # the runner stores it in the session itself
+                    view.session.events.append(event)
+
+    def _write(self, event: Event, fields: tuple[StateFieldRef, ...]) -> None:
+        """Add the values of `fields` that the answer holds to what the event writes."""
+        if (text := spoken_text(event)).strip():
+            event.actions.state_delta.update(values_of(self.name, text, fields))
+
+
+def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
+    """The whole tree that a native agent was compiled with."""
+    while isinstance(parent := agent.parent_agent, FluentAgent | FluentLlmAgent):
+        agent = parent
+    return agent.tree if isinstance(agent, FluentLlmAgent) else agent.ir
+
+
+async def _reported(run: Events, ctx: InvocationContext, delivering: Delivering) -> Events:
+    """The events of a run, with those that the context has to add."""
+    delivering.open(ctx)
+    try:
+        async with aclosing(run) as events:
+            async for event in events:
+                for report in delivering.reports(ctx):
+                    yield report
+                delivering.note(ctx, event)
+                yield event
+    except Exception:
+        for report in delivering.reports(ctx):  # the tokens are spent, also when the model then fails
+            yield report
+        raise
+    finally:
+        delivering.close(ctx)

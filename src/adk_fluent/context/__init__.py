@@ -1,0 +1,1 @@
+"""Context: which part of the conversation an agent sees. Values, and pure functions over them."""

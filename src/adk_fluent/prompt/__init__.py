@@ -1,0 +1,6 @@
+"""Prompts: what an agent is told, composed of sections."""
+
+from adk_fluent.prompt.factories import P
+from adk_fluent.prompt.spec import Arrangement, PromptSpec
+
+__all__ = ["Arrangement", "P", "PromptSpec"]

@@ -1,0 +1,320 @@
+"""What a prompt is: a frozen value of sections, parts that depend on state, and their arrangement."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
+from adk_fluent.ir.annotations import InstructionSpec
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.functions import Access, access
+from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.template import Segment, all_keys
+
+HEADERS: Final[Mapping[str, str]] = {
+    "role": "",
+    "context": "Context:",
+    "task": "Task:",
+    "constraint": "Constraints:",
+    "format": "Output Format:",
+    "example": "Examples:",
+}
+"""The standard sections in their order, each with the line above its text."""
+
+UNNAMED: Final = frozenset({"template", "from_state", "rewritten"})
+"""Sections without a line above their text; they stand where custom sections do."""
+
+CallModel: TypeAlias = Callable[["Rewrite", str], Awaitable[str | None]]
+"""Asks a model: `(what rewrites the prompt, the question) -> the answer`, `None` when the call failed."""
+
+Fill: TypeAlias = Callable[[tuple[Segment, ...]], Awaitable[str]]
+"""Fills the placeholders of a prompt."""
+
+
+@frozen
+class Section(Frozen):
+    """Text under a name: one of the standard sections, `template`, or a name of the user's."""
+
+    name: str
+    text: str
+
+    def __repr__(self) -> str:
+        if self.name in HEADERS or self.name in UNNAMED:
+            return f"P.{self.name}({self.text!r})"
+        return f"P.section({self.name!r}, {self.text!r})"
+
+
+@frozen
+class FromState(Frozen):
+    """State values, one per line, named by their keys; a key that is not set is left out."""
+
+    keys: tuple[str, ...]
+    name: str = "from_state"
+
+    def __repr__(self) -> str:
+        return f"P.from_state({', '.join(map(repr, self.keys))})"
+
+
+@frozen
+class When(Frozen):
+    """A prompt that is there only if a predicate holds for the state."""
+
+    test: Predicate
+    then: PromptSpec
+
+    def __repr__(self) -> str:
+        test = self.test
+        key = repr(test.key) if isinstance(test, Match) and test.op == "truthy" else None
+        return f"P.when({key or getattr(test, '__name__', repr(test))}, {self.then!r})"
+
+
+@frozen
+class Rewrite(Frozen):
+    """A prompt as a model rewrites it.
+
+    Attributes:
+        source: the prompt that is rewritten.
+        operation: `compress` shortens it, `adapt` fits it to an audience.
+        model: a model name or a `BaseLlm`; `None` is the agent's own.
+        max_tokens: for `compress`, how long it may be, at four characters a token.
+        audience: for `adapt`, whom it is for.
+        name: what filters call the result.
+    """
+
+    source: PromptSpec
+    operation: Literal["compress", "adapt"]
+    model: Any = None
+    max_tokens: int | None = None
+    audience: str = ""
+    name: str = "rewritten"
+
+    def __repr__(self) -> str:
+        options = {"max_tokens": self.max_tokens, "audience": self.audience or None, "model": self.model}
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items() if value is not None)
+        return f"({self.source!r} | P.{self.operation}({given}))"
+
+
+Part: TypeAlias = Section | FromState | When | Rewrite
+
+
+@frozen
+class PromptSpec(InstructionSpec):
+    """A prompt: what every `P` factory gives, and what `.instruct` takes.
+
+    `a + b` has the parts of both; `p | P.only("task")` changes the arrangement. `str(p)` is the text of a
+    static prompt, `{key}` placeholders included; `p.render(state)` fills them in.
+
+    Attributes:
+        parts: what it consists of, in order of appearance.
+        order: names of sections that come first, in this order (`P.reorder`).
+        preambles: texts before everything (`P.scaffolded`).
+        postambles: texts after everything.
+        tag: the version it was given (`P.versioned`); not part of the text.
+    """
+
+    parts: tuple[Part, ...] = ()
+    order: tuple[str, ...] = ()
+    preambles: tuple[str, ...] = ()
+    postambles: tuple[str, ...] = ()
+    tag: str = ""
+
+    def __add__(self, other: PromptSpec) -> PromptSpec:
+        """Both prompts as one; what they say twice, such as an order or a tag, the left one decides."""
+        if not isinstance(other, PromptSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            hint = f" {other!r} stands to the right of |." if isinstance(other, Arrangement) else ""
+            raise ArgumentError(f"+ joins two P prompts, not {type(other).__name__}.{hint}")
+        return PromptSpec(
+            parts=(*self.parts, *other.parts),
+            order=self.order or other.order,
+            preambles=(*self.preambles, *other.preambles),
+            postambles=(*other.postambles, *self.postambles),
+            tag=self.tag or other.tag,
+        )
+
+    def __or__(self, arrangement: Arrangement) -> PromptSpec:
+        """This prompt, rearranged: by `P.only`, `P.without`, `P.reorder`, `P.compress` or `P.adapt`."""
+        if not isinstance(arrangement, Arrangement):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            hint = " Join prompts with +." if isinstance(arrangement, PromptSpec) else ""
+            raise ArgumentError(
+                "| takes P.only, P.without, P.reorder, P.compress or P.adapt on its right, not "
+                f"{type(arrangement).__name__}.{hint}"
+            )
+        return arrangement.apply(self)
+
+    @property
+    def static(self) -> bool:
+        """Whether its text is the same in every run, but for `{key}` placeholders."""
+        return not any(_depends(part) for part in self.parts)
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a model must be asked for its text."""
+        return any(
+            isinstance(part, Rewrite) or (isinstance(part, When) and part.then.needs_model)
+            for part in self.parts
+        )
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads, as far as that is known."""
+        return _sum(_part_access(part) for part in self.parts) | _keys(*self.preambles, *self.postambles)
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The texts in it that every run uses; their placeholders must be filled."""
+        return (*self.preambles, *(text for part in self.parts for text in _always(part)), *self.postambles)
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The names of the sections it can have, each once, in order of appearance."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in _names(part)))
+
+    @property
+    def fingerprint(self) -> str:
+        """A SHA-256 of what it says: the same for equal prompts in every process, whatever their tags."""
+        from adk_fluent.ir.codec import value_hash
+
+        return value_hash(_untagged(self))
+
+    def render(self, state: Mapping[str, Any]) -> str:
+        """The text in this state, placeholders filled.
+
+        Raises:
+            MissingKeyError: a placeholder without `?` names a key that is not set.
+            ExpressionError: only a model can tell the text (see `resolve`), or it names an artifact.
+        """
+        from adk_fluent.prompt.rendering import render
+
+        return render(self, state)
+
+    async def resolve(self, state: Mapping[str, Any], call_model: CallModel, fill: Fill | None = None) -> str:
+        """The text in this state, a model being asked where `compress` or `adapt` say so.
+
+        Args:
+            call_model: asks the model; `None` as its answer leaves the text as it was.
+            fill: fills placeholders instead of `render`, as for artifacts.
+        """
+        from adk_fluent.prompt.rendering import resolve
+
+        return await resolve(self, state, call_model, fill)
+
+    def __str__(self) -> str:
+        """The text of a static prompt, with its placeholders.
+
+        Raises:
+            ExpressionError: the text depends on the state.
+        """
+        if dynamic := [part for part in self.parts if _depends(part)]:
+            raise ExpressionError(
+                f"A prompt with {dynamic[0]!r:.60} depends on the state; use .render(state)."
+            )
+        from adk_fluent.prompt.rendering import text_of
+
+        return text_of(self)
+
+    def __repr__(self) -> str:
+        shown = " + ".join(map(repr, self.parts)) or "P()"
+        if self.order:
+            shown = f"({shown}) | P.reorder({', '.join(map(repr, self.order))})"
+        if self.preambles or self.postambles:
+            shown = f"P.scaffolded({shown}, preamble={self.preambles!r}, postamble={self.postambles!r})"
+        return f"P.versioned({shown}, tag={self.tag!r})" if self.tag else shown
+
+
+@frozen
+class Arrangement(Frozen):
+    """What stands to the right of `|`: one thing done to a prompt.
+
+    Attributes:
+        operation: `only`, `without`, `reorder`, `compress` or `adapt`.
+        names: the sections it is about, for the first three.
+        options: parameters of the last two, as pairs.
+    """
+
+    operation: Literal["only", "without", "reorder", "compress", "adapt"]
+    names: tuple[str, ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def apply(self, prompt: PromptSpec) -> PromptSpec:
+        """The prompt, rearranged.
+
+        Raises:
+            ExpressionError: it names a section that is neither a standard one nor in the prompt.
+        """
+        if self.operation in ("compress", "adapt"):
+            rewrite = Rewrite(prompt.replace(tag=""), self.operation, **dict(self.options))
+            return PromptSpec(parts=(rewrite,), tag=prompt.tag)
+        known = [*HEADERS, *prompt.sections]
+        for name in self.names:
+            if name not in known:
+                near = did_you_mean(name, known)
+                raise ExpressionError(f"P.{self.operation}({name!r}): the prompt has no such section.{near}")
+        if self.operation == "reorder":
+            return prompt.replace(order=self.names)
+        return prompt.replace(parts=_filtered(prompt.parts, self.names, keep=self.operation == "only"))
+
+    def __repr__(self) -> str:
+        given = [repr(name) for name in self.names] + [f"{key}={value!r}" for key, value in self.options]
+        return f"P.{self.operation}({', '.join(given)})"
+
+
+def _depends(part: Part) -> bool:
+    """Whether a part is more than text that is the same in every run."""
+    return not isinstance(part, Section) or part.name == "template"
+
+
+def _filtered(parts: tuple[Part, ...], names: tuple[str, ...], *, keep: bool) -> tuple[Part, ...]:
+    left: list[Part] = []
+    for part in parts:
+        if isinstance(part, When):
+            inner = _filtered(part.then.parts, names, keep=keep)
+            left += [part.replace(then=part.then.replace(parts=inner))] if inner else []
+        elif (part.name in names) == keep:
+            left.append(part)
+    return tuple(left)
+
+
+def _names(part: Part) -> tuple[str, ...]:
+    return part.then.sections if isinstance(part, When) else (part.name,)
+
+
+def _untagged(prompt: PromptSpec) -> PromptSpec:
+    parts = (
+        part.replace(then=_untagged(part.then)) if isinstance(part, When) else part for part in prompt.parts
+    )
+    return prompt.replace(tag="", parts=tuple(parts))
+
+
+def _keys(*texts: str) -> Access:
+    return Access(frozenset(key for text in texts for key in all_keys(text)))
+
+
+def _sum(parts: Any) -> Access:
+    total = Access()
+    for part in parts:
+        total |= part
+    return total
+
+
+def _part_access(part: Part) -> Access:
+    match part:
+        case Section():
+            return _keys(part.text)
+        case FromState():
+            return Access(frozenset(part.keys))
+        case When():
+            test = access(part.test)
+            return Access(test.reads, reads_known=test.reads_known) | part.then.access
+        case Rewrite():
+            return part.source.access
+
+
+def _always(part: Part) -> tuple[str, ...]:
+    match part:
+        case Section():
+            return (part.text,)
+        case Rewrite():
+            return part.source.templates
+        case FromState() | When():
+            return ()

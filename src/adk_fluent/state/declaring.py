@@ -1,0 +1,131 @@
+"""Reading the fields of a schema class from its annotations."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections import abc
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Final, Literal, NewType, Union, get_args, get_origin
+from uuid import UUID
+
+from adk_fluent.errors import SchemaError
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.state.markers import CapturedBy, ScopeMarker
+
+_SCALARS: Final = (str, int, float, bool, type(None), date, datetime, time, timedelta, Decimal, UUID, object)
+_CONTAINERS: Final = (
+    list,
+    dict,
+    tuple,
+    set,
+    frozenset,
+    abc.Sequence,
+    abc.MutableSequence,
+    abc.Mapping,
+    abc.MutableMapping,
+    abc.Set,
+)
+_VALIDATES_ITSELF: Final = ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
+
+
+def declared(cls: type[Any], local_names: Mapping[str, Any]) -> list[StateFieldRef]:
+    """The fields that `cls` itself declares, in order.
+
+    Args:
+        local_names: the names known where the class statement stands, for annotations that are text.
+
+    Raises:
+        SchemaError: an annotation cannot be resolved, has two scopes, or names a type that state cannot hold.
+    """
+    own = inspect.get_annotations(cls)
+    try:
+        # Only this class: its parents have resolved theirs where they were defined.
+        holder = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
+        module = vars(sys.modules[cls.__module__])
+        hints = typing.get_type_hints(holder, module, dict(local_names), include_extras=True)
+    except (NameError, TypeError, SyntaxError, AttributeError) as error:
+        raise SchemaError(
+            f"{cls.__name__}: an annotation cannot be resolved: {error}. Use types that are defined where "
+            "the schema is."
+        ) from error
+    annotations = {name: hints[name] for name in own}
+    return [_field(cls, name, hint) for name, hint in annotations.items() if not _is_class_var(hint)]
+
+
+def _is_class_var(annotation: object) -> bool:
+    return annotation is ClassVar or get_origin(annotation) is ClassVar
+
+
+def _field(cls: type[Any], name: str, annotation: Any) -> StateFieldRef:
+    bare, extras = annotation, ()
+    if get_origin(annotation) is Annotated:
+        bare, *extras = get_args(annotation)
+    scopes = list(dict.fromkeys(extra for extra in extras if isinstance(extra, ScopeMarker)))
+    if len(scopes) > 1:
+        both = " and ".join(repr(marker.scope) for marker in scopes)
+        raise SchemaError(f"{cls.__name__}.{name} is in two scopes, {both}. Keep one.")
+    if (part := unsupported(bare)) is not None:
+        shown = getattr(part[0], "__qualname__", None) or repr(part[0])
+        instead = (
+            "Before Python 3.12 pydantic needs the TypedDict of typing_extensions."
+            if typing.is_typeddict(part[0])
+            else "State is stored as JSON: use str, int, float, bool, list, dict, Literal, an Enum, a date, "
+            "a dataclass or a pydantic model."
+        )
+        raise SchemaError(f"{cls.__name__}.{name}: state cannot hold {shown}. {instead}")
+    producers = [extra.by for extra in extras if isinstance(extra, CapturedBy)]
+    return StateFieldRef(
+        name=name,
+        type=bare,
+        scope=scopes[0].scope if scopes else "session",
+        schema=cls,
+        constraints=tuple(extra for extra in extras if not isinstance(extra, ScopeMarker | CapturedBy)),
+        captured_by=producers[0] if producers else None,
+    )
+
+
+def unsupported(annotation: Any) -> tuple[object] | None:
+    """The part of a type that session state cannot hold, in a tuple; `None` if it can hold all of it.
+
+    >>> unsupported(dict[str, list[int]])
+    >>> unsupported(list[type])
+    (<class 'type'>,)
+    """
+    origin = get_origin(annotation)
+    if annotation is Any or origin is Literal:
+        return None
+    if origin is Annotated:
+        return unsupported(get_args(annotation)[0])
+    if isinstance(annotation, NewType):
+        return unsupported(annotation.__supertype__)
+    if type(annotation).__name__ == "TypeAliasType":  # `type X = ...`, from Python 3.12 on
+        return unsupported(annotation.__value__)
+    if origin in (Union, types.UnionType) or origin in _CONTAINERS:
+        parts = (unsupported(part) for part in get_args(annotation) if part is not Ellipsis)
+        return next((part for part in parts if part is not None), None)
+    cls: Any = annotation if isinstance(annotation, type) else origin
+    return None if isinstance(cls, type) and _storable(cls) else (annotation,)
+
+
+def _is_typed_dict(cls: Any) -> bool:
+    """Whether pydantic takes it as a TypedDict."""
+    return hasattr(cls, "__required_keys__") and (sys.version_info >= (3, 12) or not typing.is_typeddict(cls))
+
+
+def _storable(cls: Any) -> bool:
+    return (
+        cls in _SCALARS
+        or cls in _CONTAINERS
+        or issubclass(cls, Enum)
+        or is_dataclass(cls)
+        or _is_typed_dict(cls)
+        or (hasattr(cls, "_fields") and issubclass(cls, tuple))
+        or any(hasattr(cls, name) for name in _VALIDATES_ITSELF)
+    )

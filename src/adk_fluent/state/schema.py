@@ -1,0 +1,241 @@
+"""`StateSchema`: a typed view of session state."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, cast
+
+from adk_fluent.errors import (
+    ArgumentError,
+    ReadOnlyStateError,
+    SchemaCompositionError,
+    SchemaError,
+    StateKeyError,
+    UnknownFieldError,
+    did_you_mean,
+)
+from adk_fluent.ir.fields import PREFIXES, StateFieldRef
+from adk_fluent.state.declaring import declared
+from adk_fluent.state.values import field_type, named, shown
+
+_MISSING: Final = object()
+
+
+class HasState(Protocol):
+    """A context of ADK's, in a tool, a callback or an instruction; or a session."""
+
+    @property
+    def state(self) -> Any: ...  # noqa: D102
+
+
+class Gets(Protocol):
+    """State itself: ADK's, a dict, or the read-only view that functions get."""
+
+    def get(self, key: str, default: Any = None, /) -> Any: ...  # noqa: D102
+
+
+class StateSchema:
+    """A typed view of session state: the keys there are, their types, scopes and defaults.
+
+    Subclass it and annotate the fields. On the class a field is a `StateFieldRef`, for `.writes`, `.reads`
+    and everything else that takes a state key. On a bound schema it is the value: reading checks it, writing
+    checks it and stores it as JSON types under the key with its scope's prefix.
+
+    A key that is missing or `None` gives the field's default, or `None` where the type allows it. Reading
+    gives a copy of lists and dicts; assign the field to change them.
+
+    To a type checker `BillingState.intent` is a `str`, so that `BillingState.bind(ctx).intent` is one. That
+    is why `.writes` takes any object and refuses what is no field when it is called.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from adk_fluent.state import StateSchema, UserScoped
+        >>> class Billing(StateSchema):
+        ...     intent: str
+        ...     attempts: int = 0
+        ...     tier: Annotated[str, UserScoped] = "free"
+        >>> Billing.tier.key
+        'user:tier'
+        >>> stored = {"intent": "refund"}
+        >>> state = Billing.bind(stored)
+        >>> state.attempts += 1
+        >>> state.intent, state.tier, stored
+        ('refund', 'free', {'intent': 'refund', 'attempts': 1})
+    """
+
+    __slots__ = ("_get", "_set", "_via")
+
+    _schema: ClassVar[Mapping[str, Field]] = MappingProxyType({})
+
+    if TYPE_CHECKING:
+        _get: Callable[[str], Any]
+        _set: Callable[[str, Any], None] | None
+        _via: str
+
+    def __init__(self) -> None:
+        name = type(self).__name__
+        raise SchemaError(f"{name} is a view of state, not a value: use {name}.bind(ctx).")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        frame = inspect.currentframe()
+        outer = frame.f_back if frame else None  # where the class statement stands: annotations may be text
+        fields = _inherited(cls)
+        for ref in declared(cls, outer.f_locals if outer else {}):
+            _check_name(cls, ref)
+            if present := fields.get(ref.name):
+                _check_same(cls, present.ref, ref)
+            fields[ref.name] = Field(ref, present.default if present else _MISSING)
+        for name, field in fields.items():
+            if name in cls.__dict__:
+                fields[name] = field = Field(field.ref, cls.__dict__[name])
+            setattr(cls, name, field)
+        cls._schema = MappingProxyType(fields)
+
+    @classmethod
+    def bind(cls, ctx: HasState | Gets | Mapping[str, Any]) -> Self:
+        """This schema over the state of `ctx`.
+
+        Args:
+            ctx: ADK's context in a tool, callback or instruction, a session, state itself, or a dict.
+
+        Raises:
+            ArgumentError: `ctx` has no state.
+        """
+        state = ctx if isinstance(ctx, Mapping) else getattr(ctx, "state", ctx)
+        get = getattr(state, "get", None)
+        if get is None:
+            raise ArgumentError(
+                f"{cls.__name__}.bind() takes a context with state, or a dict, not {type(ctx).__name__}."
+            )
+        bound = object.__new__(cls)
+        place = object.__setattr__
+        place(bound, "_get", get)
+        place(bound, "_set", getattr(state, "__setitem__", None))
+        place(bound, "_via", type(ctx).__name__)
+        return bound
+
+    @classmethod
+    def fields(cls) -> Mapping[str, StateFieldRef]:
+        """The fields by name, inherited ones first."""
+        return MappingProxyType({name: field.ref for name, field in cls._schema.items()})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not hasattr(type(self), name):
+            raise _unknown(type(self), name)
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        values = {name: self._get(field.key) for name, field in self._schema.items()}
+        inside = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None)
+        return f"{type(self).__name__}({inside})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise _unknown(type(self), name)
+
+
+class Field:
+    """One field of a schema class: gives its reference on the class, the value in state on a bound schema."""
+
+    __slots__ = ("default", "key", "ref", "type")
+
+    def __init__(self, ref: StateFieldRef, default: Any) -> None:
+        self.ref = ref
+        self.key = ref.key
+        self.type = field_type(ref)
+        self.default = default
+
+    def __get__(self, bound: StateSchema | None, owner: type[StateSchema]) -> Any:
+        if bound is None:
+            return self.ref
+        value = bound._get(self.key)  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
+        return self._absent(bound) if value is None else self.type.load(value)
+
+    def __set__(self, bound: StateSchema, value: object) -> None:
+        self._write(bound, self.type.dump(value))
+
+    def __delete__(self, bound: StateSchema) -> None:
+        self._write(bound, None)
+
+    def _write(self, bound: StateSchema, value: object) -> None:
+        write = bound._set  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
+        if write is None:
+            via = bound._via  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
+            raise ReadOnlyStateError(
+                f"{named(self.ref)} cannot be written here: {via} is read-only. Write it in a tool or a "
+                "callback, or return it from a transform."
+            )
+        write(self.key, value)
+
+    def _absent(self, bound: StateSchema) -> Any:
+        if self.default is not _MISSING:
+            checked = self.type.load(self.default, "The default of ")
+            return copy.deepcopy(checked)
+        if self.ref.allows_none:
+            return None
+        raise StateKeyError(f"{named(self.ref)} is not set.{self._elsewhere(bound)}")
+
+    def _elsewhere(self, bound: StateSchema) -> str:
+        """Where the value may be instead: the same name in another scope, or a similar key."""
+        get = bound._get  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
+        for prefix in PREFIXES.values():
+            if get(prefix + self.ref.name) is not None:
+                return f" State has {prefix + self.ref.name!r}, which is another scope."
+        state: Any = getattr(get, "__self__", None)
+        values: Any = state.to_dict() if hasattr(state, "to_dict") else state
+        keys = list(cast("Mapping[str, Any]", values)) if isinstance(values, Mapping) else []
+        near = did_you_mean(self.key, (key for key in keys if get(key) is not None))
+        return near or " An earlier step must write it; or give the field a default."
+
+
+def _inherited(cls: type[StateSchema]) -> dict[str, Field]:
+    """The fields of all parents; each is the same object in every class that inherits it."""
+    found: dict[str, Field] = {}
+    for parent in cls.__bases__:
+        if not issubclass(parent, StateSchema):
+            continue
+        for name, field in parent._schema.items():  # pyright: ignore[reportPrivateUsage]  # of the same class
+            if name in found:
+                _check_same(cls, found[name].ref, field.ref)
+            else:
+                found[name] = field
+    return found
+
+
+def _check_same(cls: type[StateSchema], one: StateFieldRef, other: StateFieldRef) -> None:
+    """Refuse two declarations of one field that differ."""
+    for what, a, b in (
+        ("scope", one.scope, other.scope),
+        ("type", shown(one.type), shown(other.type)),
+        ("constraints", repr(one.constraints), repr(other.constraints)),
+    ):
+        if a != b:
+            raise SchemaCompositionError(
+                f"{cls.__name__}.{one.name} is declared twice with a different {what}: {a} in "
+                f"{_declarer(one)}, {b} in {_declarer(other)}. Rename one of them, or make them equal."
+            )
+
+
+def _declarer(ref: StateFieldRef) -> str:
+    return ref.schema.__name__ if ref.schema else "a schema"
+
+
+def _check_name(cls: type[StateSchema], ref: StateFieldRef) -> None:
+    taken = hasattr(StateSchema, ref.name)
+    if taken or ref.name.startswith("__"):
+        raise SchemaError(f"{cls.__name__}.{ref.name}: StateSchema uses that name itself; choose another.")
+
+
+def _unknown(cls: type[StateSchema], name: str) -> UnknownFieldError:
+    known = cls.fields()
+    near = did_you_mean(name, known)
+    return UnknownFieldError(
+        f"{cls.__name__} has no field {name!r}.{near} It has {', '.join(known) or 'none'}."
+    )
