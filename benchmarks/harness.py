@@ -62,6 +62,7 @@ def in_turn(runs: Sequence[Run], rounds: int, clock: Callable[[], float] = proce
         for index in order:
             seconds[index].append(timed(runs[index], clock))
     del pinned
+    gc.unfreeze()
     return seconds
 
 

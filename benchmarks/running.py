@@ -9,7 +9,7 @@ from google.adk.sessions import InMemorySessionService
 from benchmarks.by_hand import USER, agents, expression, run, runner
 from benchmarks.harness import Figure, compare, event_loop
 
-ROUNDS = 60
+ROUNDS = 101
 STEPS = 10
 
 

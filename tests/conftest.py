@@ -67,3 +67,11 @@ def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     attempts = guard_network(monkeypatch)
     yield
     assert not attempts, f"the test tried to reach {', '.join(sorted(set(attempts)))}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """With `-n`, run the tests of a file in one worker, so that its servers and models start once."""
+    from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingTypeStubs]  # it has none
+
+    return LoadFileScheduling(config, log) if config.getoption("dist") == "load" else None

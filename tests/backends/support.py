@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from google.adk.models.base_llm import BaseLlm
+from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
@@ -16,13 +16,9 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 from pydantic import PrivateAttr
 
-from adk_fluent.backends.adk.scripted import Response
 from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, mock_backend
-
-Wrap: TypeAlias = Callable[[Expr[Any]], Expr[Any]]
-"""Puts an expression into another."""
 
 SERVICES = ("memory", "sqlite", "database")
 
@@ -55,10 +51,10 @@ class Hang:
         self.started = asyncio.Event()
         self.ended: list[str] = []
 
-    def __call__(self, request: LlmRequest) -> AsyncGenerator[str]:
+    def __call__(self, request: LlmRequest) -> AsyncGenerator[str, None]:
         return self._chunks()
 
-    async def _chunks(self) -> AsyncGenerator[str]:
+    async def _chunks(self) -> AsyncGenerator[str, None]:
         try:
             for piece in self.first:
                 yield piece
@@ -99,13 +95,13 @@ def failing(code: str = "SAFETY", message: str = "blocked") -> LlmResponse:
 
 
 async def play(
-    expression: Expr[Any], responses: Mapping[str, Response] | None = None, prompt: str = "hi", **options: Any
+    expression: Expr[Any], responses: Mapping[str, Any] | None = None, prompt: str = "hi", **options: Any
 ) -> RunResult[Any]:
     """Run with scripted models; agents without a script say their own name."""
     return await expression.run(prompt, backend=script(responses), **options)
 
 
-def script(responses: Mapping[str, Response] | None = None, **options: Any) -> MockBackend:
+def script(responses: Mapping[str, Any] | None = None, **options: Any) -> MockBackend:
     """A mock backend in which agents without a script say `ok`."""
     return mock_backend(responses, default="ok", **options)
 
@@ -127,5 +123,21 @@ def seen(request: LlmRequest) -> str:
 
 def system(request: LlmRequest) -> str:
     """The system instruction of a request."""
-    # Not read as an attribute: its type names types of PIL, which is optional.
-    return str(getattr(request.config, "system_instruction") or "")  # noqa: B009
+    config: Any = request.config
+    return str(config.system_instruction or "")
+
+
+def replies(answer: Callable[[LlmRequest], Any]) -> Callable[[LlmRequest], Any]:
+    """A function of the request as a scripted response; it gives a lambda its type."""
+    return answer
+
+
+def called(request: LlmRequest) -> bool:
+    """Whether a request brings the result of a tool call."""
+    parts = [part for content in request.contents for part in content.parts or []]
+    return any(part.function_response for part in parts)
+
+
+def each(*functions: Callable[[Any], Any]) -> list[Callable[[Any], Any]]:
+    """Functions of one argument, for parametrising; it gives lambdas their types."""
+    return list(functions)

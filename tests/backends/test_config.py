@@ -18,7 +18,7 @@ from adk_fluent.errors import AgentTimeoutError, ArgumentError
 from tests.backends.support import Hang, play, script, speakers
 
 A, B = Agent("a"), Agent("b")
-PLACE = {"user_id": "u", "session_id": "s"}
+PLACE: dict[str, Any] = {"user_id": "u", "session_id": "s"}
 
 
 def own(name: str, *responses: Any) -> Agent[str]:
@@ -244,7 +244,8 @@ async def test_metadata_is_on_every_event() -> None:
     async for event in A.stream("hi", backend=script(), config=config):
         assert {k: event.metadata.get(k) for k in wanted} == wanted
     for native_event in await native((own("a", "ok") >> S.set(x=1)).to_runner(config)):
-        assert {k: (native_event.custom_metadata or {}).get(k) for k in wanted} == wanted
+        metadata: dict[str, Any] = native_event.custom_metadata
+        assert {k: metadata.get(k) for k in wanted} == wanted
 
 
 async def test_metadata_stays_after_a_pause() -> None:
@@ -290,7 +291,7 @@ def test_the_app_has_the_name() -> None:
         {"custom_metadata": [1]},
         {"custom_metadata": {"key": object()}},
     ],
-    ids=str,
+    ids=lambda options: "-".join(options),
 )
 def test_wrong_values_are_refused(values: Any) -> None:
     """A value that could not work is an error that names the field, when the configuration is made."""
@@ -310,7 +311,7 @@ def test_wrong_values_are_refused(values: Any) -> None:
         {"token_threshold": 0, "event_retention_size": 3},
         {"token_threshold": 3, "event_retention_size": -1},
     ],
-    ids=str,
+    ids=lambda options: "-".join(options),
 )
 def test_wrong_compaction_is_refused(values: Any) -> None:
     """So is one for compaction."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -14,7 +13,7 @@ from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, 
 from adk_fluent.backends.events import RunResult
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, call_tool
-from tests.backends.support import Wrap, play, said, script, seen, speakers, system
+from tests.backends.support import called, each, play, said, script, seen, speakers, system
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -128,13 +127,13 @@ async def test_confirmation_that_depends_on_the_arguments() -> None:
         paid.append(amount)
         return "paid"
 
-    def over_ten(amount: int) -> bool:
+    def large(amount: int) -> bool:
         return amount > 10
 
-    expression = Agent("payer").tool(pay, require_confirmation=over_ten) >> A
-    small = await play(expression, {"payer": [call_tool("pay", amount=1), "done"]})
-    large = await play(expression, {"payer": [call_tool("pay", amount=11), "done"]})
-    assert (small.pending, len(large.pending)) == ([], 1)
+    expression = Agent("payer").tool(pay, require_confirmation=large) >> A
+    little = await play(expression, {"payer": [call_tool("pay", amount=1), "done"]})
+    much = await play(expression, {"payer": [call_tool("pay", amount=11), "done"]})
+    assert (little.pending, len(much.pending)) == ([], 1)
     assert paid == [1]
 
 
@@ -257,21 +256,23 @@ async def test_a_gate_and_a_tool_pending_at_once() -> None:
     assert bank.paid == [("ann", 5)]
 
 
-COMPOSITES: list[Wrap] = [
-    lambda body: Pipeline("p", body),
-    lambda body: Route().when(lambda s: True, body),
-    lambda body: body.timeout(60),
-    lambda body: body // C,
-    lambda body: Loop("l", body, max_iterations=1),
-    lambda body: FanOut("f", body),
-    lambda body: race(body, Agent("fails")),
-    lambda body: Pipeline("p", Pipeline("q", FanOut("f", Route().when(lambda s: True, body.timeout(60))))),
-    lambda body: Loop("l", FanOut("f", Loop("k", body // C, max_iterations=1)), max_iterations=1),
-]
-
-
-@pytest.mark.parametrize("wrap", COMPOSITES)
-async def test_a_tool_inside_other_composites(wrap: Wrap) -> None:
+@pytest.mark.parametrize(
+    "wrap",
+    each(
+        lambda body: Pipeline("p", body),
+        lambda body: Route().when(lambda s: True, body),
+        lambda body: body.timeout(60),
+        lambda body: body // C,
+        lambda body: Loop("l", body, max_iterations=1),
+        lambda body: FanOut("f", body),
+        lambda body: race(body, Agent("fails")),
+        lambda body: Pipeline(
+            "p", Pipeline("q", FanOut("f", Route().when(lambda s: True, body.timeout(60))))
+        ),
+        lambda body: Loop("l", FanOut("f", Loop("k", body // C, max_iterations=1)), max_iterations=1),
+    ),
+)
+async def test_a_tool_inside_other_composites(wrap: Any) -> None:
     """Wherever the agent stands, the run pauses at its tool and goes on with it, once."""
     bank = Bank()
     expression = Agent("before") >> wrap(Pipeline("body", A, bank.payer(), B)) >> Agent("after")
@@ -303,9 +304,10 @@ async def test_tools_in_the_items_of_a_map() -> None:
     bank = Bank()
     to_item = {"one": "ann", "two": "bob"}
 
-    def payer(request: LlmRequest) -> Any:
-        name = next(name for name in to_item if f"Pay {name}" in system(request))
-        done = any(p.function_response for c in request.contents for p in c.parts or [])
+    def payer(request: Any) -> Any:
+        text = system(request)
+        name = next(name for name in to_item if f"Pay {name}" in text)
+        done = called(request)
         return f"did {name}" if done else call_tool("pay", to=to_item[name], amount=1)
 
     expression = map_over("items", bank.payer().instruct("Pay {_item}")) >> A
@@ -329,8 +331,8 @@ async def test_tools_in_the_items_answered_together() -> None:
     bank = Bank()
     expression = map_over("items", bank.payer())
 
-    def payer(request: LlmRequest) -> Any:
-        done = any(p.function_response for c in request.contents for p in c.parts or [])
+    def payer(request: Any) -> Any:
+        done = called(request)
         return "done" if done else call_tool("pay", to="x", amount=1)
 
     backend = script({"payer": payer})

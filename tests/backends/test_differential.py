@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from google.adk.apps.app import App
 from google.adk.events.event import Event
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
@@ -21,7 +23,7 @@ from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, map_over, race, 
 from adk_fluent.backends.adk.backend import ADKBackend
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.testing import mock_backend
-from tests.backends.support import Hang
+from tests.backends.support import Hang, replies, system
 
 APP, USER = "same", "user"
 
@@ -43,7 +45,9 @@ class Book(BaseLlm):
         made._answers = list(answers)
         return made
 
-    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
         self._asked.append(
             llm_request.model_copy(deep=False, update={"contents": list(llm_request.contents)})
         )
@@ -51,7 +55,8 @@ class Book(BaseLlm):
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, dict):
-            part = types.Part(function_call=types.FunctionCall(id="call", **answer))
+            call: dict[str, Any] = {"id": "call", **answer}
+            part = types.Part(function_call=types.FunctionCall(**call))
         else:
             part = types.Part(text=answer)
         if stream and part.text:
@@ -65,7 +70,7 @@ class Book(BaseLlm):
         return [
             (
                 [content.model_dump(exclude_none=True) for content in request.contents],
-                request.config.system_instruction,
+                system(request),
                 sorted(request.tools_dict),
                 str(request.config.response_schema),
             )
@@ -287,7 +292,7 @@ def test_asking_without_a_loop_is_the_same(shape: str) -> None:
 async def test_mapping_over_prompts_is_the_same() -> None:
     """`map` gives for each prompt what `ask_async` gives for it alone."""
     expression = S.capture("q") >> Agent("a").instruct("{q}").writes("x")
-    backend = mock_backend({"a": lambda request: str(request.config.system_instruction)[:3].upper()})
+    backend = mock_backend({"a": replies(lambda request: system(request)[:3].upper())})
     prompts = ["one", "two", "six"]
     alone = [await expression.ask_async(prompt, backend=backend) for prompt in prompts]
     assert await expression.map(prompts, backend=backend) == alone == ["ONE", "TWO", "SIX"]
@@ -309,9 +314,9 @@ async def test_a_mock_asks_what_the_real_backend_asks() -> None:
     backend = mock_backend({"a": "from a", "b": "from b"})
     await real.run("hi", state=STATE, backend=backend)
     for name, model in zip("ab", books, strict=True):
-        (mocked,), ((contents, system, _, _),) = backend.calls[name], model.requests()
+        (mocked,), ((contents, instruction, _, _),) = backend.calls[name], model.requests()
         assert [content.model_dump(exclude_none=True) for content in mocked.contents] == contents
-        assert mocked.config.system_instruction == system
+        assert system(mocked) == instruction
 
 
 async def test_events_can_be_stored_as_json() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -12,7 +12,7 @@ from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent import Agent, FanOut, Pipeline, S
 from adk_fluent.errors import ExpressionError
-from adk_fluent.ir.matching import StateView
+from adk_fluent.expr.base import Expr
 from tests.backends.support import Hang, play, said, script, seen, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
@@ -89,11 +89,11 @@ async def test_state_of_all_branches_is_kept() -> None:
 async def test_a_branch_goes_on_only_after_its_event_was_stored() -> None:
     """A step in a branch reads what the step before it wrote, for each of many branches."""
 
-    def branch(n: int) -> Pipeline[object]:
-        def twice(state: StateView) -> int:
-            return state[f"k{n}"] * 2
+    def branch(n: int) -> Expr[Any]:
+        def double(state: Any) -> dict[str, int]:
+            return {f"r{n}": state[f"k{n}"] * 2}
 
-        return Pipeline(f"p{n}", S.set(**{f"k{n}": n}), S.compute(**{f"r{n}": twice}))
+        return Pipeline(f"p{n}", S.set(**{f"k{n}": n}), double)
 
     branches = [branch(n) for n in range(8)]
     result = await play(FanOut("many", *branches) >> A)
@@ -106,10 +106,10 @@ async def test_a_branch_waits_while_its_event_is_not_taken() -> None:
     """While the caller holds an event, the branch it came from does not go on."""
     ran: list[str] = []
 
-    def note(name: str) -> Callable[[StateView], None]:
-        return lambda state: ran.append(name)
+    def note(state: Any) -> None:
+        ran.append("one went on")
 
-    expression = FanOut("fan", Pipeline("one", S.set(x=1), note("one went on")))
+    expression = FanOut("fan", Pipeline("one", S.set(x=1), note))
     async with aclosing(expression.stream("hi")) as events:
         async for event in events:
             assert event.state_delta == {"x": 1}

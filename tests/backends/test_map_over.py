@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -12,13 +12,10 @@ from google.adk.models.llm_request import LlmRequest
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race
-from adk_fluent.backends.adk.scripted import Response
-from adk_fluent.backends.events import RunResult
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
-from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool
-from tests.backends.support import Hang, failing, play, script, seen, speakers, system
+from tests.backends.support import Hang, called, failing, play, replies, script, seen, speakers, system
 
 WORKER = Agent("worker").instruct("Item: {_item}.")
 
@@ -37,9 +34,12 @@ def shout(request: LlmRequest) -> str:
     return item(request).upper()
 
 
-async def run(
-    expression: Expr[Any], items: object, responses: Mapping[str, Response] | None = None, **options: Any
-) -> RunResult[Any]:
+def sized(request: LlmRequest) -> dict[str, int]:
+    """Answer with the item as a size."""
+    return {"size": int(item(request))}
+
+
+async def run(expression: Any, items: object, responses: Any = None, **options: Any) -> Any:
     """Run with these items and a worker that shouts."""
     return await play(expression, {"worker": shout, **(responses or {})}, state={"items": items}, **options)
 
@@ -109,7 +109,7 @@ async def test_concurrency_of_one_is_in_order() -> None:
 
 async def test_structured_answers_are_parsed() -> None:
     """Where the body returns a model, the answers are its fields, not JSON text."""
-    result = await run(map_over("items", WORKER @ Size), [1, 2], {"worker": lambda r: {"size": int(item(r))}})
+    result = await run(map_over("items", WORKER @ Size), [1, 2], {"worker": sized})
     assert result.state["results"] == [{"size": 1}, {"size": 2}]
 
 
@@ -238,7 +238,7 @@ async def test_a_map_in_a_map() -> None:
         S.compute(row=lambda s: s["_row"]) >> inner >> Agent("sum").instruct("{inner}"),
         item_key="_row",
     )
-    result = await run(outer, [["a", "b"], ["c"]], {"sum": lambda r: system(r).split("\n")[0]})
+    result = await run(outer, [["a", "b"], ["c"]], {"sum": replies(lambda r: system(r).split("\n")[0])})
     assert result.state["results"] == ["['A', 'B']", "['C']"]
 
 
@@ -284,19 +284,19 @@ async def test_the_list_may_change_while_it_waits() -> None:
 
 async def test_tools_in_a_body_run() -> None:
     """An agent of the body may call tools."""
-    called: list[str] = []
+    words: list[str] = []
 
     def look(word: str) -> str:
         """Look something up."""
-        called.append(word)
+        words.append(word)
         return "found"
 
     def answer(request: LlmRequest) -> Any:
-        done = any(p.function_response for c in request.contents for p in c.parts or [])
+        done = called(request)
         return "done" if done else call_tool("look", word=item(request))
 
     result = await run(map_over("items", WORKER.tool(look)), ["a", "b"], {"worker": answer})
-    assert sorted(called) == ["a", "b"]
+    assert sorted(words) == ["a", "b"]
     assert result.state["results"] == ["done", "done"]
 
 
@@ -345,5 +345,5 @@ def test_wrong_keys_are_refused(options: Any) -> None:
 def test_one_item_speaks() -> None:
     """The events of an item carry its number in their branch."""
     result = asyncio.run(run(map_over("items", WORKER).named("each"), ["a", "b"]))
-    assert sorted(event.branch or "" for event in result.by("worker")) == ["each.0", "each.1"]
+    assert sorted(event.branch for event in result.by("worker")) == ["each.0", "each.1"]
     assert speakers(result) == ["worker", "worker"]

@@ -22,7 +22,6 @@ from google.genai import types
 from adk_fluent import Agent, FanOut, Pipeline, S, gate, map_over
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import SessionError
-from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import (
     SERVICES,
@@ -103,13 +102,17 @@ async def test_adjacent_transforms_lose_nothing(service: BaseSessionService) -> 
         (S.flatten("d") >> S.unflatten(), {"x": 1, "y": 2, "d": {"k": 1}}),
     ],
 )
-async def test_what_is_removed_stays_removed(service: BaseSessionService, step: Expr[Any], left: Any) -> None:
+async def test_what_is_removed_stays_removed(service: BaseSessionService, step: Any, left: Any) -> None:
     """A removed key is absent in the turn that removes it, in the store, and in the next turn."""
     look: list[dict[str, Any]] = []
+
+    def note(state: Any) -> None:
+        look.append(dict(state))
+
     first = S.set(x=1, y=2, d={"k": 1})
-    assert await turns(service, first, step.tap(lambda s: look.append(dict(s)))) == left
+    assert await turns(service, first, step.tap(note)) == left
     assert look == [left]
-    await turns(service, Pipeline("p", lambda s: look.append(dict(s))))
+    await turns(service, Pipeline("p", note))
     assert look[1] == left
 
 
@@ -318,9 +321,9 @@ async def test_every_service_is_used() -> None:
         credential_service=credentials,
     )
     assert got == {"memory": memory, "credentials": credentials}
-    keys = await artifacts.list_artifact_keys(app_name="adk_fluent_app", user_id="user", session_id="s")
-    assert keys == ["a.txt"]
-    assert (await stored(sessions)) == {}
+    place: dict[str, Any] = {"app_name": "adk_fluent_app", "user_id": "user", "session_id": "s"}
+    assert await artifacts.list_artifact_keys(**place) == ["a.txt"]
+    assert await sessions.get_session(**place) is not None
 
 
 async def test_services_of_the_backend_are_used() -> None:
@@ -329,7 +332,7 @@ async def test_services_of_the_backend_are_used() -> None:
     backend = mock_backend(default="ok", session_service=own)
     await A.run("hi", backend=backend, session_id="s")
     await A.run("hi", backend=backend, session_id="t", session_service=given)
-    place = {"app_name": "adk_fluent_app", "user_id": "user"}
+    place: dict[str, Any] = {"app_name": "adk_fluent_app", "user_id": "user"}
     assert [s.id for s in (await own.list_sessions(**place)).sessions] == ["s"]
     assert [s.id for s in (await given.list_sessions(**place)).sessions] == ["t"]
 
@@ -432,7 +435,7 @@ def in_a_process(folder: Path, answers: object) -> tuple[int, dict[str, Any], di
 
 @pytest.fixture(scope="module")
 def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What every shape did in a process that was killed while it waited, and in the one that resumed it."""
+    """What every shape did in a process that was killed while they waited, and in one that resumed them."""
     folder = tmp_path_factory.mktemp("processes")
     first = in_a_process(folder, {})
     answers = {shape: dict.fromkeys(found["pending"], True) for shape, found in first[1].items()}

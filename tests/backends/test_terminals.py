@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
 import pytest
-from google.adk.models import LlmRequest, LlmResponse
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import BaseModel
@@ -19,8 +20,11 @@ from adk_fluent.backends.adk import backend as adk_backend
 from adk_fluent.backends.events import RunResult, final_text
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, EventLoopError
+from adk_fluent.expr.base import Expr
+from adk_fluent.expr.running import Run
+from adk_fluent.ir import AgentNode, rewrite
 from adk_fluent.testing import mock_backend
-from tests.backends.support import Hang, PlainLlm, play, reply, said, script, seen, speakers
+from tests.backends.support import Hang, PlainLlm, play, replies, reply, said, script, seen, speakers, system
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 PNG = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")
@@ -74,8 +78,6 @@ async def test_each_configuration_is_compiled_once(compiled: list[str]) -> None:
 
 async def test_the_same_agents_run_each_time() -> None:
     """The native objects of a second run are those of the first."""
-    from adk_fluent.expr.running import Run
-
     expression, backend = A >> B, script()
     first, second = (Run(expression, {"backend": backend}).compiled for _ in range(2))
     assert first is second
@@ -88,7 +90,7 @@ async def test_a_derived_expression_is_compiled_anew() -> None:
     backend = script()
     await A.instruct("one").run("hi", backend=backend)
     await A.instruct("two").run("hi", backend=backend)
-    assert ["two" in str(r.config.system_instruction) for r in backend.calls["a"]] == [False, True]
+    assert ["two" in system(r) for r in backend.calls["a"]] == [False, True]
 
 
 async def test_running_does_not_change_the_expression() -> None:
@@ -332,8 +334,8 @@ async def test_closing_a_stream_early_ends_the_model_call(expression: Any, own: 
     """A caller that closes the stream ends the model's generator at once, scripted or hand-written."""
     hang = Hang("piece")
 
-    async def answer(request: LlmRequest) -> Any:
-        async with aclosing(hang(request)) as pieces:  # pyright: ignore[reportArgumentType]  # it is a generator
+    async def answer(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        async with aclosing(hang(request)) as pieces:
             async for piece in pieces:
                 yield reply(piece, partial=True)
 
@@ -350,11 +352,9 @@ async def test_closing_a_stream_early_ends_the_model_call(expression: Any, own: 
     assert len(hang.ended) == 1
 
 
-def _with_model(expression: Any, model: PlainLlm) -> Any:
-    from adk_fluent.ir import AgentNode, rewrite
-
+def _with_model(expression: Expr[Any], model: PlainLlm) -> Expr[Any]:
     node = rewrite(expression.node, lambda n: n.replace(model=model) if isinstance(n, AgentNode) else n)
-    return type(expression).from_node(node)
+    return expression.from_node(node)
 
 
 async def test_a_stream_can_be_left_without_closing() -> None:
@@ -400,12 +400,12 @@ def test_asking_twice_with_a_service_of_ones_own() -> None:
     expression = S.counter("n") >> A.instruct("{n}")
     for _ in range(2):
         expression.ask("hi", backend=backend, session_service=service, session_id="s")
-    assert [str(r.config.system_instruction)[0] for r in backend.calls["a"]] == ["1", "2"]
+    assert [system(r)[0] for r in backend.calls["a"]] == ["1", "2"]
 
 
 async def test_map_keeps_the_order() -> None:
     """`map` gives the answers in the order of the prompts, each from a session of its own."""
-    backend = script({"a": lambda request: seen(request).upper()})
+    backend = script({"a": replies(lambda r: seen(r).upper())})
     assert await A.map(["x", "y", "z"], backend=backend) == ["X", "Y", "Z"]
     assert await A.map([], backend=backend) == []
 
@@ -436,7 +436,7 @@ async def test_the_first_error_of_a_map_cancels_the_rest() -> None:
         if "bad" in seen(request):
             await hang.started.wait()
             raise problem
-        async with aclosing(hang(request)) as pieces:  # pyright: ignore[reportArgumentType]  # it is a generator
+        async with aclosing(hang(request)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -467,11 +467,8 @@ async def test_a_wrong_map_is_refused(prompts: Any, options: Any) -> None:
 
 async def test_concurrent_runs_do_not_disturb_each_other() -> None:
     """Many runs of one expression at once each keep their own state, history and answer."""
-    backend = script(
-        {"a": lambda request: seen(request).upper(), "b": lambda request: str(request.contents[-1])}
-    )
     expression = S.capture("said") >> FanOut(A.writes("loud"), S.counter("n")) >> A.named("z")
-    backend = script({"a": lambda r: seen(r).upper()})
+    backend = script({"a": replies(lambda r: seen(r).upper())})
     runs = await asyncio.gather(*(expression.run(f"prompt {n}", backend=backend) for n in range(10)))
     for n, result in enumerate(runs):
         assert result.state == {"said": f"prompt {n}", "loud": f"PROMPT {n}", "n": 1}
@@ -484,7 +481,7 @@ async def test_cancelling_one_run_leaves_the_others() -> None:
 
     async def answer(request: LlmRequest) -> AsyncIterator[str]:
         if "first" in seen(request):
-            async with aclosing(hang(request)) as pieces:  # pyright: ignore[reportArgumentType]  # it is a generator
+            async with aclosing(hang(request)) as pieces:
                 async for piece in pieces:
                     yield piece
         await free.wait()

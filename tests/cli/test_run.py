@@ -223,3 +223,15 @@ def test_gemini_text_that_breaks_off_is_not_stored(
     assert done.err.startswith("adk-fluent: model error in agent 'writer': ")
     assert stored(tmp_path / "kept.db", "s", app="cloud") == [("user", "Hi")]
     assert state(tmp_path / "kept.db", "s", app="cloud") == {}
+
+
+@pytest.mark.newest
+def test_a_workflow_runs(cli: Cli, tmp_path: Path) -> None:
+    """ADK's own `Workflow`, as `build(target="workflow")` gives it, runs like the rest."""
+    (tmp_path / "flow.py").write_text(
+        "from tests.cli.targets.pipelines import pipeline\nroot_agent = pipeline.build(target='workflow')\n"
+    )
+    done = cli("run", "flow.py:root_agent", "Hi")
+    assert (done.code, done.err) == (0, "")
+    assert "  Hello from the writer." in done.out.splitlines()
+    assert "  Hello." in done.out.splitlines()

@@ -113,7 +113,7 @@ def test_an_agent_folder_of_yaml(cli: Cli, tmp_path: Path) -> None:
         ("not a module", "'not a module' is no TARGET."),
         ("some.py:pipelin", "some.py has no 'pipelin'. Did you mean 'pipeline'?"),
         ("some.py:zzz", "some.py has no 'zzz'. It has pipeline."),
-        ("some.py:number", "'number' in some.py is a int, not an expression, ADK agent or App."),
+        ("some.py:number", "'number' in some.py is of type int, not an expression, ADK agent or App."),
         ("empty.py", "empty.py holds no expression, ADK agent or App."),
         ("typo.py", "typo.py, line 2: "),
         (
@@ -151,4 +151,4 @@ def test_debug_shows_the_traceback(cli: Cli, tmp_path: Path) -> None:
 
 def test_the_name_of_a_native_value_that_is_no_agent(cli: Cli) -> None:
     """An attribute that is neither expression nor agent is refused by its type."""
-    assert "'number' in pipelines.py is a int" in cli("run", f"{PIPELINES}:number", "hi").err
+    assert "'number' in pipelines.py is of type int" in cli("run", f"{PIPELINES}:number", "hi").err

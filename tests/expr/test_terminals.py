@@ -43,10 +43,13 @@ async def test_ask_inside_an_event_loop_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"prompts": "one text"}, "map() takes a list of prompts and a concurrency of at least 1."),
+        (
+            {"prompts": "one text"},
+            "map() takes a list of prompts and a positive whole number as concurrency.",
+        ),
         (
             {"prompts": ["x"], "concurrency": 0},
-            "map() takes a list of prompts and a concurrency of at least 1.",
+            "map() takes a list of prompts and a positive whole number as concurrency.",
         ),
         (
             {"prompts": ["x"], "session_id": "s"},
@@ -98,10 +101,13 @@ CONFIGS: list[tuple[Callable[[], object], str]] = [
         lambda: ExecutionConfig(app_name="user"),
         "ExecutionConfig(app_name='user'): ADK wants a Python identifier, not 'user'.",
     ),
-    (lambda: ExecutionConfig(timeout_seconds=0), "ExecutionConfig(timeout_seconds=0) must be positive."),
+    (
+        lambda: ExecutionConfig(timeout_seconds=0),
+        "ExecutionConfig(timeout_seconds=0): it is a positive number.",
+    ),
     (
         lambda: ExecutionConfig(timeout_seconds=-2.5),
-        "ExecutionConfig(timeout_seconds=-2.5) must be positive.",
+        "ExecutionConfig(timeout_seconds=-2.5): it is a positive number.",
     ),
     (
         lambda: CompactionConfig(token_threshold=5),

@@ -121,6 +121,35 @@ def test_a_branch_needs_branches() -> None:
     assert str(caught.value) == "S.branch() needs at least one state key."
 
 
+async def later(state: object) -> dict[str, int]:
+    """A function that must be awaited."""
+    return {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: S.when(later, S.identity()), "S.when()"),
+        (lambda: S.guard(later, "no"), "S.guard()"),
+        (lambda: S.transform("a", later), "S.transform()"),
+        (lambda: S.compute(a=later), "S.compute(a=)"),
+        (lambda: S.merge("a", into="b", fn=later), "S.merge(fn=)"),
+        (lambda: S.group_by("a", later, into="b"), "S.group_by()"),
+        (lambda: S.when("k", S.fn(later)), "S.when()"),
+        (lambda: S.when("k", S.set(x=1) >> later), "S.when()"),
+        (lambda: S.branch("k", x=S.fn(later)), "S.branch()"),
+        (lambda: S.fn(later) + S.set(y=1), "+"),
+    ],
+)
+def test_what_must_be_awaited_stands_alone(make: Any, where: str) -> None:
+    """An async function where it would not be awaited, and so would always count as true, is refused."""
+    with pytest.raises(ArgumentError) as caught:
+        make()
+    assert str(caught.value) == (
+        f"{where} takes a plain function; an async one can be a step of its own, with >>."
+    )
+
+
 def test_a_named_chain_is_a_chain() -> None:
     """A pipeline of transforms may be named and stand inside a condition all the same."""
     assert after(S.when("a", Pipeline("tidy", S.set(x=1), S.drop("a"))), {"a": 1}) == {"x": 1}

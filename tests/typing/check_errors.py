@@ -14,6 +14,12 @@ from tests.samples import Invoice, add, is_done
 a, b = Agent("a"), Agent("b")
 invoice = Agent("invoice").returns(Invoice)
 
+# names that are not there
+from adk_fluent import Agnet  # noqa: E402  # pyright: ignore[reportAttributeAccessIssue]  # misspelt
+from adk_fluent.ir import AgnetNode  # noqa: E402  # pyright: ignore[reportAttributeAccessIssue]  # misspelt
+
+_ = (Agnet, AgnetNode)
+
 # names and models
 _ = Agent()  # pyright: ignore[reportCallIssue]  # no name
 _ = Agent(5)  # pyright: ignore[reportArgumentType]  # a name is text

@@ -211,7 +211,13 @@ async def later(state: State) -> bool:
     return bool(state.get("done"))
 
 
-_ = text >> reads >> invoice
+async def waits(state: State) -> dict[str, int]:
+    """A transform that waits."""
+    return {"n": 1}
+
+
+_ = text >> reads >> waits >> invoice
+_ = S.fn(waits) >> text.proceed_if(later)
 _ = text.until(lambda state: state.get("done")).tap(lambda state: print(state["x"]))
 _ = Route("k").when(lambda state: state["score"] > 5, text).when(later, text)
 _ = S.compute(n=lambda state: state["a"] + 1).tap(print)

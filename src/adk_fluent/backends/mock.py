@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adk_fluent.backends.adk.backend import ADKBackend
-from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, StatePlugin, ToolCall
+from adk_fluent.backends.adk.backend import ADKBackend, Compiled
+from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, ToolCall, merge_state
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MockError, did_you_mean
-from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.base import UNSET, Node, rewrite
 from adk_fluent.ir.nodes import AgentNode
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
-    from google.adk.plugins.base_plugin import BasePlugin
 
 
 class MockBackend(ADKBackend):
@@ -76,9 +76,9 @@ class MockBackend(ADKBackend):
             Script(key, response, self._exhaust, self.calls.setdefault(key, [])), merge_state=False
         )
 
-    def plugins(self) -> list[BasePlugin]:
-        """The plugins of ADK's app: the one that writes scripted dicts into state."""
-        return [*super().plugins(), StatePlugin(name="adk_fluent_mock")]
+    def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
+        """A native app for `node` in which a scripted dict also reaches the state."""
+        return super().compile(rewrite(node, _merging), config)
 
     def _unknown(self, agent: str) -> Callable[[LlmRequest], Single]:
         def refuse(request: LlmRequest) -> Single:
@@ -96,6 +96,12 @@ def _script(responses: object) -> dict[str, Response]:
         if all(isinstance(name, str) for name in script):
             return cast("dict[str, Response]", dict(script))
     raise ArgumentError(f"mock_backend() takes a mapping of agent names to responses, not {responses!r:.60}.")
+
+
+def _merging(node: Node) -> Node:
+    if not isinstance(node, AgentNode):
+        return node
+    return node.replace(after_model_callback=(merge_state, *node.after_model_callback))
 
 
 def mock_backend(

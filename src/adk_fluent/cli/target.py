@@ -195,7 +195,8 @@ def _pick(module: ModuleType, attribute: str | None, shown: str, defaults: Itera
         value = getattr(value, part)
     if not _is_target(value):
         raise UsageError(
-            f"{attribute!r} in {shown} is a {type(value).__name__}, not an expression, ADK agent or App."
+            f"{attribute!r} in {shown} is of type {type(value).__name__}, "
+            "not an expression, ADK agent or App."
         )
     return value
 

@@ -106,7 +106,7 @@ class Expr(Terminals[T_co]):
         """Run `other` after this: an expression, a function `state -> dict | None`, or `{value: branch}`."""
         from adk_fluent.expr.workflow import Pipeline
 
-        return Pipeline[Any].joined(self, lift(other, ">>", before=self))
+        return cast("type[Pipeline[Any]]", Pipeline).joined(self, lift(other, ">>", before=self))
 
     def __rrshift__(self, other: TransformFn) -> Pipeline[T_co]:
         """Run this after a plain function."""
@@ -116,13 +116,13 @@ class Expr(Terminals[T_co]):
         """Run both at the same time."""
         from adk_fluent.expr.workflow import FanOut
 
-        return FanOut[Any].joined(self, lift(other, "|"))
+        return cast("type[FanOut[Any]]", FanOut).joined(self, lift(other, "|"))
 
     def __floordiv__(self, other: Expr[U]) -> Fallback[T_co | U]:
         """Run `other` if this one fails."""
         from adk_fluent.expr.workflow import Fallback
 
-        return Fallback[Any].joined(self, lift(other, "//"))
+        return cast("type[Fallback[Any]]", Fallback).joined(self, lift(other, "//"))
 
     def __mul__(self, rounds: int | Until) -> Loop[T_co]:
         """Run this again and again: `n` times, or `until(predicate, max=n)`."""

@@ -67,6 +67,9 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     transforms = tuple(step for step in steps if isinstance(step, TransformNode))
     if len(transforms) != len(steps):
         raise ArgumentError(f"{where} takes S transforms only, not {describe(expression)}.")
+    for step in transforms:
+        inner = dict(step.fn.params).get("fn") if isinstance(step.fn, Operation) else None
+        _plain(inner or step.fn, where)
     return transforms
 
 

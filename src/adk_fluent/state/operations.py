@@ -83,7 +83,7 @@ def compute(state: StateView, values: tuple[tuple[str, Callable[[StateView], Any
     return {key: fn(state) for key, fn in values}
 
 
-def call(state: StateView, fn: TransformFn) -> Result | None:
+def call(state: StateView, fn: TransformFn) -> object:
     return cast("Result | None", fn(state))  # or an awaitable of it, which the backend awaits
 
 

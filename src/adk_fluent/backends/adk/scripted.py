@@ -14,7 +14,6 @@ from google.adk.agents.callback_context import CallbackContext
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 from pydantic import PrivateAttr
 
@@ -181,14 +180,11 @@ def _instruction(config: types.GenerateContentConfig) -> object:
     return getattr(config, "system_instruction")  # noqa: B009  # its type names the optional PIL
 
 
-class StatePlugin(BasePlugin):
-    """Writes what a scripted dict says into state, as an agent with such an answer would."""
+def merge_state(callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+    """Write what a scripted dict says into state, as an agent with such an answer would.
 
-    async def after_model_callback(
-        self, *, callback_context: CallbackContext, llm_response: LlmResponse
-    ) -> LlmResponse | None:
-        """Write the values that the response carries."""
-        values: dict[str, Any] = (llm_response.custom_metadata or {}).get(_STATE) or {}
-        for key, value in values.items():
-            callback_context.state[key] = value
-        return None
+    A callback of the agent, since older ADKs lose what a plugin's `after_model_callback` writes.
+    """
+    values: dict[str, Any] = (llm_response.custom_metadata or {}).get(_STATE) or {}
+    for key, value in values.items():
+        callback_context.state[key] = value

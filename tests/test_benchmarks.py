@@ -1,0 +1,75 @@
+"""The benchmarks run and say what they measured; how fast anything is, no test decides."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+
+import pytest
+
+from benchmarks.__main__ import NAMES, line, main
+from benchmarks.harness import Figure, in_turn
+
+pytestmark = pytest.mark.newest
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One round of everything, on the smallest trees."""
+    for name in NAMES:
+        monkeypatch.setattr(f"benchmarks.{name}.ROUNDS", 1)
+    monkeypatch.setattr("benchmarks.growth.SIZES", (2, 4))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_benchmark_measures_something(name: str) -> None:
+    """Each benchmark runs what it compares and gives figures of positive time."""
+    figures: list[Figure] = list(import_module(f"benchmarks.{name}").figures())
+    assert figures
+    assert all(figure.seconds > 0 and (figure.ratio is None or figure.ratio > 0) for figure in figures)
+
+
+def test_start_up_does_not_import_adk() -> None:
+    """The start-up benchmark says that google.adk stayed out of the process."""
+    (figure,) = import_module("benchmarks.startup").figures()
+    assert figure.note.endswith("google.adk was not imported")
+
+
+def test_json_output_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json` prints every figure of the chosen benchmarks with its target and whether it is met."""
+    assert main(["--only", "transform", "--only", "streaming", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row["benchmark"] for row in data["figures"]] == ["transform", "streaming"]
+    assert data["figures"][0]["target"] == 1.2
+    assert isinstance(data["figures"][0]["met"], bool)
+    assert data["figures"][1]["met"] is None
+
+
+def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt name gets the list of those that exist."""
+    with pytest.raises(SystemExit):
+        main(["--only", "growht"])
+    assert "growth" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("figure", "met", "shown"),
+    [
+        (Figure(what="x", seconds=0.001, reference=0.001, ratio=1.0, target=1.5), True, "1.000  1.5x, met"),
+        (Figure(what="x", seconds=0.003, reference=0.001, ratio=3.0, target=1.5), False, "1.5x, MISSED"),
+        (Figure(what="x", seconds=0.07, target=0.06, of="seconds"), False, "60 ms, MISSED"),
+        (Figure(what="x", seconds=0.07), None, "70 ms"),
+    ],
+)
+def test_a_figure_stands_beside_its_target(figure: Figure, met: bool | None, shown: str) -> None:
+    """A ratio or a time is held against its target; without one nothing is said."""
+    assert figure.met is met
+    assert line("name", figure).rstrip().endswith(shown)
+
+
+def test_runs_take_turns() -> None:
+    """Every round runs all, every other one in reverse, after a round that does not count."""
+    order: list[str] = []
+    seconds = in_turn([lambda: order.append("a"), lambda: order.append("b")], rounds=2)
+    assert "".join(order) == "ababba"
+    assert [len(times) for times in seconds] == [2, 2]
