@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from statistics import median
+from dataclasses import replace
 from typing import Annotated, Any
 
 from adk_fluent import StateSchema
 from adk_fluent.state import UserScoped
-from benchmarks.harness import Figure, in_turn
+from benchmarks.harness import Figure, compare
 
 ROUNDS = 30
 TIMES = 2000
@@ -39,16 +39,8 @@ def figures() -> Iterator[Figure]:
         ("writing a typed field", write, write_key),
     )
     for what, typed, plain in pairs:
-        mine, theirs = in_turn((_repeated(typed), _repeated(plain)), ROUNDS)
-        yield Figure(
-            what=what,
-            seconds=median(mine) / TIMES,
-            against="the key",
-            reference=median(theirs) / TIMES,
-            ratio=median(a / b for a, b in zip(mine, theirs, strict=True)),
-            target=5e-6,
-            of="seconds",
-        )
+        figure = compare(what, _repeated(typed), _repeated(plain), rounds=ROUNDS, per=TIMES)
+        yield replace(figure, against="the key", target=5e-6, of="seconds")
 
 
 def _repeated(run: Callable[[], Any]) -> Callable[[], None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.adk.models import LlmRequest
+from google.adk.models.llm_request import LlmRequest
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from adk_fluent.context.entries import Call, Entry, Response
@@ -42,6 +43,11 @@ def answer(name: str, key: str, result: str = '{"ok": true}') -> Response:
     return Response(name, result, key)
 
 
+def is_short(text: str) -> bool:
+    """A check of a text, and a condition on the state, that can be stored by its name."""
+    return len(text) < 1000
+
+
 def texts(selection: Selection) -> list[str]:
     """What is selected of the conversation, as text."""
     return [chosen.text for chosen in selection.conversation]
@@ -57,7 +63,8 @@ def chosen(spec: Context, entries: list[Entry], **options: Any) -> list[str]:
 
 def system(request: LlmRequest) -> str:
     """The system instruction of a request, without the line in which ADK names the agent."""
-    said = str(request.config.system_instruction or "")
+    config: Any = request.config  # the type of its instruction names the optional PIL
+    said = str(config.system_instruction or "")
     return said.partition("\n\nYou are an agent.")[0].partition("You are an agent.")[0]
 
 
@@ -89,8 +96,8 @@ def everything(request: LlmRequest) -> str:
 async def ask(
     expression: Expr[Any], *prompts: Any, responses: dict[str, Any] | None = None, **options: Any
 ) -> MockBackend:
-    """Send messages in one session; agents without a script say their name in capitals."""
-    backend = mock_backend(responses, default=None, **options.pop("backend_options", {}))
+    """Send messages in one session of their own."""
+    backend = mock_backend(responses, session_service=InMemorySessionService())
     async with expression.session(backend=backend, **options) as chat:
         for prompt in prompts or ("hello",):
             await chat.send(prompt)

@@ -280,7 +280,9 @@ def test_state_is_shown_before_the_conversation() -> None:
     state = {"a": "text", "b": {"n": 1}, "c": None, "user:d": ["é"]}
     spec = C.window(1) + C.from_state("a", "b", "c", "missing", "user:d")
     assert block(select(spec, TALK, agent="me", state=state).entries) == (
-        '<conversation_context>\n[a]: text\n[b]: {"n": 1}\n[user:d]: ["é"]\n[writer]: w3\n</conversation_context>'
+        "<conversation_context>\n"
+        '[a]: text\n[b]: {"n": 1}\n[user:d]: ["é"]\n[writer]: w3\n'
+        "</conversation_context>"
     )
 
 
@@ -292,7 +294,7 @@ def test_a_template_stands_in_the_block_as_it_is() -> None:
 
 def test_a_template_that_lacks_a_key_says_so() -> None:
     """A required key of a template that is not set stops the run, with the agent's name."""
-    with pytest.raises(MissingKeyError, match="'me' needs state key 'name' for its C.template"):
+    with pytest.raises(MissingKeyError, match=r"'me' needs state key 'name' for its C\.template"):
         select(C.template("{name}"), TALK, agent="me")
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +11,7 @@ from adk_fluent.context.rendering import block, text, tokens
 from adk_fluent.context.selection import Selection, select
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import view
-from tests.context.talk import answer, call
+from tests.context.talk import answer, call, entry
 
 AGENTS = ("me", "writer", "critic")
 WORDS = st.text(st.sampled_from("ab c1\n"), max_size=30)
@@ -34,13 +36,8 @@ def conversations(draw: st.DrawFn) -> list[Entry]:
     return entries
 
 
-def _said(author: str, text: str, turn: int, index: int, **fields: object) -> Entry:
-    made = Entry(author=author, origin=author, text=text, turn=turn, index=index, timestamp=float(index))
-    return made if not fields else Entry(**{**_fields(made), **fields})
-
-
-def _fields(entry: Entry) -> dict[str, object]:
-    return {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
+def _said(author: str, text: str, turn: int, index: int, **fields: Any) -> Entry:
+    return entry(author, text, turn=turn, index=index, timestamp=float(index), **fields)
 
 
 SOURCES = st.sampled_from(
@@ -73,15 +70,19 @@ FILTERS = st.sampled_from(
         C.fresh(3),
     ]
 )
-SPECS = st.recursive(
-    SOURCES | FILTERS,
-    lambda inner: st.builds(lambda a, b: a + b, inner, inner) | st.builds(lambda a, b: a | b, inner, FILTERS),
-    max_leaves=5,
-)
+
+
+def _joined(inner: st.SearchStrategy[Context]) -> st.SearchStrategy[Context]:
+    sums = st.tuples(inner, inner).map(lambda both: both[0] + both[1])
+    return sums | st.tuples(inner, FILTERS).map(lambda both: both[0] | both[1])
+
+
+SPECS = st.recursive(SOURCES | FILTERS, _joined, max_leaves=5)
 STATE = {"k": "some value"}
 
 
 def see(spec: Context, entries: list[Entry]) -> Selection:
+    """What the agent `me` sees."""
     return select(spec, entries, agent="me", now=float(len(entries)), state=STATE)
 
 

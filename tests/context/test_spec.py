@@ -12,6 +12,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, CompileError, InvalidNameError
 from adk_fluent.ir import Access, AgentNode, from_dict, ir_hash, to_dict
 from tests import samples
+from tests.context.talk import is_short
 
 
 def _context(agent: Agent[Any]) -> object:
@@ -49,7 +50,7 @@ ONE_OF_EACH = [
     C.manus_cascade(100),
     C.notes("n"),
     C.write_notes("n", "replace"),
-    C.validate(samples.is_done),
+    C.validate(is_short),
     C.when("vip", C.window(1)),
 ]
 ids = [spec.op for spec in ONE_OF_EACH]
@@ -81,7 +82,7 @@ def test_a_spec_shows_how_it_was_written(spec: Context) -> None:
     """What a spec prints is the expression that makes it, as far as its parameters can be written."""
     shown = repr(spec)
     assert shown.startswith(f"C.{spec.op}(")
-    known: dict[str, Any] = {"C": C, "Invoice": samples.Invoice, "is_done": samples.is_done}
+    known: dict[str, Any] = {"C": C, "Invoice": samples.Invoice, "is_short": is_short}
     if spec.op != "when":  # its condition is shown by name
         assert eval(shown, known) == spec
 
@@ -165,57 +166,66 @@ def test_captures_are_steps() -> None:
     assert pipeline.to_ir().children[1].writes_keys == {"history"}
 
 
+# Wrong on purpose, so without types.
+anyC: Any = C
+anyAgent: Any = Agent
+anyFanOut: Any = FanOut
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: Agent("a").context(Agent("b")), r"context\(\) takes a C spec, not the expression Agent"),
-        (lambda: Agent("a").context(C.capture("k")), r"C.capture\('key'\) >> agent"),
-        (lambda: Agent("a").context("topic"), r"write \.reads\('topic'\)"),
-        (lambda: Agent("a").context(None), "takes a C spec, not NoneType"),
-        (lambda: Agent("a").instruct(C.none()), r"A C spec goes into \.context\(\)"),
-        (lambda: C.none() >> Agent("a"), r"A C spec belongs to an agent: Agent\(\.\.\.\)\.context"),
-        (lambda: Agent("a") >> C.none(), "A C spec belongs to an agent"),
-        (lambda: Agent("a") | C.none(), "A C spec belongs to an agent"),
-        (lambda: FanOut(C.none()), "A C spec belongs to an agent"),
-        (lambda: C.none() + Agent("a"), r"\+ joins two C specs, not a C spec and Agent"),
-        (lambda: C.none() | "x", r"\| joins two C specs, not a C spec and str 'x'"),
-        (lambda: Agent("a").reads(), r"reads\(\) needs at least one state key"),
-        (lambda: Agent("a").reads(1), r"reads\(\) takes a state key as text, not int 1"),
-        (lambda: C.from_state(), "needs at least one key"),
-        (lambda: C.from_state(""), "takes a state key as text"),
-        (lambda: C.from_agents(), "needs at least one agent's name"),
-        (lambda: C.from_agents(Agent("b")), "takes the names of agents, not the expression Agent"),
-        (lambda: C.exclude_agents(3), "takes the names of agents, not int 3"),
-        (lambda: C.window(0), r"C.window\(n=\) takes a positive whole number, not 0"),
-        (lambda: C.window(True), "takes a positive whole number, not True"),
-        (lambda: C.template(3), "takes text, not int 3"),
-        (lambda: C.select(type="tool_cal"), "Did you mean 'tool_call'"),
-        (lambda: C.recent(half_life=0), "takes a positive number, not 0"),
-        (lambda: C.recent(min_weight=2), "above 0 and at most 1"),
-        (lambda: C.dedup("exat"), "Did you mean 'exact'"),
-        (lambda: C.truncate(), "needs max_turns= or max_tokens="),
-        (lambda: C.truncate(max_turns=1, strategy="tial"), "Did you mean 'tail'"),
-        (lambda: C.project(), "needs at least one of text"),
-        (lambda: C.project("texts"), "Did you mean 'text'"),
-        (lambda: C.budget(0), "takes a positive whole number"),
-        (lambda: C.budget(9, overflow="raise"), "is one of 'truncate_oldest', 'error', 'summarize'"),
-        (lambda: C.priority("high"), "takes a whole number, not str 'high'"),
-        (lambda: C.fresh(-1), "takes a positive number"),
-        (lambda: C.redact(), "needs at least one regular expression"),
-        (lambda: C.redact("("), "is no regular expression"),
-        (lambda: C.summarize(scope="some"), "is one of 'all', 'earlier', 'tools'"),
-        (lambda: C.relevant(query="q", query_key="k"), "takes query= or query_key=, not both"),
-        (lambda: C.extract(dict, into="x"), "takes a pydantic model class"),
-        (lambda: C.user("newest"), "is one of 'all', 'first', 'last', 'bookend'"),
-        (lambda: C.from_agents_windowed(), "needs at least one agent's name"),
-        (lambda: C.from_agents_windowed(a=0), r"from_agents_windowed\(a=\) takes a positive whole number"),
-        (lambda: C.validate(), "needs at least one function"),
-        (lambda: C.validate("x"), "takes a function"),
-        (lambda: C.when("k", Agent("a")), r"C.when\(\) takes a C spec, not the expression"),
-        (lambda: C.when(3, C.none()), "takes a function of the state"),
-        (lambda: C.write_notes("n", "prepend"), "is one of 'append', 'replace'"),
-        (lambda: C.capture(""), "takes a state key as text"),
-        (lambda: C.capture_turns("k", n=0), "takes a positive whole number"),
+        (
+            lambda: anyAgent("a").context(anyAgent("b")),
+            r"context\(\) takes a C spec, not the expression Agent",
+        ),
+        (lambda: anyAgent("a").context(anyC.capture("k")), r"C.capture\('key'\) >> agent"),
+        (lambda: anyAgent("a").context("topic"), r"write \.reads\('topic'\)"),
+        (lambda: anyAgent("a").context(None), "takes a C spec, not NoneType"),
+        (lambda: anyAgent("a").instruct(anyC.none()), r"A C spec goes into \.context\(\)"),
+        (lambda: anyC.none() >> anyAgent("a"), r"A C spec belongs to an agent: Agent\(\.\.\.\)\.context"),
+        (lambda: anyAgent("a") >> anyC.none(), "A C spec belongs to an agent"),
+        (lambda: anyAgent("a") | anyC.none(), "A C spec belongs to an agent"),
+        (lambda: anyFanOut(anyC.none()), "A C spec belongs to an agent"),
+        (lambda: anyC.none() + anyAgent("a"), r"\+ joins two C specs, not a C spec and Agent"),
+        (lambda: anyC.none() | "x", r"\| joins two C specs, not a C spec and str 'x'"),
+        (lambda: anyAgent("a").reads(), r"reads\(\) needs at least one state key"),
+        (lambda: anyAgent("a").reads(1), r"reads\(\) takes a state key as text, not int 1"),
+        (lambda: anyC.from_state(), "needs at least one key"),
+        (lambda: anyC.from_state(""), "takes a state key as text"),
+        (lambda: anyC.from_agents(), "needs at least one agent's name"),
+        (lambda: anyC.from_agents(anyAgent("b")), "takes the names of agents, not the expression Agent"),
+        (lambda: anyC.exclude_agents(3), "takes the names of agents, not int 3"),
+        (lambda: anyC.window(0), r"C.window\(n=\) takes a positive whole number, not 0"),
+        (lambda: anyC.window(True), "takes a positive whole number, not True"),
+        (lambda: anyC.template(3), "takes text, not int 3"),
+        (lambda: anyC.select(type="tool_cal"), "Did you mean 'tool_call'"),
+        (lambda: anyC.recent(half_life=0), "takes a positive number, not 0"),
+        (lambda: anyC.recent(min_weight=2), "above 0 and at most 1"),
+        (lambda: anyC.dedup("exat"), "Did you mean 'exact'"),
+        (lambda: anyC.truncate(), "needs max_turns= or max_tokens="),
+        (lambda: anyC.truncate(max_turns=1, strategy="tial"), "Did you mean 'tail'"),
+        (lambda: anyC.project(), "needs at least one of text"),
+        (lambda: anyC.project("texts"), "Did you mean 'text'"),
+        (lambda: anyC.budget(0), "takes a positive whole number"),
+        (lambda: anyC.budget(9, overflow="raise"), "is one of 'truncate_oldest', 'error', 'summarize'"),
+        (lambda: anyC.priority("high"), "takes a whole number, not str 'high'"),
+        (lambda: anyC.fresh(-1), "takes a positive number"),
+        (lambda: anyC.redact(), "needs at least one regular expression"),
+        (lambda: anyC.redact("("), "is no regular expression"),
+        (lambda: anyC.summarize(scope="some"), "is one of 'all', 'earlier', 'tools'"),
+        (lambda: anyC.relevant(query="q", query_key="k"), "takes query= or query_key=, not both"),
+        (lambda: anyC.extract(dict, into="x"), "takes a pydantic model class"),
+        (lambda: anyC.user("newest"), "is one of 'all', 'first', 'last', 'bookend'"),
+        (lambda: anyC.from_agents_windowed(), "needs at least one agent's name"),
+        (lambda: anyC.from_agents_windowed(a=0), r"from_agents_windowed\(a=\) takes a positive whole number"),
+        (lambda: anyC.validate(), "needs at least one function"),
+        (lambda: anyC.validate("x"), "takes a function"),
+        (lambda: anyC.when("k", anyAgent("a")), r"C.when\(\) takes a C spec, not the expression"),
+        (lambda: anyC.when(3, anyC.none()), "takes a function of the state"),
+        (lambda: anyC.write_notes("n", "prepend"), "is one of 'append', 'replace'"),
+        (lambda: anyC.capture(""), "takes a state key as text"),
+        (lambda: anyC.capture_turns("k", n=0), "takes a positive whole number"),
     ],
 )
 def test_wrong_use_is_refused_with_one_line(wrong: Any, message: str) -> None:

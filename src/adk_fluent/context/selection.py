@@ -102,7 +102,7 @@ def scene_of(
 
 def selecting(spec: Context, scene: Scene) -> Selecting:
     """Evaluate a spec; yields each question to a helper model and is sent the answer."""
-    resolved = spec.resolved(scene.state) or _DEFAULT
+    resolved = spec.resolved(scene.state, scene.agent) or _DEFAULT
     given = Selection(scene.history, scene.pinned, untouched=True)
     if not resolved.is_selection:
         given = yield from _apply(_DEFAULT, given, scene)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import ArgumentError, PredicateError
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
-from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.matching import Match, Predicate
 
 SOURCES: Final = frozenset(
     {"default", "none", "user_only", "user", "from_agents", "exclude_agents", "window", "rolling"}
@@ -81,13 +81,18 @@ class Context(ContextSpec):
         """
         return self.replace(contents=True)
 
-    def resolved(self, state: Mapping[str, Any]) -> Context | None:
-        """The spec without its conditions: a `C.when` that does not hold is as if it were not there."""
+    def resolved(self, state: Mapping[str, Any], agent: str = "") -> Context | None:
+        """The spec without its conditions: a `C.when` that does not hold is as if it were not there.
+
+        Raises:
+            PredicateError: a condition raised; it names `agent`, and the cause is chained.
+        """
         if self.op == "when":
-            return self.parts[0].resolved(state) if holds(self.param["test"], state) else None
+            test = self.param["test"]
+            return self.parts[0].resolved(state, agent) if _holds(test, state, agent) else None
         if not self.parts:
             return self
-        parts = tuple(part for each in self.parts if (part := each.resolved(state)) is not None)
+        parts = tuple(part for each in self.parts if (part := each.resolved(state, agent)) is not None)
         return self.replace(parts=parts) if parts else None
 
     def __add__(self, other: Context) -> Context:
@@ -149,6 +154,15 @@ def _checked(other: object, sign: str) -> Context:
     )
 
 
-def holds(test: Predicate | str, state: Mapping[str, Any]) -> bool:
+def _holds(test: Predicate | str, state: Mapping[str, Any], agent: str) -> bool:
     """Whether a condition holds: a function of the state, or a key that must be set and true."""
-    return bool(state.get(test) if isinstance(test, str) else test(state))
+    if isinstance(test, str):
+        return bool(state.get(test))
+    try:
+        return bool(test(state))
+    except Exception as error:
+        shown = str(test) if isinstance(test, Match) else function_name(test, "<lambda>")
+        raise PredicateError(
+            f"{agent!r}: its predicate {shown!r} in C.when raised {type(error).__name__}: {error}. "
+            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
+        ) from error

@@ -258,8 +258,8 @@ def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Deliverin
     spec = node.annotations.context
     if not isinstance(spec, Context) or spec.op == "default":
         asks = isinstance(node.instruction, PromptSpec) and node.instruction.needs_model
-        return Delivering(Context("default"), node.name, scope.named.origins) if asks else None
-    delivering = Delivering(spec, node.name, scope.named.origins)
+        return Delivering(Context("default"), scope.named.origins) if asks else None
+    delivering = Delivering(spec, scope.named.origins)
     if not delivering.is_untouched and values.setdefault("include_contents", "none") != "none":
         raise CompileError(
             f"{node.name!r}: .include_contents('default') shows the whole conversation, but its context is "

@@ -24,6 +24,7 @@ from adk_fluent.backends.adk.entries import conversation, to_entries, to_events
 from adk_fluent.backends.adk.helpers import Helpers, Used
 from adk_fluent.backends.adk.leaves import spoken_text
 from adk_fluent.context.helpers import Answer, Ask, Rejected
+from adk_fluent.context.operations import Entries
 from adk_fluent.context.rendering import block
 from adk_fluent.context.selection import Selecting, Selection, scene_of, selecting
 from adk_fluent.context.spec import Context
@@ -59,13 +60,11 @@ class Delivering:
 
     Attributes:
         spec: what it sees.
-        agent: its unique name.
         origins: unique name of each agent → the name the user gave it.
         helpers: its helper models.
     """
 
     spec: Context
-    agent: str
     origins: Mapping[str, str]
     helpers: Helpers | None = None
     _deliveries: dict[int, Delivery] = field(default_factory=dict[int, Delivery])
@@ -78,27 +77,28 @@ class Delivering:
 
     async def deliver(self, ctx: InvocationContext) -> Delivery:
         """Evaluate the spec for the model call that comes next in `ctx`."""
-        events = conversation(ctx, self.agent)
+        agent = _name(ctx)
+        events = conversation(ctx, agent)
         entries = to_entries(events, self.origins)
         state = ReadOnlyState(ctx.session.state)
         used: list[Used] = []
-        scene = scene_of(entries, agent=self.agent, now=time.time(), state=state)
+        scene = scene_of(entries, agent=agent, now=time.time(), state=state)
         selection = await self._drive(selecting(self.spec, scene), ctx, used)
-        delivery = self._delivery(ctx, selection, events, to_entries(events, self.origins), used)
+        delivery = Delivery(*self._parts(ctx, selection, events, entries), dict(selection.writes), used)
         self._deliveries[id(ctx)] = delivery
         self._report(ctx, delivery)
         return delivery
 
-    def _delivery(
-        self, ctx: InvocationContext, chosen: Selection, events: list[Event], entries: Any, used: list[Used]
-    ) -> Delivery:
-        writes = dict(chosen.writes)
+    def _parts(
+        self, ctx: InvocationContext, chosen: Selection, events: list[Event], entries: Entries
+    ) -> tuple[str, list[Event] | None]:
+        """The block, and the events that are left to ADK; `None` for all."""
         if chosen.untouched:
-            return Delivery(block(chosen.shown), None, writes, used)
+            return block(chosen.shown), None
         native = chosen.conversation if self.spec.contents else ()
         shown = chosen.shown if self.spec.contents else chosen.entries
         sent = to_events(native, chosen.pinned, events, entries)
-        return Delivery(block(shown), [*_delegation(ctx), *sent], writes, used)
+        return block(shown), [*_delegation(ctx), *sent]
 
     async def _drive(self, steps: Selecting, ctx: InvocationContext, used: list[Used]) -> Selection:
         assert self.helpers is not None
@@ -137,7 +137,7 @@ class Delivering:
             self._reports[id(ctx)] += reports
 
     def _event(self, ctx: InvocationContext, **fields: Any) -> Event:
-        return Event(invocation_id=ctx.invocation_id, author=self.agent, branch=ctx.branch, **fields)
+        return Event(invocation_id=ctx.invocation_id, author=_name(ctx), branch=ctx.branch, **fields)
 
     def open(self, ctx: InvocationContext) -> None:
         """A run of the agent begins."""
@@ -162,11 +162,15 @@ class Delivering:
         text = spoken_text(event)
         if event.partial or not text or not event.is_final_response():
             return
-        for key, strategy in _scratchpads(self.spec.resolved(ReadOnlyState(ctx.session.state))):
+        for key, strategy in _scratchpads(self.spec.resolved(ReadOnlyState(ctx.session.state), _name(ctx))):
             before = ctx.session.state.get(key)
             kept = [str(before)] if before and strategy == "append" else []
             written = "\n".join([*kept, text])
             event.actions.state_delta[key] = written
+
+
+def _name(ctx: InvocationContext) -> str:
+    return ctx.agent.name if ctx.agent else ""
 
 
 def _scratchpads(spec: Context | None) -> list[tuple[str, str]]:

@@ -171,10 +171,9 @@ def to_events(
     always = {call.id for entry in pinned for call in entry.function_calls}
     made: list[Event] = []
     for entry in entries:
-        if entry.kind == "event" and _same(entry, before.get(entry.index)):
-            made.append(events[entry.index])
-        else:
-            made.append(_event(_worded(entry, paired | always), events, before.get(entry.index)))
+        entry, original = _worded(entry, paired | always), before.get(entry.index)
+        same = entry.kind == "event" and _same(entry, original)
+        made.append(events[entry.index] if same else _event(entry, events, original))
     return made
 
 

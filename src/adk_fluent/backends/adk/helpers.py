@@ -96,7 +96,8 @@ class Helpers:
         except MockError:  # the test's script is wrong, not the model
             raise
         except Exception as error:  # noqa: BLE001  # a provider may raise anything, and the context can do without
-            self._warn(ask.operation, f"{type(error).__name__}: {error}")
+            told = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
+            self._warn(ask.operation, told)
             return None
 
     def _warn(self, operation: str, reason: str) -> None:
