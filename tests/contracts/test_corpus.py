@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adk_fluent.contracts import ContractReport, Severity, check_all, issues
+from adk_fluent.errors import UnsupportedNodeError
 from tests.contracts.corpus.cases import Case, Fault
 from tests.contracts.corpus.correct import CORRECT
 from tests.contracts.corpus.faulty import FAULTY
@@ -64,3 +65,16 @@ def test_every_kind_of_finding_has_a_planted_fault() -> None:
         if hasattr(kind, "code") and kind.__module__ == issues.__name__
     }
     assert kinds - {case.code for case in FAULTY} == set()
+
+
+def test_what_was_built_is_judged_like_the_expression() -> None:
+    """The native agent built of a pipeline gets the same report as the pipeline, names of reuses included."""
+    compared = 0
+    for case in CORRECT:
+        try:
+            native = case.expression.build()
+        except UnsupportedNodeError:
+            continue
+        compared += 1
+        assert str(check_all(native, state=case.state, config=case.config)) == str(check(case)), case.name
+    assert compared > 60

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from adk_fluent.contracts.facts import Facts, root_of
+from adk_fluent.contracts.facts import Facts, is_native, root_of
 from adk_fluent.contracts.missing import fine
 from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
@@ -53,7 +53,9 @@ def check_all(
           No step writes "summary", and it is not in the initial state.
           Did you mean "summery"?
     """
-    facts = Facts(root_of(x), schema=schema, state=state, config=config or _config_of(x))
+    facts = Facts(
+        root_of(x), schema=schema, state=state, config=config or _config_of(x), resolved=is_native(x)
+    )
     return ContractReport.of([*run_checkers(facts), *fine(iter(facts.reads))], strict=strict)
 
 
@@ -75,7 +77,7 @@ def check_contracts(x: object, schema: type | None = None) -> list[ContractIssue
 
 def _config_of(x: object) -> object | None:
     """What an `App` says about resuming; one built of a pipeline with a gate says yes unless told no."""
-    if getattr(x, "root_agent", None) is None:
+    if not hasattr(x, "resumability_config"):
         return None
     given: object = getattr(x, "resumability_config", None)
     return _Resumable(bool(getattr(given, "is_resumable", False)))

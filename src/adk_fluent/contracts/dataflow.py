@@ -84,14 +84,17 @@ class Flow:
         return heard(self.situations.get(step, ()))
 
 
-def analyse(root: Node, state: Mapping[str, Any] | None = None, *, open_state: bool = False) -> Flow:
+def analyse(
+    root: Node, state: Mapping[str, Any] | None = None, *, open_state: bool = False, resolved: bool = False
+) -> Flow:
     """Walk a tree.
 
     Args:
         state: what is in the session's state before the run; `None` values count as absent.
         open_state: whether there may be more in it.
+        resolved: whether `resolve_names` has named the tree.
     """
-    flow = Flow(plan(root))
+    flow = Flow(plan(root, resolved=resolved))
     start = State()
     if open_state:
         start.blur(flow.plan.root)

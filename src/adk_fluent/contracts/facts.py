@@ -30,6 +30,7 @@ class Facts:
         state: what is in the session before the run.
         config: how it will be run; only `resumable` matters.
         open_state: whether the session may hold more than `state` says.
+        resolved: whether the tree comes of a native agent, so that every node has a name.
     """
 
     def __init__(
@@ -40,12 +41,13 @@ class Facts:
         state: Mapping[str, Any] | None = None,
         config: object | None = None,
         open_state: bool = False,
+        resolved: bool = False,
     ) -> None:
         self.root = root
         self.schema = schema
         self.state: Mapping[str, Any] = state or {}
         self.config = config
-        self.flow: Flow = analyse(root, state, open_state=open_state)
+        self.flow: Flow = analyse(root, state, open_state=open_state, resolved=resolved)
 
     @property
     def plan(self) -> Plan:
@@ -115,7 +117,12 @@ def may_follow(first: Step, second: Step) -> bool:
 
 def facts_of(subject: object) -> Facts:
     """The facts about anything that can be checked."""
-    return subject if isinstance(subject, Facts) else Facts(root_of(subject))
+    return subject if isinstance(subject, Facts) else Facts(root_of(subject), resolved=is_native(subject))
+
+
+def is_native(subject: object) -> bool:
+    """Whether it is an ADK object that adk-fluent built."""
+    return not isinstance(subject, Node) and not isinstance(getattr(subject, "node", None), Node)
 
 
 def root_of(subject: object) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,8 +114,12 @@ class Plan:
         return self.steps[0]
 
 
-def plan(root: Node) -> Plan:
-    """The steps of a tree, in one walk."""
+def plan(root: Node, *, resolved: bool = False) -> Plan:
+    """The steps of a tree, in one walk.
+
+    Args:
+        resolved: whether `resolve_names` has named it, so that `writer_2` may be a reuse of `writer`.
+    """
     given, clashing = named_nodes(root)
     giver = NameGiver(given)
     steps: list[Step] = []
@@ -131,12 +135,23 @@ def plan(root: Node) -> Plan:
             for number in range(len(children) - 1, -1, -1):
                 stack.append((children[number], step, inside(number)))
     by_name = {step.name: step for step in steps}
+    if resolved:
+        for step in steps:
+            step.origin = _origin(step.node, given)
     for step in reversed(steps):
         if step.children:
             step.end = step.children[-1].end
         elif isinstance(step.node, TransferNode):
             step.target = by_name.get(step.node.target)
     return Plan(steps, by_name, clashing)
+
+
+def _origin(node: Node, given: Mapping[str, Node]) -> str:
+    """The name that the user gave to a node of a tree with unique names."""
+    base, _, number = node.name.rpartition("_")
+    first = given.get(base)
+    same = number.isdigit() and first is not None and first.replace(name=node.name) == node
+    return base if same else node.name
 
 
 Inside = Callable[[int], Branch]

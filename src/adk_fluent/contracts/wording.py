@@ -107,8 +107,10 @@ def why_may(read: Read, facts: Facts) -> str:
     fact = cast(Fact, read.doubt)
     if fact.why is not None:
         return f"{_REASONS[fact.why.reason](key, fact.why, facts)}\n{remedy}"
-    if fact.mask & STATUS == ABSENT and fact.removed_by is not None:
-        return f'"{key}" is removed by {fact.removed_by.name} before {step.name} runs again.\n{remedy}'
+    if fact.removed_by is not None:
+        certain = fact.mask & STATUS == ABSENT
+        how, when = ("is", " again") if certain else ("may be", "")
+        return f'"{key}" {how} removed by {fact.removed_by.name} before {step.name} runs{when}.\n{remedy}'
     return f'"{key}" is there only some of the times that {step.name} runs.\n{remedy}'
 
 
@@ -129,9 +131,9 @@ def _inside(step: Step, outer: Step) -> bool:
 
 
 def _fallback(key: str, why: Why, facts: Facts) -> str:
+    writers = listed(why.writers)
     return (
-        f'"{key}" is written by {listed(why.writers)}, and {why.step.name} may take another way, '
-        "or fail before it is written."
+        f'"{key}" is written by {writers}, which may fail first, or not run: {why.step.name} has other ways.'
     )
 
 
@@ -140,6 +142,8 @@ def _race(key: str, why: Why, facts: Facts) -> str:
 
 
 def _sibling(key: str, why: Why, facts: Facts) -> str:
+    if not why.writers:
+        return f'"{key}" may be removed by another branch of {why.step.name}, which runs at the same time.'
     return (
         f'"{key}" is written by {listed(why.writers)}, which runs at the same time in {why.step.name}, '
         "so it may not be there yet."

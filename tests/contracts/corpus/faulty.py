@@ -266,6 +266,8 @@ for what, expression, agent in (
 ):
     _add("warn", "unknown-agent", what, expression, agent)
 
+_add("error", "unknown-agent", "transfer to a misspelt agent", classifier >> transfer("helpr", condition=is_urgent) >> helper, "to_helpr")
+
 for what, expression, agent in (
     ("window", C.window(3), "reader"),
     ("from agents", C.from_agents("p"), "reader"),
