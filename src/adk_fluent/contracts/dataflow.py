@@ -7,30 +7,22 @@ later rounds bring something new; everything else is walked once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
 
 from adk_fluent.contracts.effects import effects_of, writes_of
-from adk_fluent.contracts.knowledge import (
-    ABSENT,
-    PRESENT,
-    Fact,
-    Siblings,
-    State,
-    Why,
-    alternatives,
-    written,
-)
+from adk_fluent.contracts.fact import PRESENT, Fact, Why, alternatives, written
+from adk_fluent.contracts.flow import Flow
+from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.matches import exhaustive
-from adk_fluent.contracts.plan import Branch, Plan, Step, plan
+from adk_fluent.contracts.moves import call_functions, cross, fail, left_early, meanwhile, owner_of, use_tools
+from adk_fluent.contracts.plan import Branch, Step, plan
 from adk_fluent.contracts.reads import Read, reads_of
-from adk_fluent.contracts.talk import History, heard
-from adk_fluent.contracts.touches import ends_loops, tool_access, unknown_functions
+from adk_fluent.contracts.siblings import Siblings
+from adk_fluent.contracts.touches import ends_loops
 from adk_fluent.contracts.transforms import apply_transform, supposing
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import UNSET, Node
-from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import (
     AgentNode,
     ArtifactNode,
@@ -53,35 +45,6 @@ from adk_fluent.ir.nodes import (
 
 _ROUNDS: Final = 8
 """Walks of a loop's body at most; each further one must have brought something new about some key."""
-
-
-@dataclass(slots=True)
-class Flow:
-    """What the walk found.
-
-    Attributes:
-        plan: the steps of the tree.
-        situations: model step → what was said before it ran, and the conversation branch it ran on, once per
-            time the walk came by.
-        upstream: model step → steps whose answer it is the first to react to.
-        edges: pairs of steps: the answer of the first is passed on in pieces to the second.
-    """
-
-    plan: Plan
-    situations: dict[Step, list[tuple[History | None, Branch]]] = field(
-        default_factory=dict[Step, "list[tuple[History | None, Branch]]"]
-    )
-    upstream: dict[Step, dict[Step, None]] = field(default_factory=dict[Step, "dict[Step, None]"])
-    edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
-
-    @property
-    def reads(self) -> list[Read]:
-        """Everything that is read where the walk came by, in order of the steps."""
-        return [read for step in self.plan.steps if step.visits for read in reads_of(step)]
-
-    def speakers(self, step: Step) -> Mapping[Step, bool]:
-        """Whose text may be in the conversation that `step` could see; true where it certainly is."""
-        return heard(self.situations.get(step, ()))
 
 
 def analyse(
@@ -123,7 +86,7 @@ class _Walk:
         self.skipped: dict[Step, list[State]] = {}
         self.left: dict[Step, list[State]] = {}
         self.restarts: dict[Step, list[State]] = {}
-        self.skipping, self.restarting = _left_early(flow.plan)
+        self.skipping, self.restarting = left_early(flow.plan)
         self.transferring: list[Step] = []
         self.shift: tuple[int, Branch] = (0, ())
 
@@ -134,7 +97,7 @@ class _Walk:
         step.visits += 1
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
-            _cross(step, state)
+            cross(step, state)
         if state.talk.edges and not isinstance(step.node, _PASSING):
             self._take_pieces(step, state)
         if step in self.restarting:
@@ -167,7 +130,7 @@ class _Walk:
         given = node.given
         self._listen(step, state)
         if "before_agent_callback" in given:
-            _call(state, step, given["before_agent_callback"])
+            call_functions(state, step, given["before_agent_callback"])
         late: list[Read] = []
         for read in reads_of(step):
             if read.via in ("tool", "callback"):
@@ -175,10 +138,10 @@ class _Walk:
             else:
                 read.meets(state.look(read.key))
         if node.tools:
-            _use_tools(state, step, node)
+            use_tools(state, step, node)
         for name in ("before_model_callback", "after_model_callback"):
             if name in given:
-                _call(state, step, given[name])
+                call_functions(state, step, given[name])
         for read in late:
             read.meets(state.look(read.key))
         if node.tools and ends_loops(node):
@@ -188,7 +151,7 @@ class _Walk:
         else:
             self._answer(step, state)
         if "after_agent_callback" in given:
-            _call(state, step, given["after_agent_callback"])
+            call_functions(state, step, given["after_agent_callback"])
 
     def _answer(self, step: Step, state: State) -> None:
         node: AgentNode = step.node
@@ -281,7 +244,7 @@ class _Walk:
             state.dead = True
 
     def _hand_over(self, step: Step, target: Step, state: State) -> None:
-        owner = _owner(step)
+        owner = owner_of(step)
         moved = state.snapshot(self.entered[owner]) if owner else state.fork()
         if self.transferring.count(target) < 2:
             self.transferring.append(target)
@@ -291,7 +254,7 @@ class _Walk:
             self.entered, self.shift = entered, shift
             self.transferring.pop()
         if owner is not None:
-            _meanwhile(step, owner, moved, self.flow.plan)
+            meanwhile(step, owner, moved, self.flow.plan)
             self.skipped.setdefault(owner, []).append(moved)
 
     # --- composites -------------------------------------------------------------------------------
@@ -388,7 +351,7 @@ class _Walk:
             return
         state.join(branches, "race", step)
         for child in step.children:
-            _fail(state, child, step)
+            fail(state, child, step)
 
     def race(self, step: Step, state: State) -> None:
         state.join(self._each(step, state), "race", step)
@@ -400,7 +363,7 @@ class _Walk:
             attempt = failed.fork()
             self.visit(child, attempt)
             ways.append(attempt.snapshot(state))
-            _fail(failed, child, step)
+            fail(failed, child, step)
             failed.talk = failed.talk.either([failed.talk, attempt.talk])
         state.join(ways, "fallback", step)
 
@@ -419,7 +382,7 @@ class _Walk:
         node: MapOverNode = step.node
         state.is_there(node.list_key)
         outside = state.fork()
-        _fail(outside, step.children[0], step)
+        fail(outside, step.children[0], step)
         item_after = outside.get(node.item_key)
         item = state.fork()
         item.set(node.item_key, written(step))
@@ -458,86 +421,3 @@ _PASSING: Final = (
     SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode, MapOverNode,
 )  # fmt: skip
 """Composites: what comes to them in pieces goes on to their first steps."""
-
-
-# --- what single steps do -------------------------------------------------------------------------
-
-
-def _call(state: State, step: Step, callbacks: tuple[object, ...]) -> None:
-    """Functions that always run."""
-    touched = access(*callbacks)
-    if not touched.writes_known:
-        state.blur(step)
-    for key in touched.writes:
-        state.set(key, written(step))
-
-
-def _use_tools(state: State, step: Step, node: AgentNode) -> None:
-    """Functions that run if the model likes."""
-    if unknown_functions(node)[1]:
-        state.blur(step)
-    given = node.given
-    touched = [tool_access(tool) for tool in node.tools]
-    for name in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
-        touched += [access(callback) for callback in given.get(name, ())]
-    for facts in touched:
-        for key in sorted(facts.writes):
-            state.maybe(key, written(step), Why("tool", step, (step,)))
-
-
-def _fail(state: State, child: Step, step: Step) -> None:
-    """Record that a child may have done any part of what it does, and then failed or been stopped."""
-    effects = effects_of(child)
-    for key, writer in effects.writes.items():
-        state.maybe(key, written(writer), Why("fallback", step, (writer,)))
-    gone = dict(effects.removes)
-    if effects.clears is not None:
-        gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}
-    for key, writer in gone.items():
-        fact = state.get(key)
-        if not fact.mask & ABSENT:
-            made = fact.with_mask(fact.mask | ABSENT, Why("fallback", step, fact.writers))
-            made.removed_by = writer
-            state.set(key, made)
-    if effects.unknown is not None:
-        state.blur(effects.unknown)
-
-
-def _cross(step: Step, state: State) -> None:
-    """`temp:` keys do not cross an execution boundary."""
-    for key in state.temp_keys():
-        fact = state.get(key)
-        if fact.mask & PRESENT:
-            state.set(key, fact.with_mask(fact.mask | ABSENT, Why("boundary", step, fact.writers)))
-
-
-def _left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
-    """The composites of which a transfer may skip the rest, and those which it may start again."""
-    skipping: set[Step] = set()
-    restarting: set[Step] = set()
-    for step in steps.steps:
-        if isinstance(step.node, TransferNode):
-            target, owner = step.target, _owner(step)
-            if target is not None and target.index <= step.index < target.end:
-                restarting.add(target)
-            elif owner is not None:
-                skipping.add(owner)
-    return skipping, restarting
-
-
-def _owner(step: Step) -> Step | None:
-    """The sequence, or the loop's round, of which a transfer skips the rest."""
-    return next((outer for outer in step.above() if isinstance(outer.node, SequenceNode | LoopNode)), None)
-
-
-def _meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
-    """Branches beside a transfer run to their end; they may have spoken by then."""
-    inner = step
-    for outer in step.above():
-        if outer is owner:
-            return
-        if isinstance(outer.node, ParallelNode):
-            for other in steps.steps[outer.index : outer.end]:
-                if other.is_model and not inner.index <= other.index < inner.end:
-                    moved.talk = moved.talk.spoke(other, other.branch, certain=False)
-        inner = outer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.knowledge import Effects
 from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.siblings import Effects
 from adk_fluent.contracts.touches import tool_access, unknown_functions
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, TransformNode

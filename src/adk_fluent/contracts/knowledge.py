@@ -6,164 +6,29 @@ changes, so that joining branches costs what they changed, not what there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Sequence
 
+from adk_fluent.contracts.fact import (
+    ABSENT,
+    NEVER,
+    OUTSIDE,
+    PRESENT,
+    REMOVED,
+    STATUS,
+    UNKNOWN,
+    Fact,
+    Reason,
+    Why,
+    alternatives,
+    leaves_of,
+    some,
+    ticks,
+    together,
+)
 from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.siblings import Siblings
 from adk_fluent.contracts.talk import Talk
 from adk_fluent.state.delta import is_session_scoped
-
-PRESENT: Final = 1
-ABSENT: Final = 2
-UNKNOWN: Final = 4
-REMOVED: Final = 8
-"""Set beside `ABSENT` when the key may have been removed within a scope; tells parallel branches apart."""
-STATUS: Final = 7
-
-Reason = Literal[
-    "branch", "fallback", "race", "sibling", "map", "tool", "delegate", "boundary", "moved", "loop"
-]
-_ticks = count(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """Why a key may be missing.
-
-    Attributes:
-        reason: the kind of place that makes it uncertain.
-        step: that place.
-        writers: the alternatives of that place on which the key is written.
-    """
-
-    reason: Reason
-    step: Step
-    writers: tuple[Step, ...] = ()
-
-
-class Fact:
-    """What is known about one key.
-
-    Attributes:
-        mask: `PRESENT`, `ABSENT` and `UNKNOWN`, each set if it may be so.
-        writers: steps whose value it may be; the first few.
-        text_of: agents whose whole answer is the value, as far as that is so.
-        type: the type of the value, `None` where it is not known.
-        why: why it may be missing.
-        removed_by: the step that removed it.
-    """
-
-    __slots__ = ("mask", "removed_by", "text_of", "tick", "type", "why", "writers")
-
-    def __init__(
-        self,
-        mask: int,
-        writers: tuple[Step, ...] = (),
-        text_of: tuple[Step, ...] = (),
-        type: object = None,
-        why: Why | None = None,
-        removed_by: Step | None = None,
-    ) -> None:
-        self.mask = mask
-        self.writers = writers
-        self.text_of = text_of
-        self.type = type
-        self.why = why
-        self.removed_by = removed_by
-        self.tick = next(_ticks)
-
-    def with_mask(self, mask: int, why: Why | None = None) -> Fact:
-        """The same value, more or less certain."""
-        return Fact(mask, self.writers, self.text_of, self.type, why or self.why, self.removed_by)
-
-
-NEVER: Final = Fact(ABSENT)
-OUTSIDE: Final = Fact(UNKNOWN)
-"""A `user:` or `app:` key that nothing in the tree wrote: another session may have."""
-
-
-def leaves_of(key: str) -> str:
-    """The key under which a state remembers that `key` was flattened."""
-    return f"{key}.*"
-
-
-def written(step: Step, type: object = None, text_of: tuple[Step, ...] = ()) -> Fact:
-    """A key that `step` has just written."""
-    return Fact(PRESENT, (step,), text_of, type)
-
-
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """What a subtree may do to the state, wherever it goes.
-
-    Attributes:
-        writes: key → the last step that may write it.
-        removes: session keys that it may remove.
-        clears: the step that may remove all session keys but a few.
-        unknown: a step that may write anything.
-    """
-
-    writes: Mapping[str, Step] = field(default_factory=dict[str, Step])
-    removes: Mapping[str, Step] = field(default_factory=dict[str, Step])
-    clears: Step | None = None
-    unknown: Step | None = None
-
-
-class Siblings:
-    """What the other branches of a parallel step may do while one runs."""
-
-    __slots__ = ("_clears", "_effects", "_removes", "_unknown", "_writes", "step")
-
-    def __init__(self, step: Step, effects: Sequence[Effects]) -> None:
-        self.step = step
-        self._effects = effects
-        self._writes: dict[str, list[int]] = {}
-        self._removes: dict[str, list[int]] = {}
-        for index, effect in enumerate(effects):
-            for key in effect.writes:
-                self._writes.setdefault(key, []).append(index)
-            for key in effect.removes:
-                self._removes.setdefault(key, []).append(index)
-        self._unknown = [index for index, effect in enumerate(effects) if effect.unknown]
-        self._clears = [index for index, effect in enumerate(effects) if effect.clears]
-
-    def over(self, key: str, base: Fact, own: int) -> Fact:
-        """What branch `own` knows about a key that it has not touched itself."""
-        mask = base.mask
-        others = _others(self._writes.get(key, ()), own)
-        if others:
-            mask |= PRESENT
-        if _others(self._removes.get(key, ()), own):
-            mask |= ABSENT
-        if _others(self._clears, own) and is_session_scoped(key):
-            mask |= ABSENT
-        if _others(self._unknown, own) and mask & STATUS != PRESENT:
-            mask |= UNKNOWN
-        if mask == base.mask:
-            return base
-        writers = tuple(self._effects[index].writes[key] for index in others)
-        return Fact(mask, base.writers + writers, (), None, Why("sibling", self.step, writers))
-
-    def may_touch(self, key: str) -> bool:
-        """Whether any branch may write or remove this key."""
-        return bool(key in self._writes or key in self._removes or self._unknown or self._clears)
-
-    def removes_from(self, key: str, writers: Sequence[int]) -> bool:
-        """Whether a branch may remove a key that another of these branches wrote."""
-        removers = [*self._removes.get(key, ())[:2], *(self._clears[:2] if is_session_scoped(key) else ())]
-        return any(writer != remover for remover in removers for writer in writers[:2])
-
-    @property
-    def keys(self) -> set[str]:
-        """Every key that some branch names as written or removed."""
-        return {*self._writes, *self._removes}
-
-
-def _others(indices: Sequence[int], own: int) -> list[int]:
-    """The first few indices of other branches than one's own."""
-    return [index for index in indices[:4] if index != own]
 
 
 class State:
@@ -285,13 +150,13 @@ class State:
         kept = {key: self.get(key) for key in keep if is_session_scoped(key)}
         for key in [key for key in self.facts if is_session_scoped(key)]:
             del self.facts[key]
-        self._cut, self._cut_at = step, next(_ticks)
+        self._cut, self._cut_at = step, next(ticks)
         for key, fact in kept.items():
             self.facts[key] = fact.with_mask(fact.mask)
 
     def blur(self, step: Step) -> None:
         """Record that a step may have written anything."""
-        self._fog, self._fog_at = step, next(_ticks)
+        self._fog, self._fog_at = step, next(ticks)
 
     @property
     def blurred_by(self) -> Step | None:
@@ -369,7 +234,7 @@ class State:
         if fog:
             self.blur(fog)
         for key, found in touched.items():
-            fact = _together([fact for _, fact in found])
+            fact = together([fact for _, fact in found])
             writers = [index for index, fact in found if fact.mask & PRESENT]
             if not fact.mask & ABSENT and siblings.removes_from(key, writers):
                 fact = fact.with_mask(
@@ -401,60 +266,3 @@ class State:
             fact = self.get(key)
             made.facts[key] = fact.with_mask(fact.mask)
         return made
-
-
-def some(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps of both, the latest few, each once."""
-    if not first or first is second:
-        return second
-    if not second:
-        return first
-    return tuple(dict.fromkeys(first + second))[-4:]
-
-
-def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) -> Fact:
-    """What is known when one of these holds."""
-    first = facts[0]
-    if len(facts) == 1:
-        return first.with_mask(first.mask)
-    mask, writers, texts, removed = 0, (), (), None
-    for fact in facts:
-        mask |= fact.mask
-        writers = some(writers, fact.writers)
-        texts = some(texts, fact.text_of)
-        removed = removed or fact.removed_by
-    known = {fact.type if _hashable(fact.type) else None for fact in facts if fact.mask & PRESENT}
-    type_ = next(iter(known)) if len(known) == 1 else None
-    reason = None
-    if mask & PRESENT and mask & (ABSENT | UNKNOWN):
-        present = tuple(dict.fromkeys(w for fact in facts if fact.mask & PRESENT for w in fact.writers))
-        certain = all(fact.mask & STATUS in (PRESENT, ABSENT, UNKNOWN) for fact in facts)
-        reason = why(present) if certain else next((f.why for f in facts if f.why), None) or why(present)
-    return Fact(mask, writers, texts, type_, reason, removed)
-
-
-def _hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _together(facts: Sequence[Fact]) -> Fact:
-    """What is known when parallel branches did all of these."""
-    if len(facts) == 1:
-        return facts[0].with_mask(facts[0].mask)
-    mask, writers, texts = 0, (), ()
-    removed = any(fact.mask & REMOVED for fact in facts)
-    for fact in facts:
-        mask |= fact.mask
-        writers = some(writers, fact.writers)
-        texts = some(texts, fact.text_of)
-    if not removed and any(fact.mask & STATUS == PRESENT for fact in facts):
-        mask = PRESENT
-    types = [fact.type for fact in facts]
-    same = all(type_ is types[0] for type_ in types)
-    why = next((fact.why for fact in facts if fact.why), None)
-    by = next((fact.removed_by for fact in facts if fact.removed_by), None)
-    return Fact(mask, writers, texts, types[0] if same else None, why, by)

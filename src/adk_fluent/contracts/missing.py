@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from adk_fluent.contracts.fact import Fact
 from adk_fluent.contracts.facts import Facts
 from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
-from adk_fluent.contracts.knowledge import Fact
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.report import ContractIssue, Severity

@@ -20,8 +20,8 @@ from adk_fluent.ir.nodes import (
 )
 
 if TYPE_CHECKING:
-    from adk_fluent.contracts.knowledge import Effects
     from adk_fluent.contracts.reads import Read
+    from adk_fluent.contracts.siblings import Effects
 
 Branch = tuple[int, ...]
 """The branch of the conversation that a step runs on: the parallel branches around it, outermost first."""

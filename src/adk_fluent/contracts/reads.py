@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.knowledge import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, some
+from adk_fluent.contracts.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, some
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.touches import tool_access
 from adk_fluent.ir.base import Node

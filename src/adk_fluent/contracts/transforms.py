@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from adk_fluent.contracts.knowledge import (
+from adk_fluent.contracts.fact import (
     ABSENT,
     PRESENT,
     REMOVED,
     STATUS,
     UNKNOWN,
     Fact,
-    State,
     Why,
     leaves_of,
     some,
     written,
 )
+from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.plan import Step
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import TransformNode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from adk_fluent.contracts.knowledge import ABSENT, STATUS, Fact, Why
+from adk_fluent.contracts.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.contracts.plan import Step, branch_names
 from adk_fluent.contracts.reads import Read, Via
 from adk_fluent.ir.template import is_key

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol, cast
 
 from adk_fluent.contracts.effects import writes_of
+from adk_fluent.contracts.fact import Fact
 from adk_fluent.contracts.facts import Facts, facts_of
 from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch, TypeMismatch, UnmetConsumes
-from adk_fluent.contracts.knowledge import Fact
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.report import ContractIssue, Severity

@@ -1,0 +1,145 @@
+"""What is known about one state key: present, absent, either, or unknown; and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, Literal
+
+from adk_fluent.contracts.plan import Step
+
+PRESENT: Final = 1
+ABSENT: Final = 2
+UNKNOWN: Final = 4
+REMOVED: Final = 8
+"""Set beside `ABSENT` when the key may have been removed within a scope; tells parallel branches apart."""
+STATUS: Final = 7
+
+Reason = Literal[
+    "branch", "fallback", "race", "sibling", "map", "tool", "delegate", "boundary", "moved", "loop"
+]
+ticks = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a key may be missing.
+
+    Attributes:
+        reason: the kind of place that makes it uncertain.
+        step: that place.
+        writers: the alternatives of that place on which the key is written.
+    """
+
+    reason: Reason
+    step: Step
+    writers: tuple[Step, ...] = ()
+
+
+class Fact:
+    """What is known about one key.
+
+    Attributes:
+        mask: `PRESENT`, `ABSENT` and `UNKNOWN`, each set if it may be so.
+        writers: steps whose value it may be; the first few.
+        text_of: agents whose whole answer is the value, as far as that is so.
+        type: the type of the value, `None` where it is not known.
+        why: why it may be missing.
+        removed_by: the step that removed it.
+    """
+
+    __slots__ = ("mask", "removed_by", "text_of", "tick", "type", "why", "writers")
+
+    def __init__(
+        self,
+        mask: int,
+        writers: tuple[Step, ...] = (),
+        text_of: tuple[Step, ...] = (),
+        type: object = None,
+        why: Why | None = None,
+        removed_by: Step | None = None,
+    ) -> None:
+        self.mask = mask
+        self.writers = writers
+        self.text_of = text_of
+        self.type = type
+        self.why = why
+        self.removed_by = removed_by
+        self.tick = next(ticks)
+
+    def with_mask(self, mask: int, why: Why | None = None) -> Fact:
+        """The same value, more or less certain."""
+        return Fact(mask, self.writers, self.text_of, self.type, why or self.why, self.removed_by)
+
+
+NEVER: Final = Fact(ABSENT)
+OUTSIDE: Final = Fact(UNKNOWN)
+"""A `user:` or `app:` key that nothing in the tree wrote: another session may have."""
+
+
+def leaves_of(key: str) -> str:
+    """The key under which a state remembers that `key` was flattened."""
+    return f"{key}.*"
+
+
+def written(step: Step, type: object = None, text_of: tuple[Step, ...] = ()) -> Fact:
+    """A key that `step` has just written."""
+    return Fact(PRESENT, (step,), text_of, type)
+
+
+def some(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps of both, the latest few, each once."""
+    if not first or first is second:
+        return second
+    if not second:
+        return first
+    return tuple(dict.fromkeys(first + second))[-4:]
+
+
+def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) -> Fact:
+    """What is known when one of these holds."""
+    first = facts[0]
+    if len(facts) == 1:
+        return first.with_mask(first.mask)
+    mask, writers, texts, removed = 0, (), (), None
+    for fact in facts:
+        mask |= fact.mask
+        writers = some(writers, fact.writers)
+        texts = some(texts, fact.text_of)
+        removed = removed or fact.removed_by
+    known = {fact.type if _hashable(fact.type) else None for fact in facts if fact.mask & PRESENT}
+    type_ = next(iter(known)) if len(known) == 1 else None
+    reason = None
+    if mask & PRESENT and mask & (ABSENT | UNKNOWN):
+        present = tuple(dict.fromkeys(w for fact in facts if fact.mask & PRESENT for w in fact.writers))
+        certain = all(fact.mask & STATUS in (PRESENT, ABSENT, UNKNOWN) for fact in facts)
+        reason = why(present) if certain else next((f.why for f in facts if f.why), None) or why(present)
+    return Fact(mask, writers, texts, type_, reason, removed)
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def together(facts: Sequence[Fact]) -> Fact:
+    """What is known when parallel branches did all of these."""
+    if len(facts) == 1:
+        return facts[0].with_mask(facts[0].mask)
+    mask, writers, texts = 0, (), ()
+    removed = any(fact.mask & REMOVED for fact in facts)
+    for fact in facts:
+        mask |= fact.mask
+        writers = some(writers, fact.writers)
+        texts = some(texts, fact.text_of)
+    if not removed and any(fact.mask & STATUS == PRESENT for fact in facts):
+        mask = PRESENT
+    types = [fact.type for fact in facts]
+    same = all(type_ is types[0] for type_ in types)
+    why = next((fact.why for fact in facts if fact.why), None)
+    by = next((fact.removed_by for fact in facts if fact.removed_by), None)
+    return Fact(mask, writers, texts, types[0] if same else None, why, by)

@@ -1,0 +1,39 @@
+"""What the data-flow walk finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from adk_fluent.contracts.plan import Branch, Plan, Step
+from adk_fluent.contracts.reads import Read, reads_of
+from adk_fluent.contracts.talk import History, heard
+
+
+@dataclass(slots=True)
+class Flow:
+    """What the walk found.
+
+    Attributes:
+        plan: the steps of the tree.
+        situations: model step → what was said before it ran, and the conversation branch it ran on, once per
+            time the walk came by.
+        upstream: model step → steps whose answer it is the first to react to.
+        edges: pairs of steps: the answer of the first is passed on in pieces to the second.
+    """
+
+    plan: Plan
+    situations: dict[Step, list[tuple[History | None, Branch]]] = field(
+        default_factory=dict[Step, "list[tuple[History | None, Branch]]"]
+    )
+    upstream: dict[Step, dict[Step, None]] = field(default_factory=dict[Step, "dict[Step, None]"])
+    edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
+
+    @property
+    def reads(self) -> list[Read]:
+        """Everything that is read where the walk came by, in order of the steps."""
+        return [read for step in self.plan.steps if step.visits for read in reads_of(step)]
+
+    def speakers(self, step: Step) -> Mapping[Step, bool]:
+        """Whose text may be in the conversation that `step` could see; true where it certainly is."""
+        return heard(self.situations.get(step, ()))
