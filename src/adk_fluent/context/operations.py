@@ -259,7 +259,7 @@ def fitted(entries: Entries, limit: int, count: CountTokens, strategy: str = "ta
 
     Of entries of the lowest tier, those go first that `strategy` gives up: the oldest for `tail`, the newest
     for `head`, the middle ones for `middle`; values of the state go last. A call and its result go together.
-    The last entry to go is cut short instead, if at least a piece of its text still fits.
+    A text that would not even fit alone is cut short, if a piece of it fits beside the rest.
     """
     costs = [count(line(entry) + "\n") for entry in entries]
     total = sum(costs)
@@ -269,7 +269,7 @@ def fitted(entries: Entries, limit: int, count: CountTokens, strategy: str = "ta
             break
         dropped.update(group)
         total -= sum(costs[position] for position in group)
-        if total <= limit and len(group) == 1:
+        if total <= limit and len(group) == 1 and costs[group[0]] > limit:
             (position,) = group
             piece = _cut(entries[position], limit - total, count, from_start=strategy == "head")
             if piece is not None:
