@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 from benchmarks.harness import Benchmark, Figure
 
-NAMES = ("startup", "building", "growth", "running", "transform", "fields", "streaming")
+NAMES = ("startup", "building", "growth", "checking", "running", "transform", "fields", "streaming")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from adk_fluent.expr.agent import Agent
     from adk_fluent.expr.context import C
     from adk_fluent.expr.preset import Preset
+    from adk_fluent.expr.remote import RemoteAgent
     from adk_fluent.expr.route import Route
     from adk_fluent.expr.steps import agent, gate, loop_until, map_over, race, tap, transfer, until
     from adk_fluent.expr.transforms import S
@@ -36,6 +37,7 @@ _HOMES = {
     "P": "prompt.factories",
     "Pipeline": "expr.workflow",
     "Preset": "expr.preset",
+    "RemoteAgent": "expr.remote",
     "Route": "expr.route",
     "S": "expr.transforms",
     "StateSchema": "state.schema",
@@ -58,6 +60,7 @@ __all__ = [
     "P",
     "Pipeline",
     "Preset",
+    "RemoteAgent",
     "Route",
     "S",
     "StateSchema",

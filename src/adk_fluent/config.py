@@ -10,6 +10,7 @@ from typing import Any, Literal
 from adk_fluent.errors import ArgumentError
 
 STREAMING_MODES = ("none", "sse")
+CONTRACT_MODES = ("log", "error", "off")
 
 
 def _whole(value: object, least: int) -> bool:
@@ -71,6 +72,8 @@ class ExecutionConfig:
         resumable: whether a run can pause and go on later, even in another process; by default it can when
             the expression holds a gate or a tool that asks for confirmation.
         compaction: when old events are summarised.
+        contracts: what making an app does with what the contract check finds: `log` it, once, on the logger
+            `adk_fluent.contracts`; raise `ContractError` for an `error`; or `off`.
         custom_metadata: JSON-able data that ADK puts on every event of the run.
 
     Raises:
@@ -83,6 +86,7 @@ class ExecutionConfig:
     streaming_mode: Literal["none", "sse"] | None = None
     resumable: bool | None = None
     compaction: CompactionConfig | None = None
+    contracts: Literal["log", "error", "off"] = "log"
     custom_metadata: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -93,6 +97,7 @@ class ExecutionConfig:
         self._check("timeout_seconds", seconds is None or _positive(seconds), "it is a positive number")
         modes = (None, *STREAMING_MODES)
         self._check("streaming_mode", self.streaming_mode in modes, f"choose one of {STREAMING_MODES}")
+        self._check("contracts", self.contracts in CONTRACT_MODES, f"choose one of {CONTRACT_MODES}")
         self._check("resumable", self.resumable in (None, True, False), "it is True, False or None")
         compaction = isinstance(self.compaction, CompactionConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
         self._check("compaction", compaction, "it is a CompactionConfig")

@@ -59,6 +59,10 @@ class UnsupportedNodeError(CompileError):
     """A backend does not handle this node type; the message names the node and the backend."""
 
 
+class ContractError(ADKFluentError):
+    """A contract check found errors, and the caller asked that errors stop it; one paragraph per finding."""
+
+
 class CodecError(ADKFluentError):
     """A node that cannot be written as JSON, or JSON that is not a node."""
 

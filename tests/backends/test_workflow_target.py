@@ -18,7 +18,7 @@ from google.adk.sessions.session import Session
 from google.adk.tools.exit_loop_tool import exit_loop
 from google.genai import types
 
-from adk_fluent import Agent, FanOut, Loop, Route, S, gate, map_over, race, tap, transfer, until
+from adk_fluent import Agent, FanOut, Loop, Route, S, StateSchema, gate, map_over, race, tap, transfer, until
 from adk_fluent.backends.adk.workflow import build_workflow
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import (
@@ -28,6 +28,8 @@ from adk_fluent.errors import (
     MissingKeyError,
     PredicateError,
     StateGuardError,
+    StateKeyError,
+    StateTypeError,
     UnsupportedNodeError,
 )
 from adk_fluent.expr.base import Expr
@@ -376,6 +378,38 @@ async def test_a_missing_key_is_explained_by_the_whole_tree() -> None:
     expr = Route("k").eq(1, Agent("scribe").writes("notes")) >> Agent("reader").instruct("Read {notes}")
     with pytest.raises(MissingKeyError, match=r"'reader' needs state key 'notes'.*written by 'scribe'"):
         await run(expr, mock_backend(default="x"))
+
+
+class Notes(StateSchema):
+    notes: str
+    rounds: int = 0
+
+
+@newest
+async def test_typed_fields_and_schemas_hold_on_this_target_too() -> None:
+    """Answers land under their fields, and every step of a bound expression keeps to its schema."""
+    fine = (Agent("a").writes(Notes.notes, Notes.rounds) >> S.counter("rounds")).schema(Notes)
+    ran = await run(fine, mock_backend({"a": {"notes": "n", "rounds": 1}}))
+    assert ran.state == {"notes": "n", "rounds": 2}
+    broken: list[tuple[Expr[Any], str]] = [
+        (Agent("a").writes("nots"), "Agent 'a' wrote state key 'nots'.*'notes'"),
+        (Agent("a") >> S.set(oops=1).named("w"), "'w' wrote state key 'oops'"),
+        (Route("k").ne(1, S.capture("oops").named("w")) >> Agent("a"), "'w' wrote state key 'oops'"),
+        (Agent("a").writes("rounds") * 2, r"Notes\.rounds .*takes int, not 'x'"),
+    ]
+    for expr, says in broken:
+        with pytest.raises((StateKeyError, StateTypeError), match=says):
+            await run(expr.schema(Notes), mock_backend(default="x"))
+
+
+@newest
+def test_a_schema_inside_another_is_refused() -> None:
+    """A step of a workflow is held to one schema; the same one twice is one."""
+    same = Agent("a").schema(Notes) >> Agent("b")
+    assert same.schema(Notes).build(target="workflow").name == "sequence"
+    other = type("Other", (StateSchema,), {})
+    with pytest.raises(UnsupportedNodeError, match=r"'a': .* to Notes and to Other around it"):
+        same.schema(other).build(target="workflow")
 
 
 # --- loops and routes -----------------------------------------------------------------------------

@@ -123,6 +123,8 @@ async def test_a_dict_is_merged_into_state() -> None:
     result = await (A >> B.instruct("{intent}")).run("hi", backend=backend)
     assert result.state == {"intent": "billing", "n": 2}
     assert "billing" in system(backend.calls["b"][0])
+    assert result[0].state_delta == {"intent": "billing", "n": 2}
+    assert result[0].metadata == {}
 
 
 async def test_a_dict_of_a_structured_agent_is_its_answer_alone() -> None:

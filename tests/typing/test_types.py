@@ -30,4 +30,4 @@ def test_types_are_what_users_rely_on() -> None:
         for entry in report["generalDiagnostics"]
     ]
     assert found == []
-    assert report["summary"]["filesAnalyzed"] == 5
+    assert report["summary"]["filesAnalyzed"] == len(list((ROOT / "tests/typing").glob("*.py")))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adk_fluent.backends.adk.backend import ADKBackend, Compiled
+from adk_fluent.backends.adk.backend import ADKBackend
 from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, ToolCall, merge_state
-from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MockError, did_you_mean
 from adk_fluent.ir.base import UNSET, Node, rewrite
 from adk_fluent.ir.nodes import AgentNode
@@ -62,6 +61,10 @@ class MockBackend(ADKBackend):
             script, merge_state=node.output_schema in (UNSET, None) and not node.written_fields
         )
 
+    def prepare(self, node: Node) -> Node:
+        """The tree with what makes a scripted dict reach the state, too."""
+        return rewrite(node, _merging)
+
     def helper_for(
         self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
     ) -> BaseLlm:
@@ -75,10 +78,6 @@ class MockBackend(ADKBackend):
         return ScriptedLlm.of(
             Script(key, response, self._exhaust, self.calls.setdefault(key, [])), merge_state=False
         )
-
-    def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
-        """A native app for `node` in which a scripted dict also reaches the state."""
-        return super().compile(rewrite(node, _merging), config)
 
     def _unknown(self, agent: str) -> Callable[[LlmRequest], Single]:
         def refuse(request: LlmRequest) -> Single:

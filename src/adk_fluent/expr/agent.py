@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.base import Expr, describe
+from adk_fluent.expr.declarations import AgentDeclarations
 from adk_fluent.expr.workflow import check_key
+from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import Access
@@ -40,7 +42,7 @@ T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M")
 
 
-class Agent(Expr[T_co], AgentMethods):
+class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     """One model with its instruction, tools and callbacks: ADK's `LlmAgent`.
 
     Args:
@@ -201,6 +203,8 @@ class Agent(Expr[T_co], AgentMethods):
             ArgumentError: neither one key nor fields.
             ExpressionError: `returns` names a type without one of the fields.
         """
+        if len(keys) == 1 and isinstance(keys[0], str) and not self.node.written_fields:
+            return self._set(output_key=check_key(keys[0], "writes()"))
         fields = tuple(key for key in keys if isinstance(key, StateFieldRef))
         if len(fields) == len(keys) > 0:
             made = self._set(
@@ -239,9 +243,33 @@ class Agent(Expr[T_co], AgentMethods):
         """`agent @ Model` is `agent.returns(Model)`."""
         return self.returns(schema)
 
-    def accepts(self, schema: type[BaseModel]) -> Agent[T_co]:
-        """Declare the input it takes when another agent uses it as a tool (ADK's `input_schema`)."""
-        return self._set(input_schema=_schema(schema, "accepts()"))
+    @overload
+    def accepts(self, schema: type[BaseModel], /) -> Agent[T_co]: ...
+    @overload
+    def accepts(self, *modalities: Modality) -> Agent[T_co]: ...
+    def accepts(self, *accepted: type[BaseModel] | Modality) -> Agent[T_co]:
+        """Declare what it takes: the shape of its input as a tool, or the kinds of content it can work on.
+
+        Args:
+            accepted: one pydantic model, which becomes ADK's `input_schema`; or `Modality` values, which
+                only checks look at.
+
+        Raises:
+            ArgumentError: neither one model nor modalities.
+
+        >>> from adk_fluent.content import Modality
+        >>> spec = Agent("eye").accepts(Modality.IMAGE, Modality.TEXT).node.annotations.content
+        >>> sorted(modality.value for modality in spec.input_modalities)
+        ['image', 'text']
+        """
+        if accepted and all(isinstance(one, Modality) for one in accepted):
+            return self._content(input_modalities=frozenset(accepted))
+        if len(accepted) != 1:
+            raise ArgumentError(
+                "accepts() takes one pydantic model, or one or more Modality values, not "
+                f"{len(accepted)} values of other kinds."
+            )
+        return self._set(input_schema=_schema(accepted[0], "accepts()"))
 
     def produces(self, schema: type) -> Agent[T_co]:
         """Note for checks that it produces a `schema`; nothing changes at run time."""

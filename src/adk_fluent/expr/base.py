@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
+from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET, Node
@@ -33,7 +34,7 @@ T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 
-class Expr(Terminals[T_co]):
+class Expr(Terminals[T_co], Declarations):
     """An expression: what a user composes, and what every terminal runs.
 
     Expressions never change: each method returns a new one. They compare and hash by structure, so any of

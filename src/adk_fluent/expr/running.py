@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from adk_fluent.config import execution_config
 from adk_fluent.errors import ArgumentError, EventLoopError, RunError
@@ -59,7 +59,9 @@ class Run(Generic[T_co]):
         cache = _cache_of(self._expression)
         found = cache.get((id(backend), self._config))
         if found is None or found[0] is not backend:
-            found = (backend, backend.compile(self._expression.node, self._config))
+            given = cast("Mapping[str, Any] | None", self._options.get("state"))
+            known = None if "session_id" in self._options else given or {}
+            found = (backend, backend.compile(self._expression.node, self._config, state=known))
             cache[id(backend), self._config] = found
         return found[1]
 

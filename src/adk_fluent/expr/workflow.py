@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Never, Self, TypeVar, cast, overload
+from typing import Any, ClassVar, Literal, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
@@ -165,15 +165,22 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         return self._with(step, "step")
 
 
+Merge = Literal["wait_all", "first_complete", "interleave"]
+_MERGES = ("wait_all", "first_complete", "interleave")
+
+
 class FanOut(_Associative[T_co], WorkflowMethods):
     """Branches that run at the same time, each seeing only the conversation before them and its own.
 
     Args:
         branches: expressions; the first argument may be the name.
         name: the name, if it is not the first argument.
+        merge: `wait_all` goes on when all branches are done; `first_complete` when the first is, and cancels
+            the others; `interleave` passes events on as they come.
 
     Raises:
         ExpressionError: there is neither a branch nor a name.
+        ArgumentError: no such `merge`.
 
     Example:
         >>> from adk_fluent import Agent, FanOut
@@ -186,13 +193,18 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     _plain = ParallelNode()
 
     @overload
-    def __init__(self: FanOut[Never], name: str, /) -> None: ...
+    def __init__(self: FanOut[Never], name: str, /, *, merge: Merge = "wait_all") -> None: ...
     @overload
-    def __init__(self: FanOut[Never], *, name: str) -> None: ...
+    def __init__(self: FanOut[Never], *, name: str, merge: Merge = "wait_all") -> None: ...
     @overload
-    def __init__(self: FanOut[U], *branches: Expr[U] | str, name: str | None = None) -> None: ...
-    def __init__(self, *branches: object, name: str | None = None) -> None:
+    def __init__(
+        self: FanOut[U], *branches: Expr[U] | str, name: str | None = None, merge: Merge = "wait_all"
+    ) -> None: ...
+    def __init__(self, *branches: object, name: str | None = None, merge: Merge = "wait_all") -> None:
+        if merge not in _MERGES:
+            raise ArgumentError(f"FanOut(merge=) is one of {', '.join(map(repr, _MERGES))}, not {merge!r}.")
         self._begin(branches, name, "branch")
+        object.__setattr__(self, "_node", self._node.replace(merge=merge))
 
     def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
         """The fan-out with one more branch."""

@@ -159,6 +159,7 @@ class Annotations(Frozen):
         content: modalities and token limits.
         boundary: where execution may be cut before the node.
         schema: the state schema bound to the node.
+        strict: building the tree refuses errors and warnings of its contract check (`.strict()`).
     """
 
     visibility: Visibility | None = None
@@ -168,6 +169,7 @@ class Annotations(Frozen):
     content: ContentSpec | None = None
     boundary: ExecutionBoundary | None = None
     schema: type | None = None
+    strict: bool | None = None
 
 
 NO_ANNOTATIONS: Final = Annotations()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from operator import is_
 
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
 
 RESERVED = frozenset({"user"})
@@ -52,6 +52,21 @@ class Named(Frozen):
     origins: Mapping[str, str]
 
 
+def named_nodes(root: Node) -> tuple[dict[str, Node], dict[str, Node]]:
+    """The names that the user gave, each with the first node of that name, and those that clash.
+
+    A name clashes when a different node has it too; the second mapping holds that other node.
+    """
+    first: dict[str, Node] = {}
+    other: dict[str, Node] = {}
+    for node in walk(root):
+        if node.name:
+            known = first.setdefault(node.name, node)
+            if known is not node and known != node:
+                other.setdefault(node.name, node)
+    return first, other
+
+
 def resolve_names(root: Node) -> Named:
     """Give every node a name of its own, the same for equal trees.
 
@@ -61,50 +76,55 @@ def resolve_names(root: Node) -> Named:
     Raises:
         DuplicateNameError: two different nodes have one name.
     """
-    uses: dict[str, Node] = {}
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.name:
-            first = uses.setdefault(node.name, node)
-            if first is not node and first != node:
-                raise DuplicateNameError(
-                    f"Two different nodes are called {node.name!r} (kinds: {first.kind}, {node.kind}). "
-                    f"Rename one with .named('{node.name}_b')."
-                )
-        if children := node.children:
-            stack.extend(reversed(children))
-    return _Resolver(set(uses)).run(root)
+    first, clashing = named_nodes(root)
+    for name, other in clashing.items():
+        raise DuplicateNameError(
+            f"Two different nodes are called {name!r} (kinds: {first[name].kind}, {other.kind}). "
+            f"Rename one with .named('{name}_b')."
+        )
+    giver = NameGiver(first)
+    return Named(_renamed(root, giver), giver.origins)
 
 
-class _Resolver:
-    def __init__(self, user_names: set[str]) -> None:
-        self._taken = user_names | RESERVED
-        self._first = set(user_names)
+def _renamed(node: Node, giver: NameGiver) -> Node:
+    name = giver.name(node)
+    if children := node.children:
+        renamed = tuple([_renamed(child, giver) for child in children])
+        if not all(map(is_, renamed, children)):
+            node = node.with_children(renamed)
+    return node if name == node.name else node.replace(name=name)
+
+
+class NameGiver:
+    """Gives each node of a tree its unique name; to be asked for parents first, children in order.
+
+    Args:
+        given: the names that the user gave in this tree.
+
+    Attributes:
+        origins: unique name → the name the user gave.
+    """
+
+    def __init__(self, given: Iterable[str]) -> None:
+        self._first = set(given)
+        self._taken = self._first | RESERVED
         self._counts: dict[str, int] = {}
-        self._origins: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
 
-    def run(self, root: Node) -> Named:
-        return Named(self._rename(root), self._origins)
-
-    def _rename(self, node: Node) -> Node:
+    def name(self, node: Node) -> str:
+        """The unique name of the next node."""
         name = node.name
         if name in self._first:
             self._first.remove(name)
-            self._origins[name] = name
-        else:
-            name = self._derived(node)
-        if children := node.children:
-            renamed = tuple(map(self._rename, children))
-            if not all(map(is_, renamed, children)):
-                node = node.with_children(renamed)
-        return node if name == node.name else node.replace(name=name)
+            self.origins[name] = name
+            return name
+        return self._derived(node)
 
     def _derived(self, node: Node) -> str:
         name = self._next(node.name or node.label)
         self._taken.add(name)
         if node.name:
-            self._origins[name] = node.name
+            self.origins[name] = node.name
         return name
 
     def _next(self, base: str) -> str:

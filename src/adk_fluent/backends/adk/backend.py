@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -39,6 +40,7 @@ from adk_fluent.backends.adk.signals import unanswered
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
 from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.config import ExecutionConfig, execution_config
+from adk_fluent.contracts.checking import check_on_build
 from adk_fluent.errors import AnswerError, SessionError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import Named, resolve_names
@@ -134,14 +136,30 @@ class ADKBackend:
         """The plugins of ADK's app."""
         return [] if private.keeps_temporary() else [TemporaryState(name="adk_fluent_temporary")]
 
-    def compile(self, node: Node, config: ExecutionConfig | None = None) -> Compiled:
+    def prepare(self, node: Node) -> Node:
+        """The tree that is compiled for `node`; test backends add to it what users do not see."""
+        return node
+
+    def compile(
+        self,
+        node: Node,
+        config: ExecutionConfig | None = None,
+        *,
+        state: Mapping[str, Any] | None = MappingProxyType({}),
+    ) -> Compiled:
         """A native app for `node`.
+
+        Args:
+            state: what the contract check may take to be in the session; `None` if that is not known.
 
         Raises:
             CompileError: ADK cannot express something in it.
+            ContractError: the contract check found what the expression or the configuration refuses.
             DuplicateNameError: two different nodes have one name.
         """
         config = execution_config(config)
+        check_on_build(node, config=config, state=state, mode=config.contracts)
+        node = self.prepare(node)
         if config.timeout_seconds is not None:
             node = TimeoutNode(body=node, seconds=config.timeout_seconds)
         named = resolve_names(node)
@@ -370,6 +388,8 @@ def _messages(
 
 def build(node: Node) -> BaseAgent:
     """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
+    # What the check finds is logged where a run begins; here it would cost more than the agents themselves.
+    check_on_build(node, state={}, mode="off")
     return compile_tree(resolve_names(node))
 
 

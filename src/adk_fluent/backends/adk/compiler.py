@@ -41,6 +41,7 @@ from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import Named
@@ -132,10 +133,24 @@ def compile_node(node: Node, scope: Scope) -> BaseAgent:
 _COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode, RouteNode)
 
 
+def _refuse_annotations(node: Node) -> None:
+    """What is declared beside the structure and cannot be run yet is refused by name."""
+    if (edge := node.annotations.edge) is not None and edge.buffering != "full":
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot pass answers on by {edge.buffering!r} yet."
+        )
+    if node.annotations.boundary is not None:
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot cut a run at an execution boundary yet."
+        )
+
+
 def _check(root: Node) -> frozenset[str]:
     """Refuse a tree that no run could make sense of; the names of its transfer steps."""
     transfers: list[TransferNode] = []
     for node in walk(root):
+        if node.annotations is not NO_ANNOTATIONS:
+            _refuse_annotations(node)
         if isinstance(node, TransferNode):
             transfers.append(node)
         elif not node.children and isinstance(node, _COMPOSITES):
@@ -227,7 +242,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
     values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
-    if answered_fields(node):
+    if node.written_fields and answered_fields(node):
         values.pop("output_key", None)  # each field has its own
         values["output_schema"] = answer_schema(node)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
@@ -238,10 +253,10 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
     delivering = _context(node, scope, values)
-    for name in ("instruction", "global_instruction"):
-        text = compile_instruction(values.get(name), delivering if name == "instruction" else None)
-        if text is not None:
-            values[name] = text
+    if delivering is not None or "instruction" in values:
+        values["instruction"] = compile_instruction(values.get("instruction"), delivering)
+    if "global_instruction" in values:
+        values["global_instruction"] = compile_instruction(values["global_instruction"])
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
@@ -256,6 +271,8 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
 def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
     """What delivers the context of an agent; `None` where ADK does it all."""
     spec = node.annotations.context
+    if spec is None and isinstance(node.instruction, str):
+        return None
     if not isinstance(spec, Context) or spec.op == "default":
         asks = isinstance(node.instruction, PromptSpec) and node.instruction.needs_model
         return Delivering(Context("default"), scope.named.origins) if asks else None

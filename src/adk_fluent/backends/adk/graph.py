@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from google.adk.agents.context import Context
 from google.adk.events.event import Event
@@ -29,6 +29,7 @@ from adk_fluent.backends.adk.compiler import (
 )
 from adk_fluent.backends.adk.leaves import captured, holds, resolved
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
+from adk_fluent.backends.adk.typed import check_writes
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
@@ -53,6 +54,7 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.state.delta import ReadOnlyState, changes
+from adk_fluent.state.schema import StateSchema
 
 _AGAIN: Final = "again"
 _DONE: Final = "done"
@@ -78,10 +80,36 @@ def compile_workflow(root: Node, model_for: ModelFor) -> Workflow:
     if not isinstance(root, _COMPOSITES):
         _visitor(root)  # to refuse it under its own name
         root = SequenceNode(children=(root,))
-    named = resolve_names(root)
+    named = resolve_names(_bound(root))
     made = _compile(named.root, whole(named, model_for))
     assert isinstance(made, Workflow)
     return made
+
+
+def _bound(node: Node, schema: type | None = None) -> Node:
+    """The tree with each schema on the steps it binds: a graph's nodes write state without their parents.
+
+    Raises:
+        UnsupportedNodeError: one schema is bound inside another; a step can be held to one.
+    """
+    own = node.annotations.schema
+    if own is not None and schema is not None and own is not schema:
+        raise UnsupportedNodeError(
+            f"{node.name or node.label!r}: build(target='workflow') cannot hold a step to {own.__name__} and "
+            f"to {schema.__name__} around it. Call build() without a target."
+        )
+    schema = own or schema
+    if schema is None and not node.children:
+        return node
+    bound = node.with_children(tuple(_bound(child, schema) for child in node.children))
+    return bound.replace(annotations=node.annotations.replace(schema=schema))
+
+
+def _write(node: Node, ctx: Context, delta: Mapping[str, Any]) -> None:
+    """Write state for a step, if it fits the schema that is bound to it."""
+    if node.annotations.schema is not None:
+        check_writes(cast("type[StateSchema]", node.annotations.schema), node.name, delta)
+    ctx.state.update(dict(delta))
 
 
 def _compile(node: Node, scope: Scope) -> BaseNode:
@@ -233,7 +261,7 @@ def _transform(node: Node, scope: Scope) -> BaseNode:
 
     async def step(ctx: Context, node_input: Any) -> Any:
         view = ReadOnlyState(_state(ctx))
-        ctx.state.update(changes(node, await resolved(node.fn(view)), view))
+        _write(node, ctx, changes(node, await resolved(node.fn(view)), view))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)
@@ -255,7 +283,7 @@ def _capture(node: Node, scope: Scope) -> BaseNode:
     def step(ctx: Context, node_input: Any) -> Any:
         # While an agent runs, ADK keeps its input in the session as if the user had said it, with its path.
         events = [e for e in ctx.session.events if e.author != "user" or not e.node_info.path]
-        ctx.state.update(captured(node, events))
+        _write(node, ctx, captured(node, events))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)

@@ -185,6 +185,8 @@ def merge_state(callback_context: CallbackContext, llm_response: LlmResponse) ->
 
     A callback of the agent, since older ADKs lose what a plugin's `after_model_callback` writes.
     """
-    values: dict[str, Any] = (llm_response.custom_metadata or {}).get(_STATE) or {}
+    metadata = llm_response.custom_metadata or {}
+    values: dict[str, Any] = metadata.pop(_STATE, {})
     for key, value in values.items():
         callback_context.state[key] = value
+    llm_response.custom_metadata = metadata or None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Any, cast
 
 from google.adk.events.event import Event
@@ -62,22 +63,32 @@ async def keeping_to(
         StateKeyError: a session key is written that the schema does not declare.
         StateTypeError: a value is not of the type that the schema declares.
     """
-    fields = {field.key: field for field in schema.fields().values()}
     async with aclosing(events) as checked:
         async for event in checked:
-            if event.actions.state_delta and not event.partial:
-                _check(schema, fields, event)
+            if not event.partial:
+                check_writes(schema, event.author, event.actions.state_delta)
             yield event
 
 
-def _check(schema: type[StateSchema], fields: Mapping[str, StateFieldRef], event: Event) -> None:
-    for key, value in event.actions.state_delta.items():
-        field = fields.get(key)
+def check_writes(schema: type[StateSchema], agent: str, delta: Mapping[str, Any]) -> None:
+    """Refuse what an agent writes that does not fit the schema; keys of other scopes may be undeclared.
+
+    Raises:
+        StateKeyError: a session key that the schema does not declare.
+        StateTypeError: a value that is not of the type that the schema declares.
+    """
+    for key, value in delta.items():
+        field = _by_key(schema).get(key)
         if field is None:
-            if ":" not in key and not key.startswith("_"):  # other scopes, and ADK's own bookkeeping
+            if ":" not in key and not key.startswith("_"):  # ADK keeps its own books under such names
                 raise StateKeyError(
-                    f"Agent {event.author!r} wrote state key {key!r}, which {schema.__name__} does not "
-                    f"declare.{did_you_mean(key, fields)} Declare it there, or write another key."
+                    f"Agent {agent!r} wrote state key {key!r}, which {schema.__name__} does not declare."
+                    f"{did_you_mean(key, _by_key(schema))} Declare it there, or write another key."
                 )
         elif value is not None:
-            field_type(field).load(value, _whose(event.author))
+            field_type(field).load(value, _whose(agent))
+
+
+@lru_cache(maxsize=256)
+def _by_key(schema: type[StateSchema]) -> Mapping[str, StateFieldRef]:
+    return {field.key: field for field in schema.fields().values()}

@@ -1,0 +1,5 @@
+"""The kinds of content that agents take and give."""
+
+from adk_fluent.ir.annotations import ContentSpec, Modality
+
+__all__ = ["ContentSpec", "Modality"]

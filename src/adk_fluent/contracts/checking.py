@@ -1,0 +1,127 @@
+"""`check_all` and `check_contracts`, and what building does with their findings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from adk_fluent.contracts.facts import Facts, root_of
+from adk_fluent.contracts.missing import fine
+from adk_fluent.contracts.registry import run_checkers
+from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
+from adk_fluent.errors import ContractError
+from adk_fluent.ir.base import Node, walk
+
+logger = logging.getLogger("adk_fluent.contracts")
+
+_LEVELS: Final = {
+    Severity.ERROR: logging.ERROR,
+    Severity.WARN: logging.WARNING,
+    Severity.INFO: logging.INFO,
+}
+_logged: dict[Node, None] = {}
+_REMEMBERED: Final = 256
+"""How many trees are remembered as logged."""
+
+
+def check_all(
+    x: object,
+    *,
+    schema: type | None = None,
+    state: Mapping[str, Any] | None = None,
+    config: object | None = None,
+    strict: bool = False,
+) -> ContractReport:
+    """Check a pipeline without running it.
+
+    Args:
+        x: an expression, an IR node, or a native agent or `App` that adk-fluent built.
+        schema: a `StateSchema` that the whole pipeline is held against.
+        state: what will be in the session's state before the run.
+        config: the `ExecutionConfig` it will run under.
+        strict: make warnings and notes errors.
+
+    Raises:
+        ArgumentError: `x` is none of these.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> pipeline = Agent("a").writes("summery") >> Agent("b").instruct("Present {summary}.")
+        >>> print(check_all(pipeline).errors[0])
+        ✗ b reads {summary} in instruction: ERROR
+          No step writes "summary", and it is not in the initial state.
+          Did you mean "summery"?
+    """
+    facts = Facts(root_of(x), schema=schema, state=state, config=config or _config_of(x))
+    return ContractReport.of([*run_checkers(facts), *fine(iter(facts.reads))], strict=strict)
+
+
+def check_contracts(x: object, schema: type | None = None) -> list[ContractIssue]:
+    """The warnings and errors of `check_all`, as a list.
+
+    Args:
+        x: what `check_all` takes.
+        schema: a `StateSchema` that the whole pipeline is held against.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> check_contracts(Agent("a").writes("x") >> Agent("b").instruct("{x}"))
+        []
+    """
+    report = check_all(x, schema=schema)
+    return [*report.errors, *report.warnings]
+
+
+def _config_of(x: object) -> object | None:
+    """What an `App` says about resuming; one built of a pipeline with a gate says yes unless told no."""
+    if getattr(x, "root_agent", None) is None:
+        return None
+    given: object = getattr(x, "resumability_config", None)
+    return _Resumable(bool(getattr(given, "is_resumable", False)))
+
+
+class _Resumable:
+    def __init__(self, resumable: bool) -> None:
+        self.resumable = resumable
+
+
+# --- building -------------------------------------------------------------------------------------
+
+
+def check_on_build(
+    root: Node,
+    *,
+    config: object | None = None,
+    state: Mapping[str, Any] | None = None,
+    mode: Literal["log", "error", "off"] = "log",
+) -> None:
+    """What building an expression does: log the findings once, or refuse.
+
+    Args:
+        state: what will be in the session's state; `None` if that is not known.
+        mode: `log` logs on `adk_fluent.contracts`, once per tree; `error` refuses errors; `off` checks
+            nothing, except under `.strict()`, which refuses errors and warnings.
+
+    Raises:
+        ContractError: there are findings that the expression, or the mode, refuses.
+    """
+    strict = any(node.annotations.strict for node in walk(root))
+    if not strict and (mode == "off" or (mode == "log" and root in _logged)):
+        return
+    found = run_checkers(Facts(root, config=config, state=state, open_state=state is None))
+    refused = [issue for issue in found if issue.severity is Severity.ERROR]
+    if strict:
+        refused += [issue for issue in found if issue.severity is Severity.WARN]
+    if refused and (strict or mode == "error"):
+        raise ContractError("\n".join(map(str, refused)))
+    if root not in _logged:
+        _remember(root)
+        for issue in ContractReport.of(found).issues:
+            logger.log(_LEVELS[issue.severity], "%s: %s", issue.code, issue)
+
+
+def _remember(root: Node) -> None:
+    if len(_logged) >= _REMEMBERED:
+        del _logged[next(iter(_logged))]
+    _logged[root] = None

@@ -1,0 +1,35 @@
+"""Context specs name agents that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.issues import UnknownAgent
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.sight import sight_of
+from adk_fluent.contracts.spelling import Spelling
+from adk_fluent.ir.nodes import AgentNode
+
+
+def check_context_contracts(root: object) -> list[ContractIssue]:
+    """Every agent that a context spec names is one of the tree."""
+    facts = facts_of(root)
+    names = {"user", *(name for step in facts.steps for name in (step.name, step.origin))}
+    return [issue for step in facts.steps for issue in _unknown(step, names, facts)]
+
+
+def _unknown(step: Step, names: set[str], facts: Facts) -> Iterator[ContractIssue]:
+    if not isinstance(step.node, AgentNode):
+        return
+    sight = sight_of(step.node)
+    for name in sorted({*(sight.authors or ()), *sight.excluded} - names):
+        agents = [other.name for other in facts.steps if other.is_model and other is not step]
+        like = Spelling(agents).like(name)
+        yield UnknownAgent(
+            severity=Severity.WARN,
+            agent=step.name,
+            message=f'{step.name} has {sight.shown}, and no agent is called "{name}"',
+            hint=f'Did you mean "{like}"?' if like else f"The agents here are {', '.join(agents) or 'none'}.",
+        )

@@ -1,0 +1,57 @@
+"""Budgets exist where models are chosen by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.issues import BudgetWithoutFallback, MissingBudget
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.reads import reads_of
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.nodes import AgentNode
+
+
+def check_cost_contracts(root: object) -> list[ContractIssue]:
+    """A `budget_bounded` choice has a budget, and something to fall back on when it is used up."""
+    facts = facts_of(root)
+    return [issue for step in facts.steps if "selector" in step.node.given for issue in _bounded(step, facts)]
+
+
+def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
+    node: AgentNode = step.node
+    selector = node.selector
+    if selector is None or selector.strategy != "budget_bounded":
+        return
+    key = selector.budget_key
+    if key is None:
+        yield _missing(step, None, "it has no budget_key.\nAdd budget_key=, and set that key before it runs.")
+    elif any(read.via == "budget" and read.reached and read.status == "never" for read in reads_of(step)):
+        like = facts.spelling.like(key)
+        hint = f'no step writes "{key}", and it is not in the initial state.\n'
+        hint += (
+            f'Did you mean "{like}"?'
+            if like
+            else f'Set it before: S.set({key}=...), or state={{"{key}": ...}}.'
+        )
+        yield _missing(step, key, hint)
+    if selector.fallback_model is None:
+        yield BudgetWithoutFallback(
+            severity=Severity.INFO,
+            agent=step.name,
+            key=key,
+            message=f"{step.name} chooses its model by a budget"
+            + f' ("{key}")' * bool(key)
+            + ", without a fallback_model",
+            hint="When the budget is used up, its calls are refused. Add fallback_model= to go on with that.",
+        )
+
+
+def _missing(step: Step, key: str | None, why: str) -> ContractIssue:
+    return MissingBudget(
+        severity=Severity.WARN,
+        agent=step.name,
+        key=key,
+        message=f"{step.name} chooses its model by a budget that nobody sets",
+        hint=why[0].upper() + why[1:],
+    )

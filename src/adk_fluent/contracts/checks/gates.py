@@ -1,0 +1,35 @@
+"""Gates and confirmations are only used where a run can wait."""
+
+from __future__ import annotations
+
+from adk_fluent.contracts.facts import facts_of
+from adk_fluent.contracts.issues import NotResumable
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.nodes import AgentNode, GateNode
+from adk_fluent.ir.tools import FunctionTool
+
+
+def check_resumable(root: object) -> list[ContractIssue]:
+    """Gates and confirmations are only used where a run can wait."""
+    facts = facts_of(root)
+    if getattr(facts.config, "resumable", None) is not False:
+        return []
+    return [
+        NotResumable(
+            severity=Severity.ERROR,
+            agent=step.name,
+            message=f"{step.name} waits for a person, and resumable=False forbids it",
+            hint="Leave ExecutionConfig(resumable=) out, or set it to True.",
+        )
+        for step in facts.steps
+        if isinstance(step.node, GateNode) or (isinstance(step.node, AgentNode) and _asks(step.node))
+    ]
+
+
+def _asks(node: AgentNode) -> bool:
+    return any(
+        tool.require_confirmation is not False
+        if isinstance(tool, FunctionTool)
+        else bool(getattr(tool, "_require_confirmation", False))
+        for tool in node.tools
+    )

@@ -1,0 +1,76 @@
+"""What one agent produces, the next can take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.issues import ModalityLoss, ModalityMismatch
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.sight import sight_of
+from adk_fluent.ir.annotations import ContentSpec, Modality
+
+_AS_TEXT: Final = frozenset({Modality.STRUCTURED, Modality.CODE})
+"""What whoever takes text can take as well."""
+_FILES: Final = frozenset({Modality.IMAGE, Modality.AUDIO, Modality.VIDEO, Modality.PDF})
+
+
+def check_modality_contracts(root: object) -> list[ContractIssue]:
+    """Each kind of content an agent says it produces is accepted by, and reaches, the agent after it."""
+    facts = facts_of(root)
+    return [issue for listener in facts.flow.upstream for issue in _between(listener, facts)]
+
+
+def _between(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
+    sight = sight_of(listener.node)
+    accepted = _spec(listener)
+    for speaker in facts.flow.upstream[listener]:
+        produced = _spec(speaker)
+        if produced is None or speaker is listener:
+            continue
+        shown = sight.sees(speaker, listener) != "no"
+        files = produced.output_modalities & _FILES
+        wanted = files & accepted.input_modalities if accepted else files
+        if wanted and not sight.files and (shown or accepted):
+            yield _loss(speaker, listener, wanted, sight.shown)
+        if shown and accepted and (refused := _refused(produced, accepted)):
+            yield _mismatch(speaker, listener, refused, accepted)
+
+
+def _spec(step: Step) -> ContentSpec | None:
+    return step.node.annotations.content
+
+
+def _refused(produced: ContentSpec, accepted: ContentSpec) -> frozenset[Modality]:
+    takes = accepted.input_modalities
+    if Modality.TEXT in takes:
+        takes |= _AS_TEXT
+    return produced.output_modalities - takes
+
+
+def _names(modalities: frozenset[Modality]) -> str:
+    return " and ".join(sorted(modality.value for modality in modalities))
+
+
+def _mismatch(
+    speaker: Step, listener: Step, refused: frozenset[Modality], accepted: ContentSpec
+) -> ContractIssue:
+    return ModalityMismatch(
+        severity=Severity.WARN,
+        agent=listener.name,
+        message=f"{speaker.name} produces {_names(refused)}, which {listener.name} does not accept",
+        hint=f"{listener.name} accepts {_names(accepted.input_modalities)}.\n"
+        f"Add it to .accepts(...), or put an agent in between that turns it into what {listener.name} takes.",
+    )
+
+
+def _loss(speaker: Step, listener: Step, lost: frozenset[Modality], shown: str) -> ContractIssue:
+    return ModalityLoss(
+        severity=Severity.WARN,
+        agent=listener.name,
+        message=f"{listener.name} has {shown}, but upstream {speaker.name} produces {_names(lost)} content",
+        hint=f"{_names(lost).capitalize()} content reaches an agent only through C.default(), or a context "
+        "with .as_contents(); otherwise only its text does.",
+    )

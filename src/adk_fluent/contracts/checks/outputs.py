@@ -1,0 +1,54 @@
+"""What is written is read."""
+
+from __future__ import annotations
+
+from adk_fluent.contracts.facts import Facts, facts_of, may_follow
+from adk_fluent.contracts.issues import DeadState
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.nodes import AgentNode, LoopNode, SequenceNode
+from adk_fluent.state.delta import is_session_scoped
+
+
+def check_output_key_contracts(root: object) -> list[ContractIssue]:
+    """Every session key that a step writes is read by some step, unless the last step writes it."""
+    facts = facts_of(root)
+    read = {read.key for read in facts.reads}
+    last = last_steps(facts.plan.root)
+    found: list[ContractIssue] = []
+    for key, writers in facts.writers.items():
+        if key in read or not is_session_scoped(key) or any(writer in last for writer in writers):
+            continue
+        if not any(_may_be_read(writer, facts) for writer in writers):
+            found.append(_dead(key, writers[0]))
+    return found
+
+
+def _may_be_read(writer: Step, facts: Facts) -> bool:
+    """Whether a function that says nothing about what it reads may run after the writer."""
+    return any(may_follow(writer, reader) or reader is writer for reader in facts.unknown[0])
+
+
+def last_steps(step: Step) -> set[Step]:
+    """The steps after which nothing runs."""
+    found: set[Step] = set()
+    pending = [step]
+    while pending:
+        current = pending.pop()
+        found.add(current)
+        if current.children:
+            in_order = isinstance(current.node, SequenceNode | LoopNode)
+            pending += current.children[-1:] if in_order else current.children
+    return found
+
+
+def _dead(key: str, writer: Step) -> ContractIssue:
+    how = "outputs" if isinstance(writer.node, AgentNode) else "writes"
+    return DeadState(
+        severity=Severity.INFO,
+        agent=writer.name,
+        key=key,
+        message=f'{writer.name}.{how}("{key}") is never read',
+        hint=f'No instruction, route or function that is known to read "{key}" runs after {writer.name}.\n'
+        "That is fine if the caller reads it from the result's state.",
+    )

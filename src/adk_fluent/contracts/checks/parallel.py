@@ -1,0 +1,41 @@
+"""Branches that run at the same time keep out of each other's way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adk_fluent.contracts.effects import effects_of
+from adk_fluent.contracts.facts import facts_of
+from adk_fluent.contracts.issues import ParallelWriters
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.nodes import ParallelNode
+
+
+def check_parallel_writers(root: object) -> list[ContractIssue]:
+    """No two branches that run at the same time write one key."""
+    facts = facts_of(root)
+    return [
+        issue
+        for step in facts.steps
+        if isinstance(step.node, ParallelNode) and step.visits
+        for issue in _clashes(step)
+    ]
+
+
+def _clashes(step: Step) -> Iterator[ContractIssue]:
+    first: dict[str, Step] = {}
+    told: set[str] = set()
+    for child in step.children:
+        for key, writer in effects_of(child).writes.items():
+            other = first.setdefault(key, writer)
+            if other is not writer and key not in told:
+                told.add(key)
+                yield ParallelWriters(
+                    severity=Severity.WARN,
+                    agent=writer.name,
+                    key=key,
+                    message=f'{other.name} and {writer.name} both write "{key}" at the same time',
+                    hint=f"They are branches of {step.name}: whichever is slower wins.\n"
+                    "Give each a key of its own and join them with S.merge(..., into=...).",
+                )

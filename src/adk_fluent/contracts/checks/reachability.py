@@ -1,0 +1,80 @@
+"""Every branch and step can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
+from adk_fluent.contracts.matches import covered, exhaustive
+from adk_fluent.contracts.plan import Step, branch_names
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.matching import Match
+from adk_fluent.ir.nodes import RouteNode
+
+
+def check_reachability(root: object) -> list[ContractIssue]:
+    """Every branch and step can run, and every route has one for every case."""
+    facts = facts_of(root)
+    routes = [step for step in facts.steps if isinstance(step.node, RouteNode)]
+    return [
+        *(issue for step in routes if step.visits for issue in _branches(step)),
+        *_skipped(facts),
+        *(issue for step in routes if (issue := _open(step)) is not None),
+    ]
+
+
+def _branches(step: Step) -> Iterator[ContractIssue]:
+    node: RouteNode = step.node
+    tests = [test for test, _ in node.rules]
+    for number, test in enumerate(tests):
+        if (by := covered(test, tests[:number])) is not None:
+            yield _unreachable(
+                step.children[number],
+                f"{branch_names(step, [step.children[number]])} of {step.name} can never run",
+                f"The test {by} comes before it and holds whenever this one does.",
+                key=test.key if isinstance(test, Match) else None,
+            )
+    if node.default is not None and exhaustive(tests):
+        yield _unreachable(
+            step.children[-1],
+            f"{branch_names(step, step.children[-1:])} of {step.name} can never run",
+            f'One of the tests before it always holds, whatever "{node.key}" is.',
+            key=node.key,
+        )
+
+
+def _skipped(facts: Facts) -> Iterator[ContractIssue]:
+    """Steps that the walk never came to, the first of each row."""
+    for step in facts.steps:
+        parent = step.parent
+        if step.visits or (parent is not None and not parent.visits):
+            continue
+        before = parent.children[: parent.children.index(step)] if parent else []
+        if all(sibling.visits for sibling in before):
+            yield _unreachable(
+                step,
+                f"{step.name} can never run",
+                "A transfer before it always hands over and skips the rest of the sequence.\n"
+                "Give that transfer a condition, or remove what follows it.",
+            )
+
+
+def _unreachable(step: Step, message: str, hint: str, key: str | None = None) -> ContractIssue:
+    return UnreachableBranch(severity=Severity.WARN, agent=step.name, key=key, message=message, hint=hint)
+
+
+def _open(step: Step) -> ContractIssue | None:
+    """A route of several cases without `otherwise`; `.proceed_if` is one case and means to be skipped."""
+    node: RouteNode = step.node
+    tests = [test for test, _ in node.rules]
+    if node.default is not None or (node.key is None and len(tests) == 1) or exhaustive(tests):
+        return None
+    on = f'Route("{node.key}") ({step.name})' if node.key else step.name
+    return RouteWithoutOtherwise(
+        severity=Severity.INFO,
+        agent=step.name,
+        key=node.key,
+        message=f"{on} has no otherwise",
+        hint="When no test holds, no branch runs and the pipeline goes on. Add .otherwise(...).",
+    )

@@ -1,0 +1,44 @@
+"""Remote agents are sent what they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adk_fluent.contracts.facts import facts_of
+from adk_fluent.contracts.issues import RemoteInputMissing
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.spelling import Spelling
+from adk_fluent.ir.nodes import RemoteAgentNode
+
+
+def check_a2a_contracts(root: object) -> list[ContractIssue]:
+    """Every required field of a remote agent's input is among the keys that are sent along."""
+    facts = facts_of(root)
+    return [
+        _missing(step, name)
+        for step in facts.steps
+        if isinstance(step.node, RemoteAgentNode)
+        for name, field in _fields(step.node).items()
+        if field.is_required() and name not in _sent(step.node)
+    ]
+
+
+def _fields(node: RemoteAgentNode) -> dict[str, Any]:
+    return getattr(node.input_schema, "model_fields", {})
+
+
+def _sent(node: RemoteAgentNode) -> set[str]:
+    return {key.rpartition(":")[2] for key in node.declared_reads}
+
+
+def _missing(step: Step, name: str) -> ContractIssue:
+    like = Spelling(_sent(step.node)).like(name)
+    return RemoteInputMissing(
+        severity=Severity.WARN,
+        agent=step.name,
+        key=name,
+        message=f'{step.name} needs "{name}" as input, and it is not sent',
+        hint=f'Only the keys of .reads() travel to a remote agent. Add .reads("{name}").'
+        + (f' Did you mean it by "{like}"?' if like else ""),
+    )

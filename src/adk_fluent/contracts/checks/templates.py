@@ -1,0 +1,63 @@
+"""Placeholders in instructions can be filled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.issues import PlaceholderTypo, UnresolvedTemplateVar
+from adk_fluent.contracts.missing import about
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.template import is_key
+
+_BRACES: Final = re.compile(r"(?<![\\$])\{([\w .-]{1,60}\??)\}")
+
+
+def check_template_contracts(root: object) -> list[ContractIssue]:
+    """Every `{key}` in an instruction is in state when the instruction is rendered."""
+    facts = facts_of(root)
+    found = [
+        issue
+        for read in facts.reads
+        if read.via == "template" and (issue := about(read, facts, UnresolvedTemplateVar)) is not None
+    ]
+    return found + list(_typos(facts))
+
+
+def _typos(facts: Facts) -> Iterator[ContractIssue]:
+    for read in facts.reads:
+        unfilled = read.via == "template" and read.level == "optional" and read.status == "never"
+        like = facts.spelling.meant(read.key) if unfilled and read.key not in facts.writers else None
+        if like is not None:
+            yield _typo(read.step, read.key, f"{{{read.key}?}}", "is never filled", like)
+    for step in facts.steps:
+        if step.visits and isinstance(step.node, AgentNode):
+            yield from _near_misses(step, facts)
+
+
+def _near_misses(step: Step, facts: Facts) -> Iterator[ContractIssue]:
+    """Text in braces that is no placeholder but would be a known key with other punctuation."""
+    for text in step.node.templates:
+        if "{" not in text:
+            continue
+        for inner in _BRACES.findall(text):
+            name = inner.strip().removesuffix("?")
+            if is_key(name) or name.startswith("artifact."):
+                continue
+            meant = re.sub(r"[ .-]", "_", name)
+            if meant in facts.writers or meant in facts.state:
+                yield _typo(step, meant, f"{{{inner}}}", "is no placeholder and stays as it is", meant)
+
+
+def _typo(step: Step, key: str, shown: str, what: str, like: str) -> ContractIssue:
+    return PlaceholderTypo(
+        severity=Severity.WARN,
+        agent=step.name,
+        key=key,
+        message=f"{step.name} has {shown} in instruction",
+        hint=f"{shown} {what}. Did you mean {{{like}}}?",
+    )

@@ -1,0 +1,41 @@
+"""Where the analysis stops."""
+
+from __future__ import annotations
+
+from adk_fluent.contracts.facts import facts_of
+from adk_fluent.contracts.issues import UnknownAccess
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.functions import function_name
+
+
+def check_unknown_functions(root: object) -> list[ContractIssue]:
+    """One note on all functions that do not say which keys they read or write; it names them."""
+    facts = facts_of(root)
+    readers, writers = facts.unknown
+    if not readers and not writers:
+        return []
+    steps = sorted({**readers, **writers}, key=lambda step: step.index)
+    hidden = sorted({read.key for read in facts.reads if read.status == "unknown" and ":" not in read.key})
+    first = steps[0]
+    names = [
+        f"{_shown([*readers.get(step, []), *writers.get(step, [])])} in {step.name}" for step in steps[:5]
+    ]
+    more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
+    affected = f" So nothing can be said about {', '.join(map(repr, hidden))}." if hidden else ""
+    what = "reads or writes" if writers else "reads"
+    return [
+        UnknownAccess(
+            severity=Severity.INFO,
+            agent=first.name,
+            key=hidden[0] if hidden else None,
+            message=f"What {', '.join(names)}{more} {what} is unknown",
+            hint=f"The analysis cannot look into functions.{affected}\n"
+            'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.state.',
+        )
+    ]
+
+
+def _shown(functions: list[object]) -> str:
+    function = functions[0]
+    name = function_name(function, "") or getattr(function, "name", "")
+    return name if isinstance(name, str) and name else "a function"

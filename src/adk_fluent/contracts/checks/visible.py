@@ -1,0 +1,61 @@
+"""Somebody speaks to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.issues import BranchNotVisible, NobodyVisible
+from adk_fluent.contracts.plan import Step, branch_names
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.nodes import FallbackNode, RouteNode
+
+
+def check_visibility_contracts(root: object) -> list[ContractIssue]:
+    """The user sees something, whichever branch runs."""
+    facts = facts_of(root)
+    speakers = [step for step in facts.steps if step.is_model and step.visits]
+    if not speakers:
+        return []
+    if not any(facts.visibility[step.name] == "user" for step in speakers):
+        last = speakers[-1]
+        return [
+            NobodyVisible(
+                severity=Severity.WARN,
+                agent=last.name,
+                message="No agent is visible to the user",
+                hint=f"Everything that is said is internal. Remove a .hide(), or add .show() to {last.name}.",
+            )
+        ]
+    return list(_silent_branches(facts, {step.index for step in speakers}))
+
+
+def _silent_branches(facts: Facts, speakers: set[int]) -> Iterator[ContractIssue]:
+    """Branches in which somebody speaks and nobody is visible, where another branch has somebody visible."""
+    visible, speaking = _counts(facts, speakers)
+    for step in facts.steps:
+        if not isinstance(step.node, RouteNode | FallbackNode):
+            continue
+        seen = {child: visible[child.end] - visible[child.index] for child in step.children}
+        for child in step.children if any(seen.values()) else ():
+            if not seen[child] and speaking[child.end] - speaking[child.index]:
+                yield _silent(step, child)
+
+
+def _counts(facts: Facts, speakers: set[int]) -> tuple[list[int], list[int]]:
+    """How many steps before each index are visible, and how many speak."""
+    visible, speaking = [0], [0]
+    for step in facts.steps:
+        speaks = step.index in speakers
+        visible.append(visible[-1] + (speaks and facts.visibility[step.name] == "user"))
+        speaking.append(speaking[-1] + speaks)
+    return visible, speaking
+
+
+def _silent(step: Step, child: Step) -> ContractIssue:
+    return BranchNotVisible(
+        severity=Severity.INFO,
+        agent=child.name,
+        message=f"Nobody is visible to the user when {branch_names(step, [child])} runs",
+        hint=f"Everything said in this branch of {step.name} is internal. Remove a .hide(), or add .show().",
+    )

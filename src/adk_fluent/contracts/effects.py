@@ -1,0 +1,72 @@
+"""What a subtree may do to the state, wherever a run takes it: for parallel branches and failed attempts."""
+
+from __future__ import annotations
+
+from adk_fluent.contracts.knowledge import Effects
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.touches import tool_access, unknown_functions
+from adk_fluent.ir.functions import access
+from adk_fluent.ir.nodes import AgentNode, TransformNode
+from adk_fluent.state.operations import Operation
+
+
+def effects_of(step: Step) -> Effects:
+    """What the step and all inside it may do, computed once per step."""
+    if step.effects is None:
+        step.effects = Effects()  # a transfer may lead back here
+        writes: dict[str, Step] = {}
+        removes: dict[str, Step] = {}
+        clears = unknown = None
+        for child in (*step.children, *([step.target] if step.target else ())):
+            inner = effects_of(child)
+            writes |= inner.writes
+            removes |= inner.removes
+            clears, unknown = clears or inner.clears, unknown or inner.unknown
+        node = step.node
+        if isinstance(node, TransformNode):
+            for part in _parts(node):
+                removes |= dict.fromkeys(part.affected_keys or (), step)
+                if part.semantics == "replace_session":
+                    clears = step
+                if _flattens(part):
+                    removes |= dict.fromkeys(part.access.reads, step)
+            if not node.access.writes_known:
+                unknown = step
+        elif isinstance(node, AgentNode) and unknown_functions(node)[1]:
+            unknown = step
+        writes |= dict.fromkeys(writes_of(step), step)
+        step.effects = Effects(writes, removes, clears, unknown)
+    return step.effects
+
+
+def writes_of(step: Step) -> tuple[str, ...]:
+    """The keys that the step itself is known to write, in a stable order."""
+    node = step.node
+    if not isinstance(node, AgentNode):
+        return tuple(sorted(node.access.writes))
+    keys = [node.output_key] if isinstance(node.output_key, str) else []
+    keys += node.declared_writes
+    keys += [field.key for field in node.written_fields]
+    if node.annotations.context is not None:
+        keys += sorted(node.annotations.context.access.writes)
+    for tool in node.tools:
+        keys += sorted(tool_access(tool).writes)
+    for field, callbacks in node.given.items():
+        if field.endswith("_callback"):
+            keys += sorted(access(*callbacks).writes)
+    return tuple(dict.fromkeys(keys))
+
+
+def _parts(node: TransformNode) -> tuple[TransformNode, ...]:
+    """A transform and those it is made of."""
+    if not isinstance(node.fn, Operation):
+        return (node,)
+    params = dict(node.fn.params)
+    inner: list[TransformNode] = list(params.get("steps", ()))
+    for _, nodes in params.get("cases", ()):
+        inner += nodes
+    return (node, *(part for step in inner for part in _parts(step)))
+
+
+def _flattens(node: TransformNode) -> bool:
+    return isinstance(node.fn, Operation) and node.fn.name == "flatten"

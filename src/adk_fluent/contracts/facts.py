@@ -1,0 +1,141 @@
+"""What every check works on: one tree, analysed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from adk_fluent.contracts.dataflow import Flow, analyse
+from adk_fluent.contracts.effects import writes_of
+from adk_fluent.contracts.plan import Plan, Step
+from adk_fluent.contracts.reads import Read
+from adk_fluent.contracts.spelling import Spelling
+from adk_fluent.contracts.unknown import unknown_functions_of
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import LoopNode
+from adk_fluent.visibility import infer_visibility
+
+if TYPE_CHECKING:
+    from adk_fluent.ir.annotations import Visibility
+
+
+class Facts:
+    """A tree with everything the checks ask about, each computed once.
+
+    Args:
+        root: the tree.
+        schema: the state schema it is held against, beside those bound in the tree.
+        state: what is in the session before the run.
+        config: how it will be run; only `resumable` matters.
+        open_state: whether the session may hold more than `state` says.
+    """
+
+    def __init__(
+        self,
+        root: Node,
+        *,
+        schema: type | None = None,
+        state: Mapping[str, Any] | None = None,
+        config: object | None = None,
+        open_state: bool = False,
+    ) -> None:
+        self.root = root
+        self.schema = schema
+        self.state: Mapping[str, Any] = state or {}
+        self.config = config
+        self.flow: Flow = analyse(root, state, open_state=open_state)
+
+    @property
+    def plan(self) -> Plan:
+        """The steps of the tree."""
+        return self.flow.plan
+
+    @property
+    def steps(self) -> list[Step]:
+        """Every step, parents first."""
+        return self.flow.plan.steps
+
+    @cached_property
+    def reads(self) -> list[Read]:
+        """Every read that can be reached."""
+        return self.flow.reads
+
+    @cached_property
+    def writers(self) -> Mapping[str, list[Step]]:
+        """Key → the steps that are known to write it, in order."""
+        found: dict[str, list[Step]] = {}
+        for step in self.steps:
+            for key in writes_of(step):
+                found.setdefault(key, []).append(step)
+        return found
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        """Every key that a step writes or that is there from the start, for finding misspelt ones."""
+        return Spelling(dict.fromkeys([*self.writers, *self.state]))
+
+    @cached_property
+    def producers(self) -> Mapping[str, list[Step]]:
+        """Field → the agents that say, with `.produces`, that they produce it."""
+        found: dict[str, list[Step]] = {}
+        for step in self.steps:
+            model = step.node.given.get("produces_type")
+            for field in getattr(model, "model_fields", ()):
+                found.setdefault(field, []).append(step)
+        return found
+
+    @cached_property
+    def visibility(self) -> Mapping[str, Visibility]:
+        """Step name → who sees what it says."""
+        return infer_visibility(self.root)
+
+    @cached_property
+    def unknown(self) -> tuple[dict[Step, list[object]], dict[Step, list[object]]]:
+        """The functions, by step, that may read, and those that may write, keys they do not declare."""
+        readers: dict[Step, list[object]] = {}
+        writers: dict[Step, list[object]] = {}
+        for step in self.steps:
+            reading, writing = unknown_functions_of(step.node)
+            if reading:
+                readers[step] = reading
+            if writing:
+                writers[step] = writing
+        return readers, writers
+
+
+def may_follow(first: Step, second: Step) -> bool:
+    """Whether `second` may run after `first`."""
+    if second.index > first.index:
+        return True
+    loops = {step for step in first.above() if isinstance(step.node, LoopNode)}
+    return any(step in loops for step in second.above())
+
+
+def facts_of(subject: object) -> Facts:
+    """The facts about anything that can be checked."""
+    return subject if isinstance(subject, Facts) else Facts(root_of(subject))
+
+
+def root_of(subject: object) -> Node:
+    """The tree of an expression, a node, a native agent that adk-fluent built, or an `App` around one.
+
+    Raises:
+        ArgumentError: it is none of these.
+    """
+    if isinstance(subject, Node):
+        return subject
+    for name in ("node", "_ir"):
+        found = getattr(subject, name, None)
+        if isinstance(found, Node):
+            return found
+    inner = cast(object, getattr(subject, "root_agent", None))
+    if inner is not None and inner is not subject:
+        found = getattr(inner, "_ir", None)
+        if isinstance(found, Node):
+            return found
+    raise ArgumentError(
+        f"Only an expression, an IR node, or what adk-fluent built of one can be checked, not "
+        f"{type(subject).__name__}."
+    )

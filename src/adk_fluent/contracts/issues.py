@@ -1,0 +1,215 @@
+"""The kinds of findings, one class each; `docs/contracts.md` shows each with bad and good code."""
+
+from __future__ import annotations
+
+from adk_fluent.contracts.report import ContractIssue, issue
+
+
+@issue
+class UnresolvedTemplateVar(ContractIssue):
+    """An instruction has a placeholder whose key is not, or may not be, in state."""
+
+    code: str = "unresolved-template-var"
+
+
+@issue
+class RouteMissingKey(ContractIssue):
+    """A route compares a key that is not, or may not be, in state."""
+
+    code: str = "route-missing-key"
+
+
+@issue
+class ReadBeforeWrite(ContractIssue):
+    """A step reads a key that is not, or may not be, in state when it runs."""
+
+    code: str = "read-before-write"
+
+
+@issue
+class PlaceholderTypo(ContractIssue):
+    """Something in braces is no placeholder, or never filled, and looks like a key that exists."""
+
+    code: str = "placeholder-typo"
+
+
+@issue
+class ScopeMismatch(ContractIssue):
+    """A key is read in one scope and written in another, such as `tier` and `user:tier`."""
+
+    code: str = "scope-mismatch"
+
+
+@issue
+class TypeMismatch(ContractIssue):
+    """A value has another type than its reader, or the schema, says."""
+
+    code: str = "type-mismatch"
+
+
+@issue
+class SchemaViolation(ContractIssue):
+    """A session key is written that the bound schema does not declare."""
+
+    code: str = "schema-violation"
+
+
+@issue
+class UnmetConsumes(ContractIssue):
+    """An agent consumes a field that nothing before it says it produces."""
+
+    code: str = "unmet-consumes"
+
+
+@issue
+class ChannelDuplication(ContractIssue):
+    """An agent gets the same text twice: through the conversation and through state."""
+
+    code: str = "channel-duplication"
+
+
+@issue
+class DataLoss(ContractIssue):
+    """What an agent says reaches its next reader neither through state nor through the conversation."""
+
+    code: str = "data-loss"
+
+
+@issue
+class DeadState(ContractIssue):
+    """A key is written that nothing reads."""
+
+    code: str = "dead-state"
+
+
+@issue
+class UnknownAgent(ContractIssue):
+    """A context names an agent that the tree does not have."""
+
+    code: str = "unknown-agent"
+
+
+@issue
+class UnknownAccess(ContractIssue):
+    """What some functions read or write is not known, so some questions have no answer."""
+
+    code: str = "unknown-access"
+
+
+@issue
+class StreamingRouteConflict(ContractIssue):
+    """An answer is passed on token by token into a route, which needs the whole of it."""
+
+    code: str = "streaming-route-conflict"
+
+
+@issue
+class StreamingModelConflict(ContractIssue):
+    """An answer is passed on token by token into another model, which needs more than a token."""
+
+    code: str = "streaming-model-conflict"
+
+
+@issue
+class ModalityMismatch(ContractIssue):
+    """An agent produces a kind of content that the next one does not accept."""
+
+    code: str = "modality-mismatch"
+
+
+@issue
+class ModalityLoss(ContractIssue):
+    """A context spec turns content that is not text, such as an image, into text."""
+
+    code: str = "modality-loss"
+
+
+@issue
+class BoundaryTempKey(ContractIssue):
+    """A `temp:` key is read on the other side of an execution boundary."""
+
+    code: str = "boundary-temp-key"
+
+
+@issue
+class BoundaryType(ContractIssue):
+    """A value crosses an execution boundary that cannot be serialized as it says."""
+
+    code: str = "boundary-type"
+
+
+@issue
+class RemoteInputMissing(ContractIssue):
+    """A remote agent's input has a field that is not sent along."""
+
+    code: str = "remote-input-missing"
+
+
+@issue
+class MissingBudget(ContractIssue):
+    """A model is chosen by a budget that nobody sets."""
+
+    code: str = "missing-budget"
+
+
+@issue
+class BudgetWithoutFallback(ContractIssue):
+    """When the budget is used up, calls are refused: there is no fallback model."""
+
+    code: str = "budget-without-fallback"
+
+
+@issue
+class NobodyVisible(ContractIssue):
+    """The user sees nothing of what the pipeline says."""
+
+    code: str = "nobody-visible"
+
+
+@issue
+class BranchNotVisible(ContractIssue):
+    """The user sees nothing when this branch runs."""
+
+    code: str = "branch-not-visible"
+
+
+@issue
+class DuplicateName(ContractIssue):
+    """Two different nodes have one name."""
+
+    code: str = "duplicate-name"
+
+
+@issue
+class UnreachableBranch(ContractIssue):
+    """A branch or step can never run."""
+
+    code: str = "unreachable-branch"
+
+
+@issue
+class ParallelWriters(ContractIssue):
+    """Two branches that run at the same time write one key."""
+
+    code: str = "parallel-writers"
+
+
+@issue
+class RouteWithoutOtherwise(ContractIssue):
+    """When no test of a route holds, nothing runs."""
+
+    code: str = "route-without-otherwise"
+
+
+@issue
+class LoopRunsToLimit(ContractIssue):
+    """A loop's `until` reads only keys that its body never writes, so only the limit ends it."""
+
+    code: str = "loop-runs-to-limit"
+
+
+@issue
+class NotResumable(ContractIssue):
+    """A gate or confirmation needs a run that can be resumed, and the configuration forbids it."""
+
+    code: str = "not-resumable"

@@ -1,0 +1,55 @@
+"""The known name that a misspelt one was meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_FEW: Final = 200
+"""Up to this many names are also compared letter by letter for a hint; that takes time for each of them."""
+
+
+class Spelling:
+    """Finds names that differ in one letter, in case, or by two neighbours swapped, however many there are.
+
+    Args:
+        names: the names that exist, the most likely first.
+
+    Example:
+        >>> spelling = Spelling(["draft", "feedback"])
+        >>> spelling.meant("drfat"), spelling.meant("Feedbacks"), spelling.meant("topic")
+        ('draft', 'feedback', None)
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = list(names)
+        self._forms: dict[str, list[str]] = {}
+        for name in self._names:
+            for form in set(_forms(name)):
+                self._forms.setdefault(form, []).append(name)
+
+    def meant(self, word: str) -> str | None:
+        """The name that `word` is a slip of, if there is one."""
+        for form in _forms(word):
+            for name in self._forms.get(form, ()):
+                if name != word and abs(len(name) - len(word)) <= 1:
+                    return name
+        return None
+
+    def like(self, word: str) -> str | None:
+        """The name that `word` resembles, more loosely; for hints."""
+        if (meant := self.meant(word)) is not None or len(self._names) > _FEW:
+            return meant
+        from difflib import get_close_matches
+
+        near = get_close_matches(word, [name for name in self._names if name != word], n=1, cutoff=0.6)
+        return near[0] if near else None
+
+
+def _forms(word: str) -> Iterator[str]:
+    """The word without regard to case, whole and with each one letter left out; short ones only whole."""
+    plain = word.casefold()
+    yield plain
+    if len(plain) > 3:
+        for index in range(len(plain)):
+            yield plain[:index] + plain[index + 1 :]

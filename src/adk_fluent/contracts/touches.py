@@ -1,0 +1,75 @@
+"""What tools and functions may touch, as far as that can be known without running them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from adk_fluent.ir.annotations import InstructionSpec
+from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.tools import FunctionTool
+
+
+def tool_access(tool: object) -> Access:
+    """What a tool touches: what it declares, nothing if it is not given the state, else unknown."""
+    function = tool.function if isinstance(tool, FunctionTool) else getattr(tool, "func", tool)
+    declared = getattr(function, "__adk_fluent_declares__", None) or getattr(tool, "access", None)
+    if isinstance(declared, Access):
+        return declared
+    if hasattr(function, "__code__"):
+        return UNKNOWN_ACCESS if takes_context(function) and not _is_of_adk(function) else NO_ACCESS
+    if not _is_of_adk(tool):
+        return UNKNOWN_ACCESS
+    inner = getattr(tool, "agent", None)
+    return NO_ACCESS if inner is None else UNKNOWN_ACCESS
+
+
+def takes_context(function: object) -> bool:
+    """Whether ADK hands the function its context, and with it the state."""
+    code = cast(Any, function).__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    hints = getattr(function, "__annotations__", {})
+    return "tool_context" in names or any("Context" in _shown(hint) for hint in hints.values())
+
+
+def _shown(hint: object) -> str:
+    return hint if isinstance(hint, str) else getattr(hint, "__name__", "")
+
+
+def _is_of_adk(tool: object) -> bool:
+    return type(tool).__module__.startswith("google.adk.") or (
+        getattr(tool, "__module__", None) or ""
+    ).startswith("google.adk.")
+
+
+def ends_loops(node: AgentNode) -> bool:
+    """Whether the agent has ADK's tool for leaving a loop."""
+    return any(
+        "exit_loop" in (getattr(tool, "__name__", ""), getattr(tool, "name", "")) for tool in node.tools
+    )
+
+
+def unknown_functions(node: AgentNode) -> tuple[list[object], list[object]]:
+    """The functions of an agent that may read, and those that may write, keys they do not declare."""
+    readers: list[object] = []
+    writers: list[object] = []
+    given = node.given
+    if (spec := node.annotations.context) is not None and not spec.access.reads_known:
+        readers.append(spec)
+    for field in ("instruction", "global_instruction"):
+        provider = given.get(field)
+        silent = isinstance(provider, InstructionSpec) and not provider.access.reads_known
+        if silent or (callable(provider) and not access(provider).reads_known):
+            readers.append(provider)
+    for tool in node.tools:
+        touched = tool_access(tool)
+        if not touched.reads_known:
+            readers.append(tool)
+        if not touched.writes_known:
+            writers.append(tool)
+    for field, callbacks in given.items():
+        if field.endswith("_callback"):
+            unknown = [callback for callback in callbacks if not access(callback).writes_known]
+            readers += unknown
+            writers += unknown
+    return readers, writers

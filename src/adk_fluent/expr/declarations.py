@@ -1,0 +1,242 @@
+"""What any expression can say about itself: who sees it, how its text travels, where it may be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.annotations import (
+    ContentSpec,
+    EdgeSemantics,
+    ExecutionBoundary,
+    Modality,
+    ModelCandidate,
+    ScalingConfig,
+    TransportConfig,
+)
+from adk_fluent.ir.nodes import ModelSelectorNode
+
+if TYPE_CHECKING:
+    from adk_fluent.config import ExecutionConfig
+    from adk_fluent.contracts.report import ContractReport
+    from adk_fluent.ir.base import Node
+
+_BUFFERING = ("full", "chunked", "token")
+_SERIALIZATION = ("json", "protobuf", "arrow")
+_ISOLATION = ("none", "process", "container")
+
+
+class Declarations:
+    """Declarations that change nothing about what an expression does, only how it is seen and run."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def node(self) -> Node:
+            """The IR node that this expression is."""
+            ...
+
+        def _set(self, **fields: object) -> Self: ...
+
+    def _say(self, **annotations: object) -> Self:
+        return self._set(annotations=self.node.annotations.replace(**annotations))
+
+    # --- who sees it ------------------------------------------------------------------------------
+
+    def show(self) -> Self:
+        """Let the user see what this says, wherever it stands.
+
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.visibility import infer_visibility
+        >>> infer_visibility(Agent("analyst").show() >> Agent("writer"))["analyst"]
+        'user'
+        """
+        return self._say(visibility="user")
+
+    def hide(self) -> Self:
+        """Keep what this says from the user, wherever it stands; other agents see it as before."""
+        return self._say(visibility="internal")
+
+    def transparent(self) -> Self:
+        """Let the user see what every agent in here says, except one with `.hide()`."""
+        return self._say(policy="transparent")
+
+    def filtered(self) -> Self:
+        """Blank what is not for the user also in the events that `run` and `stream` give."""
+        return self._say(policy="filtered")
+
+    def annotated(self) -> Self:
+        """Give every event whole, marked with who may see it; this is the default."""
+        return self._say(policy="annotated")
+
+    # --- how it is run ----------------------------------------------------------------------------
+
+    def stream_to(
+        self,
+        buffering: Literal["full", "chunked", "token"] = "full",
+        *,
+        chunk_size: int | None = None,
+        backpressure: bool = False,
+    ) -> Self:
+        """Say how the answer travels to whatever comes next.
+
+        Args:
+            buffering: `full` waits for the whole answer; `chunked` passes on pieces of `chunk_size` tokens;
+                `token` passes on each piece as it is generated.
+            chunk_size: tokens per piece, for `chunked`.
+            backpressure: let the producer wait for the consumer.
+
+        Raises:
+            ArgumentError: no such buffering, or `chunk_size` is not a positive whole number for `chunked`.
+        """
+        _one_of(buffering, _BUFFERING, "stream_to(buffering=)")
+        if chunk_size is not None and buffering != "chunked":
+            raise ArgumentError(
+                f"stream_to(chunk_size=) goes with buffering='chunked', not {buffering!r}; leave it out."
+            )
+        if chunk_size is not None and (isinstance(chunk_size, bool) or chunk_size < 1):
+            raise ArgumentError(
+                f"stream_to(chunk_size=) takes a positive number of tokens, not {chunk_size!r}."
+            )
+        edge = EdgeSemantics(buffering=buffering, backpressure=backpressure, chunk_size=chunk_size)
+        return self._say(edge=edge)
+
+    def execution_boundary(
+        self,
+        *,
+        serialization: Literal["json", "protobuf", "arrow"] = "json",
+        transport: TransportConfig | None = None,
+        isolation: Literal["none", "process", "container"] = "none",
+        scaling: ScalingConfig | None = None,
+    ) -> Self:
+        """Say that execution may be cut before this: from here on it may run somewhere else.
+
+        Args:
+            serialization: how state crosses the cut; `temp:` keys do not.
+            transport: how work gets to the other side.
+            isolation: what the other side shares with this one.
+            scaling: how many workers may serve it.
+
+        Raises:
+            ArgumentError: no such serialization or isolation.
+        """
+        _one_of(serialization, _SERIALIZATION, "execution_boundary(serialization=)")
+        _one_of(isolation, _ISOLATION, "execution_boundary(isolation=)")
+        boundary = ExecutionBoundary(
+            serialization=serialization, transport=transport, isolation=isolation, scaling=scaling
+        )
+        return self._say(boundary=boundary)
+
+    # --- checks -----------------------------------------------------------------------------------
+
+    def strict(self) -> Self:
+        """Make building refuse what the contract check calls an error or a warning.
+
+        >>> from adk_fluent import Agent
+        >>> Agent("a").instruct("Sum up {text}.").strict().build()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        adk_fluent.errors.ContractError: ✗ a reads {text} in instruction: ERROR
+        ...
+        """
+        return self._say(strict=True)
+
+    def check(
+        self,
+        *,
+        schema: type | None = None,
+        state: Mapping[str, Any] | None = None,
+        config: ExecutionConfig | None = None,
+        strict: bool = False,
+    ) -> ContractReport:
+        """Check it without running it; see `adk_fluent.contracts.check_all`.
+
+        >>> from adk_fluent import Agent
+        >>> (Agent("a").writes("x") >> Agent("b").instruct("Use {x}.")).check().ok
+        True
+        """
+        from adk_fluent.contracts.checking import check_all
+
+        return check_all(self, schema=schema, state=state, config=config, strict=strict)
+
+
+class AgentDeclarations(Declarations):
+    """Declarations that only a model has: the kinds of content, and how the model itself is chosen."""
+
+    __slots__ = ()
+
+    def produces_modality(self, *modalities: Modality) -> Self:
+        """Declare the kinds of content it gives; only checks look at them.
+
+        Raises:
+            ArgumentError: none is given, or something that is no `Modality`.
+        """
+        if not modalities or not all(isinstance(one, Modality) for one in modalities):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(
+                f"produces_modality() takes one or more Modality values, not {modalities!r:.60}."
+            )
+        return self._content(output_modalities=frozenset(modalities))
+
+    def _content(self, **modalities: object) -> Self:
+        present = self.node.annotations.content or ContentSpec()
+        return self._say(content=present.replace(**modalities))
+
+    def model_select(
+        self,
+        strategy: Literal["cost_optimized", "quality_optimized", "budget_bounded", "adaptive"],
+        *,
+        candidates: Sequence[ModelCandidate],
+        budget_key: str | None = None,
+        fallback_model: str | None = None,
+        quality_key: str | None = None,
+        quality_threshold: float | None = None,
+    ) -> Self:
+        """Choose the model at each call instead of naming one.
+
+        Args:
+            strategy: `cost_optimized` takes the cheapest candidate whose condition holds; `quality_optimized`
+                the best; `budget_bounded` the cheapest, and `fallback_model` once the budget is used up;
+                `adaptive` starts with the cheapest and goes up a tier when quality is too low.
+            candidates: the models to choose from.
+            budget_key: state key of what is left of the budget, in USD; for `budget_bounded`.
+            fallback_model: what answers when the budget is used up; without one the call is refused.
+            quality_key: state key of a quality score; for `adaptive`.
+            quality_threshold: a score below this promotes; for `adaptive`.
+
+        Raises:
+            ArgumentError: no such strategy, or no candidates, or something that is no `ModelCandidate`.
+
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.cost import ModelCandidate
+        >>> small = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
+        >>> large = ModelCandidate("gemini-2.5-pro", 1.25, 5.00, quality_tier=2)
+        >>> chosen = Agent("a").model_select("cost_optimized", candidates=[small, large])
+        >>> chosen.node.selector.strategy
+        'cost_optimized'
+        """
+        _one_of(strategy, _STRATEGIES, "model_select(strategy=)")
+        chosen = tuple(candidates)
+        if not chosen or not all(isinstance(one, ModelCandidate) for one in chosen):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(
+                f"model_select(candidates=) takes one or more ModelCandidate values, not {chosen!r:.60}."
+            )
+        selector = ModelSelectorNode(
+            strategy=strategy,
+            candidates=chosen,
+            budget_key=budget_key,
+            fallback_model=fallback_model,
+            quality_key=quality_key,
+            quality_threshold=quality_threshold,
+        )
+        return self._set(selector=selector)
+
+
+_STRATEGIES = ("cost_optimized", "quality_optimized", "budget_bounded", "adaptive")
+
+
+def _one_of(value: object, known: tuple[str, ...], where: str) -> None:
+    if value not in known:
+        raise ArgumentError(f"{where} is one of {', '.join(map(repr, known))}, not {value!r}.")

@@ -1,0 +1,5 @@
+"""How text travels from one step to the next."""
+
+from adk_fluent.ir.annotations import EdgeSemantics
+
+__all__ = ["EdgeSemantics"]

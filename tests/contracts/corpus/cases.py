@@ -1,0 +1,130 @@
+"""What a case of the corpora is, and the models and functions that the cases share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel
+
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir import declares
+from adk_fluent.state import StateSchema, Temp, UserScoped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A pipeline and what it is checked with."""
+
+    name: str
+    expression: Expr[Any]
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    schema: type | None = None
+    config: ExecutionConfig | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault(Case):
+    """A pipeline with one fault, and how the finding must name it."""
+
+    code: str
+    agent: str
+    key: str | None = None
+    severity: Literal["error", "warn", "info"] = "error"
+
+
+class Intent(BaseModel):
+    category: str
+    confidence: float = 0.0
+
+
+class Query(BaseModel):
+    query: str
+
+
+class Answer(BaseModel):
+    answer: str
+    score: float
+
+
+class Score(BaseModel):
+    score: int
+
+
+class Refund(BaseModel):
+    order_id: str
+    amount: float
+
+
+class Billing(StateSchema):
+    intent: str
+    confidence: float
+    ticket_id: str | None = None
+    tier: Annotated[str, UserScoped]
+    scratch: Annotated[str, Temp]
+
+
+class Shop(StateSchema):
+    confidence: str
+    items: list[str]
+
+
+State = Mapping[str, Any]
+
+
+@declares(reads=["approved"])
+def approved(state: State) -> bool:
+    return bool(state.get("approved"))
+
+
+@declares(reads=["score"])
+def good_enough(state: State) -> bool:
+    return float(state.get("score", 0)) > 0.8
+
+
+@declares(reads=["intent"])
+def is_urgent(state: State) -> bool:
+    return state.get("intent") == "urgent"
+
+
+@declares(reads=["amount"])
+def is_large(state: State) -> bool:
+    return float(state.get("amount", 0)) > 100
+
+
+@declares(reads=["draft"], writes=["words"])
+def count_words(state: State) -> dict[str, Any]:
+    return {"words": len(str(state["draft"]).split())}
+
+
+@declares(writes=["tickets"])
+def load_tickets(state: State) -> dict[str, Any]:
+    return {"tickets": ["a", "b"]}
+
+
+@declares(reads=["draft"])
+def show_draft(state: State) -> None:
+    print(state["draft"])
+
+
+@declares(writes=["ticket_id"])
+def create_ticket(title: str) -> str:
+    """Create a ticket."""
+    return f"T-{title}"
+
+
+def get_weather(city: str) -> str:
+    """The weather in a city."""
+    return f"Sunny in {city}"
+
+
+@declares(writes=["profile"])
+def load_profile(callback_context: Any) -> None:
+    callback_context.state["profile"] = "known"
+
+
+@declares(reads=["intent"])
+def by_intent(context: Any) -> str:
+    return f"Help with {context.state['intent']}"

@@ -1,0 +1,547 @@
+"""Pipelines with one fault each, and the finding that names it."""
+
+# fmt: off
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from adk_fluent import (
+    Agent,
+    C,
+    FanOut,
+    Loop,
+    P,
+    Pipeline,
+    RemoteAgent,
+    Route,
+    S,
+    gate,
+    loop_until,
+    map_over,
+    race,
+    tap,
+    transfer,
+)
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.content import Modality
+from adk_fluent.cost import ModelCandidate
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir import Match
+from tests.contracts.corpus.cases import (
+    Answer,
+    Billing,
+    Fault,
+    Intent,
+    Query,
+    Score,
+    Shop,
+    approved,
+    count_words,
+    create_ticket,
+    good_enough,
+    is_large,
+    is_urgent,
+    load_tickets,
+    show_draft,
+)
+
+FAULTY: list[Fault] = []
+
+classifier = Agent("classifier").instruct("Classify.").writes("intent")
+writer = Agent("writer").instruct("Write.").writes("draft")
+helper = Agent("helper").instruct("Help.")
+reader = Agent("reader")
+cheap = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
+NOT_RESUMABLE = ExecutionConfig(resumable=False)
+
+
+class Words(BaseModel):
+    answer: int
+
+
+def _reads(key: str, name: str = "reader") -> Agent[str]:
+    return Agent(name).instruct(f"Use {{{key}}}.")
+
+
+def _add(
+    severity: Any, code: str, name: str, expression: Expr[Any], agent: str, key: Any = None, **more: Any
+) -> None:
+    FAULTY.append(
+        Fault(name=name, expression=expression, code=code, agent=agent, key=key, severity=severity, **more)
+    )
+
+
+# --- never written --------------------------------------------------------------------------------
+
+VAR, ROUTE, READ = "unresolved-template-var", "route-missing-key", "read-before-write"
+
+for what, expression, agent, key in (
+    ("nobody writes it", _reads("topic"), "reader", "topic"),
+    ("misspelt", writer >> _reads("drat"), "reader", "drat"),
+    ("wrong case", writer >> _reads("Draft"), "reader", "Draft"),
+    ("singular for plural", Agent("a").writes("results") >> _reads("result"), "reader", "result"),
+    ("written later", _reads("draft") >> writer, "reader", "draft"),
+    ("written by itself only", _reads("notes").writes("notes"), "reader", "notes"),
+    ("dropped before", writer >> S.drop("draft") >> _reads("draft"), "reader", "draft"),
+    ("not picked", S.set(a=1, b=2) >> S.pick("a") >> _reads("b"), "reader", "b"),
+    ("renamed away", writer >> S.rename(draft="text") >> _reads("draft"), "reader", "draft"),
+    ("map item after the map", Pipeline(load_tickets) >> map_over("tickets", helper) >> _reads("_item"), "reader", "_item"),
+    ("loser of names", classifier >> S.rename(intent="kind") >> _reads("intent"), "reader", "intent"),
+    ("in one branch of a route", classifier >> Route("intent").eq("a", _reads("x")).otherwise(helper), "reader", "x"),
+    ("in a parallel branch", helper | _reads("x"), "reader", "x"),
+    ("in a fallback", _reads("x") // helper, "reader", "x"),
+    ("in a race", race(helper, _reads("x")), "reader", "x"),
+    ("in a loop", Loop(helper, _reads("x"), max_iterations=2), "reader", "x"),
+    ("in a map", Pipeline(load_tickets) >> map_over("tickets", _reads("x")), "reader", "x"),
+    ("under a timeout", _reads("x").timeout(3), "reader", "x"),
+    ("behind proceed_if", classifier >> _reads("x").proceed_if(is_urgent), "reader", "x"),
+    ("a sub-agent", Agent("c").delegate(helper, _reads("x")), "reader", "x"),
+    ("a coordinator", _reads("x", "boss").delegate(helper), "boss", "x"),
+    ("a fallback of a remote", RemoteAgent("r", endpoint="http://127.0.0.1:1", fallback=_reads("x")), "reader", "x"),
+    ("global instruction", Agent("reader").global_instruct("For {tenant}."), "reader", "tenant"),
+    ("temp key nobody writes", _reads("temp:x"), "reader", "temp:x"),
+    ("two braces", Agent("reader").instruct("Use {{x}}."), "reader", "x"),
+    ("race of the losers' key", race(Agent("a"), Agent("b")) >> _reads("x"), "reader", "x"),
+    ("produced but not written", Agent("a").produces(Answer) >> _reads("answer"), "reader", "answer"),
+):
+    _add("error", VAR, f"never: {what}", expression, agent, key)
+
+for what, expression, agent, key in (
+    ("route on nothing", Route("intent").eq("a", helper).otherwise(reader), "route", "intent"),
+    ("route on a misspelt key", classifier >> Route("intnt").eq("a", helper).otherwise(reader), "route", "intnt"),
+    ("route before the writer", Route("intent").eq("a", helper).otherwise(reader) >> classifier, "route", "intent"),
+    ("route inside a loop", Loop(helper, Route("x").eq("a", reader).otherwise(writer), max_iterations=2), "route", "x"),
+    ("named route", classifier >> Route("kind").eq("a", helper).otherwise(reader).named("choose"), "choose", "kind"),
+    ("route on a dropped key", classifier >> S.drop("intent") >> Route("intent").eq("a", helper).otherwise(reader), "route", "intent"),
+):
+    _add("error", ROUTE, what, expression, agent, key)
+
+for what, expression, agent, key in (
+    ("map over nothing", map_over("items", helper), "map", "items"),
+    ("map over a misspelt list", Pipeline(load_tickets) >> map_over("ticket", helper), "map", "ticket"),
+    ("rename of nothing", S.rename(a="b") >> helper, "rename", "a"),
+    ("pick of nothing", writer >> S.pick("drafts") >> helper, "pick", "drafts"),
+    ("merge of a misspelt key", writer >> S.merge("draft", "note", into="all") >> _reads("all"), "merge", "note"),
+    ("transform of nothing", S.transform("n", abs) >> helper, "transform", "n"),
+    ("require of nothing", S.require("topic") >> helper, "require", "topic"),
+    ("guard on nothing", S.guard(Match("ok", "truthy", True), "stop") >> helper, "guard", "ok"),
+    ("log of nothing", S.log("typo") >> helper, "log", "typo"),
+    ("flatten of nothing", S.flatten("user") >> helper, "flatten", "user"),
+    ("accumulate nothing", S.accumulate("x", into="all") >> _reads("all?"), "accumulate", "x"),
+    ("branch on nothing", S.branch("kind", a=S.set(x=1)) >> helper, "branch", "kind"),
+    ("zip of one list only", S.set(a=[1]) >> S.zip("a", "b", into="rows") >> _reads("rows"), "zip", "b"),
+    ("declared function", helper >> count_words, "count_words", "draft"),
+    ("declared tap", helper >> tap(show_draft), "show_draft", "draft"),
+    ("gate", gate(is_large) >> helper, "gate", "amount"),
+    ("condition of a transfer", transfer("helper", condition=is_urgent) >> reader >> helper, "to_helper", "intent"),
+    ("proceed_if", helper.proceed_if(is_urgent), "route", "intent"),
+    ("remote that reads nothing", RemoteAgent("r", endpoint="http://127.0.0.1:1").reads("order"), "r", "order"),
+    ("validate", S.validate(Query) >> helper, "validate", "query"),
+    ("selector's condition", Agent("a").model_select("cost_optimized", candidates=[cheap.replace(condition=is_urgent)]), "a", "intent"),
+):
+    _add("error", READ, f"never: {what}", expression, agent, key)
+
+# --- perhaps not written --------------------------------------------------------------------------
+
+_ROUTED = classifier >> Route("intent").eq("a", writer).otherwise(helper)
+
+for what, expression, agent, key in (
+    ("on one branch only", _ROUTED >> _reads("draft"), "reader", "draft"),
+    ("without otherwise", classifier >> Route("intent").eq("a", writer) >> _reads("draft"), "reader", "draft"),
+    ("behind proceed_if", classifier >> writer.proceed_if(is_urgent) >> _reads("draft"), "reader", "draft"),
+    ("in the first attempt", (writer // helper) >> _reads("draft"), "reader", "draft"),
+    ("in the second attempt", (helper // writer) >> _reads("draft"), "reader", "draft"),
+    ("by one racer", race(writer, helper) >> _reads("draft"), "reader", "draft"),
+    ("inside a map", Pipeline(load_tickets) >> map_over("tickets", writer) >> _reads("draft"), "reader", "draft"),
+    ("by a sibling", writer | _reads("draft"), "reader", "draft"),
+    ("by a sibling, deeper", FanOut(helper >> writer, helper.named("h2") >> _reads("draft")), "reader", "draft"),
+    ("dropped by a sibling", writer >> FanOut(S.drop("draft") >> helper, _reads("draft")), "reader", "draft"),
+    ("by a tool", Agent("a").tool(create_ticket) >> _reads("ticket_id"), "reader", "ticket_id"),
+    ("later in the loop", Loop(_reads("draft"), writer, max_iterations=3), "reader", "draft"),
+    ("at the end of an inner loop", Loop(Loop(_reads("draft"), helper, max_iterations=2), writer, max_iterations=2), "reader", "draft"),
+    ("dropped at the end of a round", writer >> Loop(_reads("draft"), S.drop("draft"), max_iterations=2), "reader", "draft"),
+    ("by a coordinator that may hand over", Agent("c").delegate(helper).writes("x") >> _reads("x"), "reader", "x"),
+    ("by one sub-agent", Agent("c").delegate(writer, helper) >> _reads("draft"), "reader", "draft"),
+    ("skipped by a transfer", S.set(intent="a") >> Pipeline("inner", transfer("late", condition=is_urgent), writer) >> _reads("draft") >> Agent("late"), "reader", "draft"),
+    ("conditionally", classifier >> S.when(is_urgent, S.set(x=1)) >> _reads("x"), "reader", "x"),
+    ("by a case of S.branch", classifier >> S.branch("intent", a=S.set(x=1), b=S.set(y=1)) >> _reads("x"), "reader", "x"),
+    ("renamed if it was there", _ROUTED >> S.rename(draft="text") >> _reads("text"), "reader", "text"),
+    ("nested routes", classifier >> Route("intent").eq("a", Route("intent").contains("b", writer).otherwise(helper)).otherwise(writer.named("w2")) >> _reads("draft"), "reader", "draft"),
+    ("first to complete", FanOut(writer, helper, merge="first_complete") >> _reads("draft"), "reader", "draft"),
+    ("by the fallback of a remote", RemoteAgent("r", endpoint="http://127.0.0.1:1", fallback=writer) >> _reads("draft"), "reader", "draft"),
+    ("by the remote, not its fallback", RemoteAgent("r", endpoint="http://127.0.0.1:1", fallback=helper).writes("x") >> _reads("x"), "reader", "x"),
+    ("flattened if a dict", writer >> S.flatten("draft") >> _reads("draft"), "reader", "draft"),
+):
+    _add("warn", VAR, f"may: {what}", expression, agent, key)
+
+for what, expression, agent, key in (
+    ("route on a key of one branch", classifier >> Route("intent").eq("a", Agent("s").writes("score")).otherwise(helper) >> Route("score").gt(1, reader).otherwise(writer), "route_2", "score"),
+    ("route in the first round", Loop(Route("score").gt(1, helper).otherwise(reader), Agent("s").writes("score"), max_iterations=3), "route", "score"),
+    ("route on a sibling's key", FanOut(classifier, Route("intent").eq("a", helper).otherwise(reader)), "route", "intent"),
+):
+    _add("warn", ROUTE, what, expression, agent, key)
+
+for what, expression, agent, key in (
+    ("map over a list of one branch", classifier >> Route("intent").eq("a", Pipeline(load_tickets)).otherwise(helper) >> map_over("tickets", reader), "map", "tickets"),
+    ("function after one branch", _ROUTED >> count_words, "count_words", "draft"),
+    ("transform after one branch", _ROUTED >> S.transform("draft", str.strip) >> reader, "transform", "draft"),
+    ("gate on a tool's key", Agent("a").tool(create_ticket) >> gate(is_large) >> helper, "gate", "amount"),
+):
+    _add("error" if what.startswith("gate") else "warn", READ, what, expression, agent, key)
+
+# --- scopes and types -----------------------------------------------------------------------------
+
+for what, expression, agent, key in (
+    ("user read, session written", Agent("a").writes("tier") >> _reads("user:tier"), "reader", "user:tier"),
+    ("session read, user written", Agent("a").writes("user:tier") >> _reads("tier"), "reader", "tier"),
+    ("temp read, session written", Agent("a").writes("x") >> _reads("temp:x"), "reader", "temp:x"),
+    ("session read, temp written", Agent("a").writes("temp:x") >> _reads("x"), "reader", "x"),
+    ("app read, user written", Agent("a").writes("user:x") >> _reads("app:x"), "reader", "app:x"),
+    ("route in the wrong scope", Agent("a").writes("user:plan") >> Route("plan").eq("a", helper).otherwise(reader), "route", "plan"),
+):
+    _add("error", "scope-mismatch", what, expression, agent, key)
+
+for what, expression, agent, key in (
+    ("map over text", writer >> map_over("draft", helper), "map", "draft"),
+    ("route on a structure", Agent("a").returns(Intent).writes("intent") >> Route("intent").eq("x", helper).otherwise(reader), "route", "intent"),
+    ("number against text", Agent("a").writes("score") >> Route("score").eq(5, helper).otherwise(reader), "route", "score"),
+    ("text against a number", S.set(n=3) >> Route("n").eq("3", helper).otherwise(reader), "route", "n"),
+    ("bound on a structure", Agent("a").returns(Score).writes("s") >> Route("s").gt(3, helper).otherwise(reader), "route", "s"),
+    ("bound on a list", Pipeline(load_tickets) >> S.zip("tickets", into="rows") >> Route("rows").gt(3, helper).otherwise(reader), "route", "rows"),
+    ("map over a number", S.counter("n") >> map_over("n", helper), "map", "n"),
+    ("produced text, consumed number", Agent("a").produces(Answer) >> Agent("b").consumes(Words), "b", "answer"),
+):
+    _add("error", "type-mismatch", what, expression, agent, key)
+
+_add(
+    "error",
+    "unmet-consumes",
+    "consumes what nobody produces",
+    Agent("a").produces(Intent) >> Agent("b").consumes(Query),
+    "b",
+    "query",
+)
+_add(
+    "error",
+    "unmet-consumes",
+    "consumes before it is produced",
+    Agent("a").produces(Intent) >> Agent("b").consumes(Query) >> Agent("c").produces(Query),
+    "b",
+    "query",
+)
+
+# --- conversation ---------------------------------------------------------------------------------
+
+for what, expression, agent, key in (
+    ("text in both channels", classifier >> _reads("intent", "booker"), "booker", "intent"),
+    ("in a loop", Loop(writer, _reads("draft", "critic"), max_iterations=2), "critic", "draft"),
+    ("after a rename", classifier >> S.rename(intent="kind") >> _reads("kind", "booker"), "booker", "kind"),
+    ("after a fan-out", (writer | helper) >> _reads("draft"), "reader", "draft"),
+    ("on a branch", classifier >> Route("intent").eq("a", _reads("intent", "booker")).otherwise(helper), "booker", "intent"),
+):
+    _add("info", "channel-duplication", what, expression, agent, key)
+
+for what, expression, agent in (
+    ("none", helper >> reader.context(C.none()), "reader"),
+    ("reads", helper >> reader.reads("intent"), "reader"),
+    ("from state", helper >> reader.context(C.from_state("intent") | C.truncate(max_turns=1)), "reader"),
+    ("template", helper >> reader.context(C.template("{intent}")), "reader"),
+    ("none, though seen later", helper >> reader.context(C.none()) >> Agent("last"), "reader"),
+    ("both branches", (helper | Agent("h2").writes("x")) >> reader.context(C.none()).instruct("{x}"), "reader"),
+    ("on a branch", Route("intent").eq("a", helper >> reader.context(C.none())).otherwise(writer), "reader"),
+    ("in a loop", Loop(helper, reader.context(C.none()), max_iterations=1), "reader"),
+    ("only the user, and nobody later", helper >> reader.context(C.user_only()), "reader"),
+    ("excluded for good", helper >> reader.context(C.exclude_agents("helper")), "reader"),
+    ("only others", writer >> helper >> reader.context(C.from_agents("writer")), "reader"),
+    ("another branch of the conversation", (Agent("x") | Agent("y").writes("y")) >> (Agent("p").writes("p") | Agent("q").writes("q")) >> reader.context(C.none()).instruct("{y} {p} {q}"), "p"),
+):
+    _add("warn", "data-loss", what, expression, agent, state={"intent": "x"})
+
+for what, expression, agent in (
+    ("from a misspelt agent", helper >> reader.context(C.from_agents("helper", "reviwer")), "reader"),
+    ("excluding a misspelt agent", helper >> reader.context(C.exclude_agents("helpr")), "reader"),
+    ("from an agent of another pipeline", helper >> reader.context(C.from_agents("helper") + C.from_agents("elsewhere")), "reader"),
+):
+    _add("warn", "unknown-agent", what, expression, agent)
+
+for what, expression, agent in (
+    ("window", C.window(3), "reader"),
+    ("from agents", C.from_agents("p"), "reader"),
+    ("last turns, truncated", C.last_n_turns(2) | C.truncate(max_turns=1), "reader"),
+):
+    _add("warn", "modality-loss", what, Agent("p").produces_modality(Modality.IMAGE) >> reader.context(expression), agent)
+_add("warn", "modality-loss", "audio to one that takes it", Agent("p").produces_modality(Modality.AUDIO) >> reader.accepts(Modality.AUDIO).context(C.window(2)), "reader")
+
+for what, expression, agent, key in (
+    ("reads a misspelt key", classifier >> reader.reads("intnt", keep_history=True), "reader", "intnt"),
+    ("template of a spec", classifier >> reader.context(C.default() + C.template("{intnt}")), "reader", "intnt"),
+    ("prompt from state", classifier >> reader.instruct(P.task("x") + P.from_state("intnt")), "reader", "intnt"),
+    ("a field nobody writes", classifier >> reader.reads(Billing.ticket_id, keep_history=True), "reader", "ticket_id"),
+):
+    _add("error", READ, f"never: {what}", expression, agent, key)
+_add("error", VAR, "in a prompt", classifier >> reader.instruct(P.role("R") + P.task("Use {intnt}")), "reader", "intnt")
+_add("warn", READ, "a field on one branch", classifier >> Route("intent").eq("a", Agent("t").writes(Billing.ticket_id)).otherwise(helper) >> reader.reads(Billing.ticket_id, keep_history=True), "reader", "ticket_id")
+
+# --- schemas --------------------------------------------------------------------------------------
+
+for what, expression, agent, key in (
+    ("undeclared key", (Agent("a").writes("reply") >> _reads("reply")).schema(Billing), "a", "reply"),
+    ("misspelt key", (Agent("a").writes("intnt") >> _reads("intnt")).schema(Billing), "a", "intnt"),
+    ("undeclared transform", (S.set(total=1) >> _reads("total")).schema(Billing), "set", "total"),
+    ("undeclared in an inner step", classifier >> (Agent("a").writes("reply") >> _reads("reply")).schema(Billing), "a", "reply"),
+):
+    _add("error", "schema-violation", what, expression, agent, key)
+_add("error", "schema-violation", "schema given to the check", Agent("a").writes("reply") >> _reads("reply"), "a", "reply", schema=Billing)
+
+for what, expression, agent, key in (
+    ("text for a number", (Agent("a").writes("confidence") >> _reads("confidence")).schema(Billing), "a", "confidence"),
+    ("text set for a number", (S.set(confidence="high") >> _reads("confidence")).schema(Billing), "set", "confidence"),
+    ("number set for text", (S.set(intent=3) >> _reads("intent")).schema(Billing), "set", "intent"),
+    ("text read as a number", Agent("a").writes("confidence") >> reader.reads(Billing.confidence), "reader", "confidence"),
+    ("two schemas, two types", Agent("a").writes(Shop.confidence) >> reader.reads(Billing.confidence), "reader", "confidence"),
+):
+    _add("error", "type-mismatch", what, expression, agent, key)
+
+for what, expression, agent, key in (
+    ("session key for a user field", (Agent("a").writes("tier") >> helper).schema(Billing), "a", "tier"),
+    ("field in the wrong scope read", (Agent("a").writes(Billing.tier) >> _reads("tier")).schema(Billing), "reader", "tier"),
+):
+    _add("error", "scope-mismatch", what, expression, agent, key)
+
+# --- structure ------------------------------------------------------------------------------------
+
+_add(
+    "error",
+    "duplicate-name",
+    "two different agents",
+    Agent("a").instruct("x") >> Agent("a").instruct("y"),
+    "a",
+)
+_add("error", "duplicate-name", "in two branches", Agent("a").instruct("x") | Agent("a").instruct("y"), "a")
+_add("error", "duplicate-name", "agent and pipeline", Pipeline("a", helper) >> Agent("a"), "a")
+
+for what, expression, agent, key in (
+    ("the same test twice", classifier >> Route("intent").eq("a", helper).eq("a", reader).otherwise(writer), "reader", "intent"),
+    ("a bound inside another", Agent("s").writes("n") >> Route("n").gt(3, helper).gt(5, reader).otherwise(writer), "reader", "n"),
+    ("an upper bound inside another", Agent("s").writes("n") >> Route("n").lt(5, helper).lte(3, reader).otherwise(writer), "reader", "n"),
+    ("eq after contains", classifier >> Route("intent").contains("book", helper).eq("booking", reader).otherwise(writer), "reader", "intent"),
+    ("otherwise after eq and ne", classifier >> Route("intent").eq("a", helper).ne("a", reader).otherwise(writer), "writer", "intent"),
+    ("after an unconditional transfer", transfer("helper") >> reader >> helper, "reader", None),
+    ("rest of a loop's round", Loop(writer, transfer("writer"), reader, max_iterations=2), "reader", None),
+):
+    _add("warn", "unreachable-branch", what, expression, agent, key)
+
+for what, expression, agent, key in (
+    ("two agents", Agent("a").writes("x") | Agent("b").writes("x"), "b", "x"),
+    ("deeper", FanOut(helper >> writer, Agent("b").writes("draft")), "b", "draft"),
+    ("a transform", FanOut(S.set(x=1) >> helper, Agent("b").writes("x")), "b", "x"),
+    ("the third branch", FanOut(Agent("a").writes("x"), helper, Agent("c").writes("x")), "c", "x"),
+):
+    _add("warn", "parallel-writers", what, expression, agent, key)
+
+for what, expression, agent, key in (
+    ("until of another key", writer >> loop_until(approved, helper), "loop", "approved"),
+    ("until of a misspelt key", loop_until(good_enough, Agent("s").writes("socre")), "loop", "score"),
+    ("only before the loop", S.set(score=0) >> loop_until(good_enough, helper), "loop", "score"),
+):
+    _add("warn", "loop-runs-to-limit", what, expression, agent, key)
+
+_add(
+    "error",
+    "not-resumable",
+    "gate",
+    S.set(amount=1) >> gate(is_large) >> helper,
+    "gate",
+    config=NOT_RESUMABLE,
+)
+_add(
+    "error",
+    "not-resumable",
+    "confirmation",
+    Agent("a").tool(create_ticket, require_confirmation=True),
+    "a",
+    config=NOT_RESUMABLE,
+)
+_add(
+    "info",
+    "route-without-otherwise",
+    "two cases",
+    classifier >> Route("intent").eq("a", helper).eq("b", reader),
+    "route",
+    "intent",
+)
+_add("info", "route-without-otherwise", "dict", classifier >> {"x": helper, "y": reader}, "route", "intent")
+_add("info", "dead-state", "never read", Agent("a").writes("notes") >> helper, "a", "notes")
+_add("info", "dead-state", "set and forgotten", S.set(x=1) >> helper, "set", "x")
+_add(
+    "info",
+    "unknown-access",
+    "a plain function",
+    Pipeline(lambda state: {"x": 1}) >> _reads("x"),
+    "transform",
+    "x",
+)
+_add("info", "unknown-access", "a predicate", classifier >> helper.proceed_if(lambda state: True), "route")
+
+# --- declarations ---------------------------------------------------------------------------------
+
+_add("warn", "streaming-model-conflict", "tokens into a model", helper.stream_to("token") >> reader, "helper")
+_add(
+    "warn",
+    "streaming-model-conflict",
+    "tokens of a pipeline",
+    (writer >> helper).stream_to("token") >> reader,
+    "helper",
+)
+_add(
+    "warn",
+    "streaming-model-conflict",
+    "tokens into a fan-out",
+    helper.stream_to("token") >> (reader | writer),
+    "helper",
+)
+_add(
+    "warn",
+    "streaming-model-conflict",
+    "tokens into a remote",
+    helper.stream_to("token") >> RemoteAgent("r", endpoint="http://127.0.0.1:1"),
+    "helper",
+)
+_add(
+    "warn",
+    "streaming-route-conflict",
+    "tokens into a route",
+    classifier.stream_to("token") >> Route("intent").eq("a", helper).otherwise(reader),
+    "classifier",
+)
+_add(
+    "warn",
+    "streaming-route-conflict",
+    "chunks into a route",
+    classifier.stream_to("chunked", chunk_size=5) >> Route("intent").eq("a", helper).otherwise(reader),
+    "classifier",
+)
+
+for what, first, second in (
+    ("image into text", Modality.IMAGE, Modality.TEXT),
+    ("audio into images", Modality.AUDIO, Modality.IMAGE),
+    ("text into images", Modality.TEXT, Modality.IMAGE),
+    ("video into PDF", Modality.VIDEO, Modality.PDF),
+):
+    _add(
+        "warn",
+        "modality-mismatch",
+        what,
+        Agent("p").produces_modality(first) >> Agent("t").accepts(second),
+        "t",
+    )
+_add(
+    "warn",
+    "modality-mismatch",
+    "after a fan-out",
+    (Agent("p").produces_modality(Modality.IMAGE) | helper) >> Agent("t").accepts(Modality.TEXT),
+    "t",
+)
+
+_add(
+    "warn",
+    "boundary-temp-key",
+    "temp key across",
+    Agent("a").writes("temp:x") >> _reads("temp:x").execution_boundary(),
+    "reader",
+    "temp:x",
+)
+_add(
+    "warn",
+    "boundary-temp-key",
+    "read further on",
+    Agent("a").writes("temp:x") >> helper.execution_boundary() >> _reads("temp:x"),
+    "reader",
+    "temp:x",
+)
+_add(
+    "warn",
+    "boundary-type",
+    "a set across",
+    S.set(seen={1, 2}) >> _reads("seen").execution_boundary(),
+    "set",
+    "seen",
+)
+_add(
+    "warn",
+    "remote-input-missing",
+    "field not sent",
+    classifier >> RemoteAgent("pay", endpoint="http://127.0.0.1:1", input_schema=Query).reads("intent"),
+    "pay",
+    "query",
+)
+_add(
+    "warn",
+    "remote-input-missing",
+    "nothing sent",
+    RemoteAgent("r", endpoint="http://127.0.0.1:1", input_schema=Query),
+    "r",
+    "query",
+)
+_add(
+    "warn",
+    "missing-budget",
+    "budget without a key",
+    Agent("a").model_select("budget_bounded", candidates=[cheap], fallback_model="m"),
+    "a",
+)
+_add(
+    "warn",
+    "missing-budget",
+    "budget nobody sets",
+    Agent("a").model_select("budget_bounded", candidates=[cheap], budget_key="left", fallback_model="m"),
+    "a",
+    "left",
+)
+_add(
+    "warn",
+    "missing-budget",
+    "budget misspelt",
+    S.set(budget=1)
+    >> Agent("a").model_select("budget_bounded", candidates=[cheap], budget_key="bugdet", fallback_model="m"),
+    "a",
+    "bugdet",
+)
+_add(
+    "info",
+    "budget-without-fallback",
+    "no way out",
+    S.set(left=1) >> Agent("a").model_select("budget_bounded", candidates=[cheap], budget_key="left"),
+    "a",
+    "left",
+)
+_add("warn", "nobody-visible", "hidden alone", helper.hide(), "helper")
+_add("warn", "nobody-visible", "all hidden", (writer >> helper).hide(), "helper")
+_add(
+    "info",
+    "branch-not-visible",
+    "one branch hidden",
+    classifier >> Route("intent").eq("a", helper.hide()).otherwise(reader),
+    "helper",
+)
+_add(
+    "warn", "placeholder-typo", "optional misspelt", writer >> Agent("r").instruct("{drafts?}"), "r", "drafts"
+)
+_add(
+    "warn",
+    "placeholder-typo",
+    "hyphen for underscore",
+    Agent("a").writes("user_name") >> Agent("r").instruct("Hi {user-name}"),
+    "r",
+    "user_name",
+)
+_add(
+    "warn",
+    "placeholder-typo",
+    "space for underscore",
+    Agent("a").writes("user_name") >> Agent("r").instruct("Hi {user name}"),
+    "r",
+    "user_name",
+)

@@ -1,0 +1,81 @@
+"""What building and running do with the findings: log them once, or refuse."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from adk_fluent import Agent, Route
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.contracts import checking
+from adk_fluent.errors import ArgumentError, ContractError
+from adk_fluent.testing import mock_backend
+
+LOGGER = "adk_fluent.contracts"
+LOST = Agent("lost").instruct("Use {nothing_here}.")
+UNSURE = Agent("c").writes("kind") >> Route("kind").eq("a", Agent("a").writes("x")).otherwise(Agent("b"))
+MAYBE = UNSURE >> Agent("reader").instruct("{x}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_logged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test starts as a new process would."""
+    monkeypatch.setattr(checking, "_logged", {})
+
+
+def test_building_logs_each_finding_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The first app logs the findings at their level on `adk_fluent.contracts`; later ones are silent."""
+    caplog.set_level(logging.INFO, LOGGER)
+    LOST.build()
+    assert not caplog.records
+    LOST.to_app()
+    LOST.to_app()
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == (LOGGER, logging.ERROR)
+    assert "unresolved-template-var" in record.message
+    MAYBE.to_app()
+    assert {record.levelno for record in caplog.records[1:]} == {logging.WARNING, logging.INFO}
+
+
+def test_building_can_refuse_errors() -> None:
+    """Under `contracts="error"` building raises what the check calls an error, and lets warnings pass."""
+    config = ExecutionConfig(contracts="error")
+    with pytest.raises(ContractError, match="nothing_here"):
+        LOST.to_app(config)
+    assert MAYBE.to_app(config).name == "adk_fluent_app"
+
+
+def test_building_can_be_silent(caplog: pytest.LogCaptureFixture) -> None:
+    """Under `contracts="off"` nothing is logged."""
+    LOST.to_app(ExecutionConfig(contracts="off"))
+    assert caplog.records == []
+
+
+def test_a_strict_expression_refuses_warnings_too() -> None:
+    """`.strict()` anywhere in a tree makes building refuse errors and warnings, under any configuration."""
+    for bad in (LOST.strict(), MAYBE.strict(), Agent("x").strict() >> MAYBE):
+        with pytest.raises(ContractError, match=r"reads \{"):
+            bad.to_app(ExecutionConfig(contracts="off"))
+    assert (Agent("a").writes("x") >> Agent("b").instruct("{x}")).strict().build().name == "sequence"
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    """`contracts=` takes one of its three words."""
+    with pytest.raises(ArgumentError, match="contracts"):
+        ExecutionConfig(contracts="loud")  # pyright: ignore[reportArgumentType]  # the point of the test
+
+
+async def test_the_state_of_a_run_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """A key that `run(state=...)` gives is not reported, nor one that a session of before may hold."""
+    backend = mock_backend(default="ok")
+    await LOST.run("hi", backend=backend, state={"nothing_here": "x"})
+    await LOST.named("again").run("hi", backend=backend, session_id="s", state={"nothing_here": "x"})
+    assert caplog.records == []
+
+
+async def test_a_run_without_the_state_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """The same run without the key logs what it is about to fail for."""
+    with pytest.raises(KeyError, match="nothing_here"):
+        await LOST.run("hi", backend=mock_backend(default="ok"))
+    assert "nothing_here" in caplog.records[0].message

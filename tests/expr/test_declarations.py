@@ -1,0 +1,165 @@
+"""What expressions declare about themselves: kept, checked at once, refused where it cannot run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from adk_fluent import Agent, FanOut, RemoteAgent
+from adk_fluent.content import ContentSpec, Modality
+from adk_fluent.cost import ModelCandidate
+from adk_fluent.distributed import ExecutionBoundary, ScalingConfig, TransportConfig
+from adk_fluent.errors import ArgumentError, InvalidNameError, UnsupportedNodeError
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir import AuthConfig, ModelSelectorNode, RetryConfig, from_dict, to_dict
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
+from adk_fluent.streaming import EdgeSemantics
+
+SMALL = ModelCandidate("small", 0.1, 0.2)
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Receipt(BaseModel):
+    total: float
+
+
+DECLARED: list[Expr[Any]] = [
+    Agent("a").show(),
+    Agent("a").hide(),
+    (Agent("a") >> Agent("b")).filtered(),
+    Agent("a").stream_to("chunked", chunk_size=5, backpressure=True),
+    Agent("a").execution_boundary(
+        serialization="arrow",
+        transport=TransportConfig("queue", "q://x"),
+        isolation="process",
+        scaling=ScalingConfig(max_instances=20),
+    ),
+    Agent("a").accepts(Modality.IMAGE, Modality.TEXT).produces_modality(Modality.CODE),
+    Agent("a").model_select("budget_bounded", candidates=[SMALL], budget_key="left", fallback_model="tiny"),
+    FanOut(Agent("a"), Agent("b"), merge="interleave"),
+    RemoteAgent("r", endpoint="https://x.example/a2a", capabilities=("pay",), timeout=5, retry=RetryConfig()),
+    Agent("a").strict(),
+]
+
+
+@pytest.mark.parametrize("expression", DECLARED, ids=repr)
+def test_a_declaration_is_part_of_the_value(expression: Expr[Any]) -> None:
+    """A declaration makes another expression, which compares by it and survives being stored as JSON."""
+    node = expression.to_ir()
+    plain = node.replace(annotations=NO_ANNOTATIONS)
+    assert (plain == node) is (node.annotations == NO_ANNOTATIONS)
+    assert from_dict(json.loads(json.dumps(to_dict(node)))) == node
+
+
+def test_edges_and_boundaries_are_annotations() -> None:
+    """`.stream_to` and `.execution_boundary` keep what they were told."""
+    assert Agent("a").stream_to("token").node.annotations.edge == EdgeSemantics(buffering="token")
+    scaling = ScalingConfig(max_instances=20)
+    boundary = Agent("a").execution_boundary(scaling=scaling).node.annotations.boundary
+    assert boundary == ExecutionBoundary(scaling=scaling)
+
+
+def test_models_and_modalities_are_told_apart() -> None:
+    """`.accepts(Model)` is the input schema, `.accepts(Modality, ...)` the kinds of content; they add up."""
+    agent = Agent("a").accepts(Order).accepts(Modality.PDF).produces_modality(Modality.TEXT, Modality.CODE)
+    assert agent.node.input_schema is Order
+    assert agent.node.annotations.content == ContentSpec(
+        input_modalities=frozenset({Modality.PDF}),
+        output_modalities=frozenset({Modality.TEXT, Modality.CODE}),
+    )
+
+
+def test_the_model_selector_is_held_by_the_agent() -> None:
+    """`.model_select` keeps strategy, candidates and keys in a node that the agent holds."""
+    chosen = Agent("a").model_select("adaptive", candidates=[SMALL], quality_key="q", quality_threshold=0.5)
+    expected = ModelSelectorNode(
+        strategy="adaptive", candidates=(SMALL,), quality_key="q", quality_threshold=0.5
+    )
+    assert chosen.node.selector == expected
+    assert chosen.node.reads_keys == {"q"}
+
+
+def test_a_remote_agent_keeps_what_it_was_told() -> None:
+    """Endpoint, limits, schemas, fallback, and the keys it is sent and writes are fields of its node."""
+    remote = RemoteAgent(
+        "pay",
+        endpoint="https://x.example",
+        input_schema=Order,
+        auth=AuthConfig(token="t"),
+        fallback=Agent("f"),
+    )
+    node = (remote.reads("order_id").reads("user:id").outputs("receipt") @ Receipt).node
+    assert (node.endpoint, node.input_schema, node.timeout_seconds) == ("https://x.example", Order, 30.0)
+    assert (node.declared_reads, node.output_key, node.output_schema) == (
+        ("order_id", "user:id"),
+        "receipt",
+        Receipt,
+    )
+    assert node.fallback == Agent("f").node
+    assert "t'" not in repr(node.auth)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Agent("a").stream_to("drops"), "'full', 'chunked', 'token', not 'drops'"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Agent("a").stream_to("token", chunk_size=3), "goes with buffering='chunked'"),
+        (lambda: Agent("a").stream_to("chunked", chunk_size=0), "positive number of tokens, not 0"),
+        (lambda: Agent("a").execution_boundary(serialization="xml"), "not 'xml'"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Agent("a").execution_boundary(isolation="vm"), "not 'vm'"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Agent("a").accepts(), "one pydantic model, or one or more Modality values"),
+        (lambda: Agent("a").accepts(Order, Modality.TEXT), "one pydantic model, or"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Agent("a").produces_modality(), "one or more Modality values"),
+        (lambda: Agent("a").produces_modality("text"), "one or more Modality values"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Agent("a").model_select("cheap", candidates=[SMALL]), "not 'cheap'"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Agent("a").model_select("adaptive", candidates=[]), "one or more ModelCandidate values"),
+        (lambda: Agent("a").model_select("adaptive", candidates=["m"]), "ModelCandidate values"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: FanOut(Agent("a"), merge="first"), "not 'first'"),  # pyright: ignore[reportArgumentType, reportCallIssue]  # the point
+        (lambda: RemoteAgent("r", endpoint="x.example"), "http or https URL, not 'x.example'"),
+        (lambda: RemoteAgent("r", endpoint="http://x", timeout=0), "must be positive, not 0"),
+        (lambda: RemoteAgent("r", endpoint="http://x", fallback="f"), "takes an expression"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: RemoteAgent("r", endpoint="http://x").reads(""), "state key"),
+    ],
+)
+def test_wrong_declarations_are_refused_at_once(make: Any, message: str) -> None:
+    """A value that no declaration takes is refused where it is written, in a line that says what is taken."""
+    with pytest.raises(ArgumentError) as caught:
+        make()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_remote_agent_needs_a_name_that_adk_takes() -> None:
+    """Its name is checked like an agent's."""
+    with pytest.raises(InvalidNameError):
+        RemoteAgent("pay-now", endpoint="http://x")
+
+
+@pytest.mark.parametrize(
+    ("expression", "named"),
+    [
+        (
+            Agent("a").stream_to("token") >> Agent("b"),
+            "'a': the ADK backend cannot pass answers on by 'token'",
+        ),
+        (Agent("a").execution_boundary(), "'a': the ADK backend cannot cut a run at an execution boundary"),
+        (FanOut(Agent("a"), Agent("b"), merge="interleave"), "'parallel': the ADK backend cannot merge"),
+        (
+            Agent("a").model_select("adaptive", candidates=[SMALL]),
+            "'a': the ADK backend cannot select models",
+        ),
+        (RemoteAgent("r", endpoint="http://x"), "'r': the ADK backend cannot run a remote node"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_run_yet_is_refused_by_name(expression: Expr[Any], named: str) -> None:
+    """The backend refuses what it cannot run, by the name of the step, instead of ignoring it."""
+    with pytest.raises(UnsupportedNodeError) as caught:
+        expression.build()
+    assert str(caught.value).startswith(named)

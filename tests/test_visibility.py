@@ -1,0 +1,131 @@
+"""Who sees what a step says, inferred from where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from adk_fluent import (
+    Agent,
+    FanOut,
+    Loop,
+    Pipeline,
+    RemoteAgent,
+    Route,
+    S,
+    gate,
+    map_over,
+    race,
+    tap,
+    transfer,
+)
+from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir import NODE_TYPES
+from adk_fluent.visibility import _SILENT, infer_visibility  # pyright: ignore[reportPrivateUsage]  # held against the list of types
+
+a, b, c, d = (Agent(name) for name in "abcd")
+
+
+def always(state: object) -> bool:
+    """A predicate."""
+    return True
+
+
+def users(expression: Expr[Any]) -> str:
+    """The agents that the user sees, in one word."""
+    return "".join(name for name, seen in sorted(infer_visibility(expression).items()) if seen == "user")
+
+
+def nothing(state: object) -> None:
+    """A transform."""
+
+
+@pytest.mark.parametrize(
+    ("expression", "seen"),
+    [
+        (a, "a"),
+        (a >> b >> c, "c"),
+        (a >> nothing, "a"),
+        (a >> S.set(x=1) >> tap(print), "a"),
+        (a.writes("x") >> b, "b"),
+        (a | b, "ab"),
+        ((a | b) >> c, "c"),
+        (a >> (b | c), "bc"),
+        (a.writes("k") >> Route("k").eq("x", b).otherwise(c), "bc"),
+        (a.writes("k") >> Route("k").eq("x", b >> c), "c"),
+        (Route("k").eq("x", a) >> b, "b"),
+        ((a >> b) * 3, "b"),
+        ((a >> b) * 3 >> c, "c"),
+        (a >> Loop(b, c, S.set(x=1)), "c"),
+        (Loop(a, Loop(b, c)), "c"),
+        (map_over("xs", a >> b), "b"),
+        (map_over("xs", a) >> b, "b"),
+        (a // b, "ab"),
+        ((a // b) >> c, "c"),
+        (race(a, b >> c), "ac"),
+        (a.timeout(3), "a"),
+        (a.timeout(3) >> b, "b"),
+        (a.proceed_if(always), "a"),
+        (a >> b.proceed_if(always), "b"),
+        (a.delegate(b, c), "abc"),
+        (a.delegate(b) >> c, "c"),
+        (RemoteAgent("a", endpoint="http://127.0.0.1:1", fallback=b), "ab"),
+        (RemoteAgent("a", endpoint="http://127.0.0.1:1") >> c, "c"),
+        (a >> transfer("c", condition=always) >> b >> c >> d, "cd"),
+        (a >> Pipeline("inner", transfer("c", condition=always), b) >> c >> d, "d"),
+        (Pipeline("late", a, b) >> transfer("late", condition=always) >> d, "bd"),
+    ],
+    ids=repr,
+)
+def test_the_place_decides(expression: Expr[Any], seen: str) -> None:
+    """Whoever speaks last on some way through the tree is visible, everybody else is internal."""
+    assert users(expression) == seen
+    internal = [name for name, who in infer_visibility(expression).items() if who == "internal"]
+    assert set(internal) == {name for name in infer_visibility(expression) if name in "abcd"} - set(seen)
+
+
+def test_steps_that_say_nothing_are_zero_cost() -> None:
+    """Transforms, taps, routes, captures, transfers and composites say nothing; a gate speaks to the user."""
+    pipeline = S.capture("q") >> a >> S.set(x=1) >> tap(always) >> gate(always) >> Route("x").eq(1, b)
+    seen = infer_visibility(pipeline)
+    assert seen["gate"] == "user"
+    silent = {"sequence", "capture", "set", "always", "route"}
+    assert {name for name, who in seen.items() if who == "zero_cost"} == silent
+
+
+def test_show_and_hide_win_over_the_place() -> None:
+    """`.show()` and `.hide()` decide for their expression, and inside it again for the inner one."""
+    assert users(a.show() >> b) == "ab"
+    assert users(a >> b.hide()) == ""
+    assert users((a >> b).hide() >> c) == "c"
+    assert users((a.show() >> b).hide()) == "a"
+    assert users((a >> b.hide()).show()) == "a"
+
+
+def test_policies_hold_for_what_is_inside() -> None:
+    """`.transparent()` shows everybody inside; `.filtered()` and `.annotated()` change nobody."""
+    assert users((a >> b).transparent() >> c) == "abc"
+    assert users((a >> b.hide()).transparent()) == "a"
+    assert users((a >> b).filtered()) == users((a >> b).annotated()) == "b"
+
+
+def test_a_reused_agent_is_judged_at_each_place() -> None:
+    """The same agent used twice is internal where it stands first and visible where it stands last."""
+    seen = infer_visibility(a >> b >> a)
+    assert (seen["a"], seen["a_2"]) == ("internal", "user")
+
+
+def test_it_takes_what_was_built() -> None:
+    """An expression, its node, the agent and the app built of it give the same map."""
+    pipeline = FanOut(a, b) >> c
+    maps = [infer_visibility(x) for x in (pipeline, pipeline.to_ir(), pipeline.build(), pipeline.to_app())]
+    assert all(seen == maps[0] for seen in maps)
+    with pytest.raises(ArgumentError, match="NoneType"):
+        infer_visibility(None)
+
+
+def test_every_node_type_is_known() -> None:
+    """No node type is forgotten."""
+    assert set(_SILENT) == set(NODE_TYPES)
