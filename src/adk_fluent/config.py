@@ -72,7 +72,7 @@ class ExecutionConfig:
         resumable: whether a run can pause and go on later, even in another process; by default it can when
             the expression holds a gate or a tool that asks for confirmation.
         compaction: when old events are summarised.
-        contracts: what building does with what the contract check finds: `log` it, once, on the logger
+        contracts: what making an app does with what the contract check finds: `log` it, once, on the logger
             `adk_fluent.contracts`; raise `ContractError` for an `error`; or `off`.
         custom_metadata: JSON-able data that ADK puts on every event of the run.
 

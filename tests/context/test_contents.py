@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 from google.adk.apps.app import App
+from google.adk.code_executors import UnsafeLocalCodeExecutor
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
 from google.adk.models import Gemini
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.load_artifacts_tool import load_artifacts_tool
@@ -231,6 +233,49 @@ async def test_callbacks_of_the_user_see_the_request_as_it_is_sent() -> None:
     request = await last(Agent("writer") >> me, "me", "GO", responses=SAYS)
     assert seen == [[("user", "GO")]]
     assert contents(request) == [("user", "GO"), ("user", "ADDED")]
+
+
+async def test_plugins_see_the_request_as_it_is_sent() -> None:
+    """Plugins run before callbacks, and still get the context already applied."""
+    seen: list[Any] = []
+
+    class Watching(BasePlugin):
+        async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
+            seen.append((system(llm_request), contents(llm_request)))
+
+    class Watched(MockBackend):
+        def plugins(self) -> list[BasePlugin]:
+            return [*super().plugins(), Watching(name="watching")]
+
+    backend = Watched(SAYS, session_service=InMemorySessionService())
+    await (Agent("writer") >> Agent("me").context(C.window(1))).run("GO", backend=backend)
+    block = "<conversation_context>\n[writer]: W-TEXT\n</conversation_context>"
+    assert seen[-1] == (block, [("user", "GO")])
+
+
+async def test_code_that_a_model_runs_stays() -> None:
+    """Code that ran in this turn, and its output, reach the model like the results of tools."""
+    me = Agent("me").code_executor(UnsafeLocalCodeExecutor()).context(C.none())
+    answers = ["```python\nprint(6 * 7)\n```", "It is 42."]
+    request = await last(Agent("writer") >> me, "me", "GO", responses={**SAYS, "me": answers})
+    text = str(request.contents)
+    assert "6 * 7" in text
+    assert "42" in text
+    assert "W-TEXT" not in text
+
+
+async def test_runs_at_the_same_time_keep_apart() -> None:
+    """One compiled agent serves several runs at once; each sees its own conversation."""
+    backend = MockBackend(
+        {"writer": lambda request: f"ABOUT {contents(request)[-1][1]}", "me": "M"},
+        session_service=InMemorySessionService(),
+    )
+    expression = Agent("writer") >> Agent("me").context(C.window(1))
+    await expression.map([f"Q{number}" for number in range(6)], concurrency=6, backend=backend)
+    shown = sorted((text, system(r)) for r in backend.calls["me"] for _, text in contents(r))
+    assert shown == [
+        (f"Q{i}", f"<conversation_context>\n[writer]: ABOUT Q{i}\n</conversation_context>") for i in range(6)
+    ]
 
 
 # --- rewinds, summaries, sessions -----------------------------------------------------------------

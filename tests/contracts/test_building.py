@@ -25,14 +25,16 @@ def nothing_logged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_building_logs_each_finding_once(caplog: pytest.LogCaptureFixture) -> None:
-    """The first build logs the findings at their level on `adk_fluent.contracts`; later ones are silent."""
+    """The first app logs the findings at their level on `adk_fluent.contracts`; later ones are silent."""
     caplog.set_level(logging.INFO, LOGGER)
     LOST.build()
+    assert not caplog.records
+    LOST.to_app()
     LOST.to_app()
     (record,) = caplog.records
     assert (record.name, record.levelno) == (LOGGER, logging.ERROR)
     assert "unresolved-template-var" in record.message
-    MAYBE.build()
+    MAYBE.to_app()
     assert {record.levelno for record in caplog.records[1:]} == {logging.WARNING, logging.INFO}
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import sqrt
-from typing import Any, Final
+from typing import Final
 
 from adk_fluent.context.entries import Call, CountTokens, Entry, Response, Scene
 from adk_fluent.context.rendering import line, tokens
@@ -139,13 +139,16 @@ SIMILAR: Final = 0.85
 
 def dedup(entries: Entries, scene: Scene, strategy: str) -> Entries:
     kept: list[Entry] = []
-    seen: dict[object, None] = {}
+    seen: set[str] = set()
+    alike = _Alike()
     for entry in entries:
         if entry.text and not entry.files and not entry.is_tool_use:
-            said = _FORMS[strategy](entry.text)
-            if said in seen or (strategy == "semantic" and any(_alike(said, other) for other in seen)):
+            said = entry.text if strategy == "exact" else " ".join(_words(entry.text)) or entry.text.strip()
+            if said in seen or (strategy == "semantic" and alike.has(said)):
                 continue
-            seen[said] = None
+            seen.add(said)
+            if strategy == "semantic":
+                alike.add(said)
         kept.append(entry)
     return tuple(kept)
 
@@ -154,21 +157,30 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-_FORMS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "exact": lambda text: text,
-    "normalized": lambda text: " ".join(_words(text)) or text.strip(),
-    "semantic": lambda text: frozenset(Counter(_words(text)).items()) or text.strip(),
-}
+class _Alike:
+    """Texts that can be asked whether one of them has nearly the words of another text."""
 
+    def __init__(self) -> None:
+        self._places: dict[str, list[tuple[int, int]]] = {}
+        """Word → the texts that have it, and how often."""
+        self._sizes: list[float] = []
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two texts, as word counts, are nearly the same."""
-    if isinstance(one, str) or isinstance(other, str):
-        return False
-    first, second = dict(one), dict(other)
-    dot = sum(count * second.get(word, 0) for word, count in first.items())
-    size = sqrt(sum(n * n for n in first.values()) * sum(n * n for n in second.values()))
-    return dot >= SIMILAR * size
+    def has(self, text: str) -> bool:
+        """Whether the word counts of a text and of one that was added have a cosine of at least `SIMILAR`."""
+        counts = Counter(text.split())
+        size = sqrt(sum(n * n for n in counts.values()))
+        products: Counter[int] = Counter()
+        for word, count in counts.items():
+            for place, other in self._places.get(word, ()):
+                products[place] += count * other
+        return any(product >= SIMILAR * size * self._sizes[place] for place, product in products.items())
+
+    def add(self, text: str) -> None:
+        """Remember a text."""
+        counts = Counter(text.split())
+        for word, count in counts.items():
+            self._places.setdefault(word, []).append((len(self._sizes), count))
+        self._sizes.append(sqrt(sum(n * n for n in counts.values())))
 
 
 def project(entries: Entries, scene: Scene, fields: tuple[str, ...]) -> Entries:
@@ -259,7 +271,7 @@ def fitted(entries: Entries, limit: int, count: CountTokens, strategy: str = "ta
 
     Of entries of the lowest tier, those go first that `strategy` gives up: the oldest for `tail`, the newest
     for `head`, the middle ones for `middle`; values of the state go last. A call and its result go together.
-    The last entry to go is cut short instead, if at least a piece of its text still fits.
+    A text that would not even fit alone is cut short, if a piece of it fits beside the rest.
     """
     costs = [count(line(entry) + "\n") for entry in entries]
     total = sum(costs)
@@ -269,7 +281,7 @@ def fitted(entries: Entries, limit: int, count: CountTokens, strategy: str = "ta
             break
         dropped.update(group)
         total -= sum(costs[position] for position in group)
-        if total <= limit and len(group) == 1:
+        if total <= limit and len(group) == 1 and costs[group[0]] > limit:
             (position,) = group
             piece = _cut(entries[position], limit - total, count, from_start=strategy == "head")
             if piece is not None:

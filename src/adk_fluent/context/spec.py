@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import ArgumentError, PredicateError
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
 from adk_fluent.ir.matching import Match, Predicate
+
+if TYPE_CHECKING:
+    from adk_fluent.context.view import View
 
 SOURCES: Final = frozenset(
     {"default", "none", "user_only", "user", "from_agents", "exclude_agents", "window", "rolling"}
@@ -58,6 +61,12 @@ class Context(ContextSpec):
         for part in self.parts:
             total |= part.access
         return total
+
+    def view(self) -> View:
+        """What it lets an agent see, as far as that is known before it runs."""
+        from adk_fluent.context.view import view
+
+        return view(self)
 
     @property
     def param(self) -> Mapping[str, Any]:

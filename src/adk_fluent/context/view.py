@@ -68,7 +68,8 @@ def is_untouched(spec: Context) -> bool:
     if spec.op == "sum":
         sources = [part for part in spec.parts if part.is_selection]
         filters = [part for part in spec.parts if not part.is_selection]
-        whole = not sources or any(is_untouched(part) for part in sources)
+        certain = any(part.op != "when" and is_untouched(part) for part in sources)
+        whole = certain or all(is_untouched(part) for part in sources)
         return whole and all(is_untouched(part) for part in filters)
     if spec.parts:
         return all(is_untouched(part) for part in spec.parts if part.op not in SHOWN)
@@ -86,7 +87,10 @@ def _through(spec: Context, given: View) -> View:
         case "sum":
             sources = [part for part in spec.parts if part.is_selection]
             if sources:
-                given = _either([_through(part, given) for part in sources])
+                seen = [_in_sum(part, given) for part in sources]
+                if all(part.op == "when" for part in sources):  # then none of them may be there
+                    seen.append(replace(given, unknown=True))
+                given = _either(seen)
             for part in spec.parts:
                 if not part.is_selection:
                     given = _through(part, given)
@@ -98,6 +102,13 @@ def _through(spec: Context, given: View) -> View:
             return replace(NOTHING, keys=_keys(spec))
         case _:
             return _one(spec, given)
+
+
+def _in_sum(part: Context, given: View) -> View:
+    """What a part of a sum adds: a condition that does not hold adds nothing."""
+    if part.op != "when":
+        return _through(part, given)
+    return replace(_through(part.parts[0], given), unknown=True)
 
 
 def _one(spec: Context, given: View) -> View:
@@ -148,8 +159,8 @@ def _either(views: list[View]) -> View:
         if len(seeing) < 2:
             first = replace(seeing[0] if seeing else first, keys=keys)
             continue
-        if any(v.history == "all" for v in seeing):
-            first = replace(ALL, keys=keys)
+        if whole := [v for v in seeing if v.history == "all"]:
+            first = replace(ALL, keys=keys, unknown=all(v.unknown for v in whole))
             continue
         first = View(
             history="some",

@@ -203,6 +203,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             ArgumentError: neither one key nor fields.
             ExpressionError: `returns` names a type without one of the fields.
         """
+        if len(keys) == 1 and isinstance(keys[0], str) and not self.node.written_fields:
+            return self._set(output_key=check_key(keys[0], "writes()"))
         fields = tuple(key for key in keys if isinstance(key, StateFieldRef))
         if len(fields) == len(keys) > 0:
             made = self._set(

@@ -82,6 +82,7 @@ def render(text: str, value: Callable[[Placeholder], str]) -> str:
     return "".join(piece if isinstance(piece, str) else value(piece) for piece in segments(text))
 
 
+@lru_cache(maxsize=4096)
 def is_portable(text: str) -> bool:
     r"""Whether every supported ADK release renders a template by these rules.
 

@@ -388,7 +388,8 @@ def _messages(
 
 def build(node: Node) -> BaseAgent:
     """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
-    check_on_build(node, state={})
+    # What the check finds is logged where a run begins; here it would cost more than the agents themselves.
+    check_on_build(node, state={}, mode="off")
     return compile_tree(resolve_names(node))
 
 

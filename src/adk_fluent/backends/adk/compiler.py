@@ -242,7 +242,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
     values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
-    if answered_fields(node):
+    if node.written_fields and answered_fields(node):
         values.pop("output_key", None)  # each field has its own
         values["output_schema"] = answer_schema(node)
     model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
@@ -253,10 +253,10 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if isinstance(node.generate_content_config, GenerateOptions):
         values["generate_content_config"] = _generate_config(node, node.generate_content_config)
     delivering = _context(node, scope, values)
-    for name in ("instruction", "global_instruction"):
-        text = compile_instruction(values.get(name), delivering if name == "instruction" else None)
-        if text is not None:
-            values[name] = text
+    if delivering is not None or "instruction" in values:
+        values["instruction"] = compile_instruction(values.get("instruction"), delivering)
+    if "global_instruction" in values:
+        values["global_instruction"] = compile_instruction(values["global_instruction"])
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
@@ -271,6 +271,8 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
 def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
     """What delivers the context of an agent; `None` where ADK does it all."""
     spec = node.annotations.context
+    if spec is None and isinstance(node.instruction, str):
+        return None
     if not isinstance(spec, Context) or spec.op == "default":
         asks = isinstance(node.instruction, PromptSpec) and node.instruction.needs_model
         return Delivering(Context("default"), scope.named.origins) if asks else None
