@@ -67,3 +67,12 @@ def test_the_walk_is_linear() -> None:
         return sum(step.visits for step in flow.plan.steps)
 
     assert visits(40) == 2 * visits(20) - 1  # the pipeline itself is visited once
+
+
+def test_nesting_costs_a_visit_per_level() -> None:
+    """A loop inside loops is visited once more per level, not twice as often."""
+    nested: Expr[object] = Agent("core").writes("x")
+    for level in range(12):
+        nested = Loop(nested, Agent(f"a{level}").instruct("{x}"))
+    flow = analyse(nested.node)
+    assert flow.plan.by_name["core"].visits <= 14

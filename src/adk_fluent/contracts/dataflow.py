@@ -297,18 +297,16 @@ class _Walk:
         for key, fact in known.items():
             scope.set(key, alternatives([state.get(key), fact], lambda writers: Why("loop", step, writers)))
         ends = self._round(step, state, scope)
-        known = self._merged(step, known, scope) or known
-        if step.node.max_iterations > 1:
-            for _ in range(_ROUNDS):
-                if scope.dead:
-                    break
-                scope = self._next(state, scope, known)
-                ends += self._round(step, state, scope)
-                more = self._merged(step, known, scope)
-                if more is None:
-                    break
-                known = more
-        self.later[step] = known
+        more = self._merged(step, known, scope)
+        first = step not in self.later
+        for _ in range(_ROUNDS if step.node.max_iterations > 1 else 0):
+            if scope.dead or (more is None and not first):
+                break
+            known, first = more or known, False
+            scope = self._next(state, scope, known)
+            ends += self._round(step, state, scope)
+            more = self._merged(step, known, scope)
+        self.later[step] = more or known
         state.join(ends, "loop", step)
 
     def _round(self, step: Step, state: State, scope: State) -> list[State]:

@@ -107,12 +107,10 @@ class Facts:
         return readers, writers
 
 
-def may_follow(first: Step, second: Step) -> bool:
-    """Whether `second` may run after `first`."""
-    if second.index > first.index:
-        return True
-    loops = {step for step in first.above() if isinstance(step.node, LoopNode)}
-    return any(step in loops for step in second.above())
+def first_after(step: Step) -> int:
+    """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
+    loops = [outer.index for outer in step.above() if isinstance(outer.node, LoopNode)]
+    return min(loops, default=step.index)
 
 
 def facts_of(subject: object) -> Facts:

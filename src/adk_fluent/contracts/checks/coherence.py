@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.contracts.facts import Facts, facts_of, may_follow
+from adk_fluent.contracts.audience import Audience
+from adk_fluent.contracts.facts import Facts, facts_of
 from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
 from adk_fluent.contracts.missing import about
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.contracts.sight import Sight, sight_of
-from adk_fluent.ir.nodes import AgentNode, FallbackNode, ParallelNode, RaceNode, RouteNode
+from adk_fluent.ir.nodes import AgentNode
 
 
 def check_channel_coherence(root: object) -> list[ContractIssue]:
@@ -65,11 +66,8 @@ def _twice(read: Read, speaker: Step, sight: Sight) -> ContractIssue:
 
 def _lost(facts: Facts) -> Iterator[ContractIssue]:
     deliberate: dict[Step, Step] = {}
-    seers: list[tuple[Step, Sight]] = []
     for listener, speakers in facts.flow.upstream.items():
         sight = sight_of(listener.node)
-        if sight.history != "none":
-            seers.append((listener, sight))
         for speaker in speakers:
             if not _only_speaks(speaker) or speaker is listener or sight.sees(speaker, listener) != "no":
                 continue
@@ -77,8 +75,9 @@ def _lost(facts: Facts) -> Iterator[ContractIssue]:
                 yield _loss(speaker, listener, sight)
             else:
                 deliberate.setdefault(speaker, listener)
+    audience = Audience(facts.flow.upstream) if deliberate else None
     for speaker, listener in deliberate.items():
-        if facts.visibility[speaker.name] != "user" and not _is_seen(speaker, seers):
+        if audience and facts.visibility[speaker.name] != "user" and not audience.hears(speaker):
             yield _loss(speaker, listener, sight_of(listener.node))
 
 
@@ -88,24 +87,6 @@ def _only_speaks(speaker: Step) -> bool:
     if not isinstance(node, AgentNode):
         return not node.output_key
     return not (isinstance(node.output_key, str) or node.declared_writes or node.written_fields)
-
-
-def _is_seen(speaker: Step, seers: list[tuple[Step, Sight]]) -> bool:
-    """Whether any agent that may run later is shown what the speaker says."""
-    return any(
-        sight.sees(speaker, listener) != "no"
-        and may_follow(speaker, listener)
-        and not _exclude(speaker, listener)
-        for listener, sight in seers
-        if listener is not speaker
-    )
-
-
-def _exclude(first: Step, second: Step) -> bool:
-    """Whether only one of two steps runs, or both at the same time."""
-    around = dict.fromkeys(first.above())
-    common = next((step for step in second.above() if step in around), None)
-    return common is not None and isinstance(common.node, RouteNode | FallbackNode | RaceNode | ParallelNode)
 
 
 def _loss(speaker: Step, listener: Step, sight: Sight) -> ContractIssue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.facts import Facts, facts_of, may_follow
+from adk_fluent.contracts.facts import facts_of, first_after
 from adk_fluent.contracts.issues import DeadState
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -15,18 +15,15 @@ def check_output_key_contracts(root: object) -> list[ContractIssue]:
     facts = facts_of(root)
     read = {read.key for read in facts.reads}
     last = last_steps(facts.plan.root)
+    unknown = max((reader.index for reader in facts.unknown[0]), default=-1)
     found: list[ContractIssue] = []
     for key, writers in facts.writers.items():
         if key in read or not is_session_scoped(key) or any(writer in last for writer in writers):
             continue
-        if not any(_may_be_read(writer, facts) for writer in writers):
+        # a function that says nothing about what it reads may run after a writer
+        if not any(unknown >= first_after(writer) for writer in writers):
             found.append(_dead(key, writers[0]))
     return found
-
-
-def _may_be_read(writer: Step, facts: Facts) -> bool:
-    """Whether a function that says nothing about what it reads may run after the writer."""
-    return any(may_follow(writer, reader) or reader is writer for reader in facts.unknown[0])
 
 
 def last_steps(step: Step) -> set[Step]:

@@ -27,8 +27,8 @@ def check_reachability(root: object) -> list[ContractIssue]:
 def _branches(step: Step) -> Iterator[ContractIssue]:
     node: RouteNode = step.node
     tests = [test for test, _ in node.rules]
-    for number, test in enumerate(tests):
-        if (by := covered(test, tests[:number])) is not None:
+    for number, (test, by) in enumerate(zip(tests, covered(tests), strict=True)):
+        if by is not None:
             yield _unreachable(
                 step.children[number],
                 f"{branch_names(step, [step.children[number]])} of {step.name} can never run",
@@ -50,14 +50,17 @@ def _skipped(facts: Facts) -> Iterator[ContractIssue]:
         parent = step.parent
         if step.visits or (parent is not None and not parent.visits):
             continue
-        before = parent.children[: parent.children.index(step)] if parent else []
-        if all(sibling.visits for sibling in before):
+        if parent is None or step is _first_unvisited(parent):
             yield _unreachable(
                 step,
                 f"{step.name} can never run",
                 "A transfer before it always hands over and skips the rest of the sequence.\n"
                 "Give that transfer a condition, or remove what follows it.",
             )
+
+
+def _first_unvisited(parent: Step) -> Step:
+    return next(child for child in parent.children if not child.visits)
 
 
 def _unreachable(step: Step, message: str, hint: str, key: str | None = None) -> ContractIssue:
