@@ -15,7 +15,16 @@ from adk_fluent.contracts.fact import PRESENT, Fact, Why, alternatives, written
 from adk_fluent.contracts.flow import Flow
 from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.matches import exhaustive
-from adk_fluent.contracts.moves import call_functions, cross, fail, left_early, meanwhile, owner_of, use_tools
+from adk_fluent.contracts.moves import (
+    call_functions,
+    coordinator_of,
+    cross,
+    fail,
+    left_early,
+    meanwhile,
+    owner_of,
+    use_tools,
+)
 from adk_fluent.contracts.plan import Branch, Step, plan
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.siblings import Siblings
@@ -251,11 +260,19 @@ class _Walk:
             entered, shift = dict(self.entered), self.shift
             self.shift = (len(target.branch), self.branch(step))
             self.visit(target, moved)
+            if (boss := coordinator_of(target)) is not None:
+                self._pass_on(boss, step, moved)
             self.entered, self.shift = entered, shift
             self.transferring.pop()
         if owner is not None:
             meanwhile(step, owner, moved, self.flow.plan)
             self.skipped.setdefault(owner, []).append(moved)
+
+    def _pass_on(self, boss: Step, step: Step, state: State) -> None:
+        """A sub-agent that got control by a transfer step may hand over to the agents it stands among."""
+        among = state.fork()
+        self.visit(boss, among)
+        state.join([state.fork(), among], "delegate", step)
 
     # --- composites -------------------------------------------------------------------------------
 

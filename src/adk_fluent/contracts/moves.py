@@ -89,3 +89,13 @@ def meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
                 if other.is_model and not inner.index <= other.index < inner.end:
                     moved.talk = moved.talk.spoke(other, other.branch, certain=False)
         inner = outer
+
+
+def coordinator_of(step: Step) -> Step | None:
+    """The outermost agent among whose sub-agents a step stands, as far as models can hand over."""
+    found: Step | None = None
+    for outer in step.above():
+        if not isinstance(outer.node, AgentNode):
+            break
+        found = outer
+    return found
