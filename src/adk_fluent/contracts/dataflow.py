@@ -21,6 +21,7 @@ from adk_fluent.contracts.moves import (
     cross,
     fail,
     left_early,
+    may_hand_over,
     meanwhile,
     owner_of,
     use_tools,
@@ -157,6 +158,10 @@ class _Walk:
             self._leave_loop(step, state)
         if node.children:
             self._delegate(step, state)
+        elif may_hand_over(step):
+            answered = state.fork()
+            self._answer(step, answered)
+            state.join([answered], "delegate", step, or_none=True)
         else:
             self._answer(step, state)
         if "after_agent_callback" in given:

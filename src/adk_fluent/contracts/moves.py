@@ -99,3 +99,10 @@ def coordinator_of(step: Step) -> Step | None:
             break
         found = outer
     return found
+
+
+def may_hand_over(step: Step) -> bool:
+    """Whether a sub-agent may hand over to its parent or its peers instead of answering."""
+    node: AgentNode = step.node
+    stays = node.disallow_transfer_to_parent is True and node.disallow_transfer_to_peers is True
+    return step.parent is not None and isinstance(step.parent.node, AgentNode) and not stays
