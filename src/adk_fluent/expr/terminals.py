@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from adk_fluent.config import ExecutionConfig
     from adk_fluent.expr.running import Run
     from adk_fluent.expr.session import Chat
+    from adk_fluent.inspection.anatomy import LlmAnatomy
+    from adk_fluent.inspection.data_flow import DataFlows
+    from adk_fluent.inspection.per_agent import PerAgent
     from adk_fluent.ir.base import Node
 
     Prompt = str | Content | Part | Sequence[str | Part]
@@ -204,6 +207,29 @@ class Terminals(Generic[T_co]):
         await self._run({**options, "session_id": session_id}).rewind(before_invocation_id)
 
     # --- looking ----------------------------------------------------------------------------------
+
+    def data_flow(self) -> DataFlows:
+        """What each agent reads, accepts, returns, writes and promises; `str()` is text for a person.
+
+        >>> from adk_fluent import Agent
+        >>> (Agent("a").writes("x") >> Agent("b").reads("x")).data_flow()["b"].reads
+        "C.from_state('x') — state keys only"
+        """
+        from adk_fluent.inspection.data_flow import data_flow
+
+        return data_flow(self.node)
+
+    def llm_anatomy(self) -> PerAgent[LlmAnatomy]:
+        """What each agent's model will be sent, through which channel; `str()` is text for a person.
+
+        >>> from adk_fluent import Agent
+        >>> found = (Agent("a").writes("x") >> Agent("b").reads("x")).llm_anatomy()
+        >>> found["b"].history, found["b"].context
+        ('SUPPRESSED', 'state["x"] injected')
+        """
+        from adk_fluent.inspection.anatomy import llm_anatomy
+
+        return llm_anatomy(self.node)
 
     def visualize(self, format: Literal["mermaid", "svg"] = "mermaid") -> str:
         """The expression as a picture: control as solid lines, state from writer to reader as dashed ones.

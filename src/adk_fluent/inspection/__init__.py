@@ -1,0 +1,25 @@
+"""Looking inside an expression without running it: what goes into each model call, and what comes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
+
+if TYPE_CHECKING:
+    from adk_fluent.inspection.anatomy import LlmAnatomy, Reach, llm_anatomy
+    from adk_fluent.inspection.data_flow import DataFlow, data_flow
+    from adk_fluent.inspection.per_agent import PerAgent
+
+_HOMES = {
+    "DataFlow": "data_flow",
+    "LlmAnatomy": "anatomy",
+    "PerAgent": "per_agent",
+    "Reach": "anatomy",
+    "data_flow": "data_flow",
+    "llm_anatomy": "anatomy",
+}
+
+__all__ = ["DataFlow", "LlmAnatomy", "PerAgent", "Reach", "data_flow", "llm_anatomy"]
+
+__getattr__ = lazy(__name__, _HOMES)

@@ -1,0 +1,249 @@
+"""`.llm_anatomy()`: what an agent's model will be sent, and through which channel, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from adk_fluent.context.entries import USER
+from adk_fluent.context.spec import Context
+from adk_fluent.contracts.effects import writes_of
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.reads import reads_of
+from adk_fluent.contracts.sight import shown, sight_of
+from adk_fluent.contracts.touches import unknown_functions
+from adk_fluent.inspection.data_flow import shown_keys
+from adk_fluent.inspection.per_agent import PerAgent
+from adk_fluent.inspection.wording import (
+    fields_of,
+    hanging,
+    is_toolset,
+    listed,
+    prompt_text,
+    tool_name,
+    type_name,
+)
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.nodes import AgentNode
+
+TRANSFER = "transfer_to_agent"
+"""The tool by which ADK lets a model hand over to another agent."""
+
+
+@frozen
+class Reach(Frozen):
+    """A text of an author reaches an agent's model.
+
+    Attributes:
+        author: who says it: an agent by its unique name, or `user`.
+        key: the state key through which it comes; `None` for the conversation.
+        certain: whether it is there in every call; else it may be.
+    """
+
+    author: str
+    key: str | None = None
+    certain: bool = False
+
+
+@frozen
+class LlmAnatomy(Frozen):
+    """What one agent's model is sent in a run, and what becomes of its answer.
+
+    The first six are the lines that `str()` shows. What functions of yours put into the request (an
+    instruction that is a function, callbacks, tools) is not foreseen: `unknown` names those that do not say
+    what they read.
+
+    Attributes:
+        system: its instruction, placeholders unfilled.
+        history: what it is shown of the conversation.
+        context: what stands beside that: values of the state.
+        tools: what it may call.
+        constraint: the shape its answer must have.
+        after: where the answer goes.
+        agent: its unique name.
+        reaches: whose texts of this run reach it, through which channel.
+        hides: authors whose texts of this run never reach it, through no channel.
+        keys: the state keys whose values it is shown.
+        placeholders: those of them that stand in its instruction.
+        tool_names: its tools, `transfer_to_agent` included; a toolset stands here with the name of its class.
+        output_schema: the type its answer must have; `None` for text.
+        writes: the state keys it writes.
+        unknown: functions that may put more into the request.
+    """
+
+    agent: str
+    system: str
+    history: str
+    context: str
+    tools: str
+    constraint: str
+    after: str
+    reaches: tuple[Reach, ...] = ()
+    hides: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
+    placeholders: tuple[str, ...] = ()
+    tool_names: tuple[str, ...] = ()
+    output_schema: object = None
+    writes: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Authors whose texts of this run may reach it: agents by unique name, and `user`."""
+        return frozenset(reach.author for reach in self.reaches)
+
+    @property
+    def certain(self) -> frozenset[str]:
+        """Those of them whose text is in every call."""
+        return frozenset(reach.author for reach in self.reaches if reach.certain)
+
+    @property
+    def doubled(self) -> frozenset[str]:
+        """Agents whose text may reach it twice: in the conversation and through a state key."""
+        talking = {reach.author for reach in self.reaches if reach.key is None}
+        return frozenset(reach.author for reach in self.reaches if reach.key and reach.author in talking)
+
+    def __str__(self) -> str:
+        """The guide's lines."""
+        lines = [f"LLM Call Anatomy: {self.agent}", hanging("  1. System:     ", self.system or "(none)")]
+        for number, (label, text) in enumerate(
+            [
+                ("History:", self.history),
+                ("Context:", self.context),
+                ("Tools:", self.tools),
+                ("Constraint:", self.constraint),
+                ("After:", self.after),
+            ],
+            2,
+        ):
+            lines.append(f"  {number}. {label:<11} {text}")
+        return "\n".join(lines)
+
+
+def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
+    """What every agent's model is sent; agents without a model of their own process are left out.
+
+    Args:
+        subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> classifier = Agent("classifier").instruct("Classify.").writes("intent")
+        >>> found = llm_anatomy(classifier >> Agent("booker").instruct("Book. Intent: {intent}"))
+        >>> sorted(found["booker"].sees), sorted(found["booker"].doubled)
+        (['classifier', 'user'], ['classifier'])
+        >>> print(found["booker"])
+        LLM Call Anatomy: booker
+          1. System:     "Book. Intent: {intent}"
+          2. History:    FULL: user, classifier
+          3. Context:    none beside {intent} in the instruction
+          4. Tools:      none
+          5. Constraint: none, the answer is text
+          6. After:      response goes to the conversation
+    """
+    facts = facts_of(subject)
+    agents = [step for step in facts.steps if isinstance(step.node, AgentNode)]
+    return PerAgent((step.name, _Look(step, facts).anatomy()) for step in agents)
+
+
+class _Look:
+    """One agent, looked at."""
+
+    def __init__(self, step: Step, facts: Facts) -> None:
+        self.step = step
+        self.facts = facts
+        self.node: AgentNode = step.node
+        self.sight = sight_of(step.node)
+
+    def anatomy(self) -> LlmAnatomy:
+        """All of it."""
+        context, prompt = shown_keys(self.step)
+        reaches = tuple(self._reaches())
+        seen = {reach.author for reach in reaches}
+        authors = [USER, *(step.name for step in self.facts.steps if step.is_model)]
+        stored = writes_of(self.step)
+        schema = None if self.node.output_schema is UNSET else self.node.output_schema
+        return LlmAnatomy(
+            agent=self.step.name,
+            system=self._system(),
+            history=self._history(reaches),
+            context=_context(context, prompt),
+            tools=", ".join(self._tools) or "none",
+            constraint=f"must return {type_name(schema)}{fields_of(schema)}" if schema else _TEXT,
+            after=self._after(stored),
+            reaches=reaches,
+            hides=frozenset(name for name in authors if name not in seen and name != self.step.name),
+            keys=tuple(dict.fromkeys((*context, *prompt))),
+            placeholders=prompt,
+            tool_names=tuple(self._tools),
+            output_schema=schema,
+            writes=stored,
+            unknown=tuple(self._unknown()),
+        )
+
+    def _reaches(self) -> Iterator[Reach]:
+        yield Reach(USER, certain=self.sight.history != "last")
+        heard = shown(self.facts.flow, self.step)
+        for speaker in sorted(heard, key=lambda step: step.index):
+            yield Reach(speaker.name, certain=heard[speaker])
+        for read in reads_of(self.step):
+            if read.via in ("template", "prompt", "context"):
+                for speaker in read.texts:
+                    yield Reach(speaker.name, read.key)
+
+    def _system(self) -> str:
+        given = self.node.given
+        texts = [prompt_text(given.get("global_instruction"))] if self.step.parent is None else []
+        texts.append(prompt_text(given.get("instruction")))
+        return "\n\n".join(f'"{text}"' if text[:1] != "<" else text for text in filter(None, texts))
+
+    def _history(self, reaches: Iterable[Reach]) -> str:
+        if self.sight.history == "none":
+            return "SUPPRESSED"
+        heard = [reach for reach in reaches if reach.key is None]
+        surely = [reach.author for reach in heard if reach.certain]
+        perhaps = [reach.author for reach in heard if not reach.certain]
+        names = ", ".join(surely) + ("; perhaps " * bool(perhaps) + ", ".join(perhaps))
+        spec = self.node.annotations.context
+        part = isinstance(spec, Context) and spec.op != "default"
+        return f"{'PART, ' + self.sight.shown if part or self.sight.history == 'last' else 'FULL'}: {names}"
+
+    @cached_property
+    def _tools(self) -> list[str]:
+        names = [tool_name(tool) + " (a toolset)" * is_toolset(tool) for tool in self.node.tools]
+        return [*names, *([TRANSFER] if self._targets() else ())]
+
+    def _targets(self) -> list[str]:
+        """The agents its model can hand over to, as ADK offers them."""
+        parent = self.step.parent
+        found = [child.name for child in self.step.children]
+        if parent is not None and isinstance(parent.node, AgentNode):
+            if self.node.disallow_transfer_to_parent is not True:
+                found.append(parent.name)
+            if self.node.disallow_transfer_to_peers is not True:
+                found += [peer.name for peer in parent.children if peer is not self.step]
+        return found
+
+    def _after(self, stored: tuple[str, ...]) -> str:
+        where = ", ".join(f'state["{key}"]' for key in stored)
+        text = f"response stored → {where}" if stored else "response goes to the conversation"
+        targets = self._targets()
+        return f"{text}, or hands over to {listed(targets)}" if targets else text
+
+    def _unknown(self) -> Iterator[str]:
+        readers, _ = unknown_functions(self.node)
+        for function in readers:
+            yield repr(function) if isinstance(function, Context) else function_name(function, "<lambda>")
+
+
+_TEXT = "none, the answer is text"
+
+
+def _context(context: tuple[str, ...], prompt: tuple[str, ...]) -> str:
+    if context:
+        return ", ".join(f'state["{key}"]' for key in context) + " injected"
+    inline = ", ".join(f"{{{key}}}" for key in prompt)
+    return f"none beside {inline} in the instruction" if inline else "none"

@@ -1,0 +1,176 @@
+"""`.data_flow()`: the five concerns of each agent: what it reads, accepts, returns, writes and promises."""
+
+from __future__ import annotations
+
+from adk_fluent.context.spec import SHOWN, Context
+from adk_fluent.contracts.effects import writes_of
+from adk_fluent.contracts.facts import facts_of
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.reads import reads_of
+from adk_fluent.contracts.sight import sight_of
+from adk_fluent.inspection.per_agent import PerAgent
+from adk_fluent.inspection.wording import NOT_SET, fields_of, type_name
+from adk_fluent.ir.annotations import Modality
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+
+_TITLE = "Data Flow:"
+_PLAIN = "(not set — plain text)"
+
+
+@frozen
+class DataFlow(Frozen):
+    """What goes into one agent and comes out of it, as it was declared.
+
+    The first five are the lines that `str()` shows; the others are the same as values.
+
+    Attributes:
+        reads: what it is shown of conversation and state.
+        accepts: what it takes as a tool of another agent.
+        returns: the shape of its answer.
+        writes: where its answer is stored.
+        contract: what `.produces` and `.consumes` say.
+        agent: its unique name.
+        context: its context spec, if it has one.
+        keys: the state keys it is shown, by its context first, then by placeholders.
+        stored: the state keys it writes.
+        input_schema: the type it takes as a tool.
+        output_schema: the type it answers with.
+        produces: the model that `.produces` names.
+        consumes: the model that `.consumes` names.
+    """
+
+    agent: str
+    reads: str
+    accepts: str
+    returns: str
+    writes: str
+    contract: str
+    context: Context | None = None
+    keys: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
+    input_schema: object = None
+    output_schema: object = None
+    produces: type | None = None
+    consumes: type | None = None
+
+    def __str__(self) -> str:
+        """The guide's lines."""
+        lines = [
+            _TITLE,
+            f"  reads:    {self.reads}",
+            f"  accepts:  {self.accepts}",
+            f"  returns:  {self.returns}",
+            f"  writes:   {self.writes}",
+            f"  contract: {self.contract}",
+        ]
+        return "\n".join(lines)
+
+
+class DataFlows(PerAgent[DataFlow]):
+    """The five concerns of each agent; `str()` names the agents where there are several."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        if len(self) < 2:
+            return super().__str__()
+        return "\n\n".join(str(flow).replace(_TITLE, f"{_TITLE} {name}", 1) for name, flow in self.items())
+
+
+def data_flow(subject: object) -> DataFlows:
+    """The five concerns of every agent, remote ones included.
+
+    Args:
+        subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> print(data_flow(Agent("helper").reads("topic").writes("answer")))
+        Data Flow:
+          reads:    C.from_state('topic') — state keys only
+          accepts:  (not set — accepts any input as tool)
+          returns:  (not set — plain text)
+          writes:   state['answer']
+          contract: (not set)
+    """
+    steps = [step for step in facts_of(subject).steps if step.is_model]
+    return DataFlows((step.name, _flow_of(step)) for step in steps)
+
+
+def shown_keys(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The state keys whose values an agent's model is shown: by its context, and by its instruction."""
+    context: dict[str, None] = {}
+    prompt: dict[str, None] = {}
+    for read in reads_of(step):
+        if read.via in ("context", "remote"):
+            context[read.key] = None
+        elif read.via in ("template", "prompt"):
+            prompt[read.key] = None
+    return tuple(context), tuple(prompt)
+
+
+def _flow_of(step: Step) -> DataFlow:
+    node: AgentNode | RemoteAgentNode = step.node
+    given = node.given
+    context, prompt = shown_keys(step)
+    spec = node.annotations.context
+    taken, answer = _given(given.get("input_schema")), _given(given.get("output_schema"))
+    stored = writes_of(step)
+    return DataFlow(
+        agent=step.name,
+        reads=_reads(step, prompt),
+        accepts=_accepts(node, taken),
+        returns=f"structured JSON → {type_name(answer)}" if answer else _PLAIN,
+        writes=", ".join(f"state[{key!r}]" for key in stored) or "(not set — only the conversation)",
+        contract=_contract(node),
+        context=spec if isinstance(spec, Context) else None,
+        keys=tuple(dict.fromkeys((*context, *prompt))),
+        stored=stored,
+        input_schema=taken,
+        output_schema=answer,
+        produces=given.get("produces_type"),
+        consumes=given.get("consumes_type"),
+    )
+
+
+def _given(value: object) -> object:
+    return None if value is UNSET else value
+
+
+def _reads(step: Step, prompt: tuple[str, ...]) -> str:
+    node = step.node
+    if isinstance(node, RemoteAgentNode):
+        return ", ".join(f"state[{key!r}]" for key in node.declared_reads) or "the conversation"
+    spec = node.annotations.context
+    text = repr(spec) if isinstance(spec, Context) else sight_of(node).shown
+    text += f" — {_seen(step, spec)}"
+    return text + "".join(f", {{{key}}}" for key in prompt)
+
+
+def _seen(step: Step, spec: object) -> str:
+    sight = sight_of(step.node)
+    if isinstance(spec, Context) and spec.op in SHOWN:
+        return "state keys only"
+    if sight.history == "none":
+        return "the current user message only"
+    if sight.history == "last":
+        return "what was said last"
+    whole = sight.authors is None and not sight.excluded and not sight.unknown
+    return "the whole conversation" if whole else "part of the conversation"
+
+
+def _accepts(node: AgentNode | RemoteAgentNode, schema: object) -> str:
+    shown = f"{type_name(schema)}{fields_of(schema)}" if schema else ""
+    content = node.annotations.content
+    kinds = sorted(kind.value for kind in content.input_modalities) if content else []
+    if content and content.input_modalities != frozenset({Modality.TEXT}):
+        shown = ", ".join([*filter(None, [shown]), *kinds])
+    return shown or "(not set — accepts any input as tool)"
+
+
+def _contract(node: AgentNode | RemoteAgentNode) -> str:
+    given = node.given
+    named = {"produces": given.get("produces_type"), "consumes": given.get("consumes_type")}
+    return ", ".join(f"{word} {type_name(model)}" for word, model in named.items() if model) or NOT_SET

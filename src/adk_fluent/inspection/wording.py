@@ -1,0 +1,66 @@
+"""How types, tools, functions and prompts are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.tools import FunctionTool
+from adk_fluent.prompt.spec import PromptSpec
+
+NOT_SET = "(not set)"
+
+
+def type_name(schema: object) -> str:
+    """A type as a reader knows it: `Intent`, `list[Intent]`; a JSON schema by its title."""
+    if isinstance(schema, Mapping):
+        return str(cast("Mapping[str, object]", schema).get("title", "JSON"))
+    if isinstance(schema, type) and not getattr(schema, "__args__", ()):
+        return schema.__name__
+    return str(schema).replace("typing.", "") if hasattr(schema, "__args__") else type(schema).__name__
+
+
+def fields_of(schema: object) -> str:
+    """The fields of a model with their types: `{category: str, confidence: float}`; else nothing."""
+    fields = cast("Mapping[str, Any]", getattr(schema, "model_fields", None) or {})
+    shown = (f"{name}: {type_name(field.annotation)}" for name, field in fields.items())
+    return f" {{{', '.join(shown)}}}" if fields else ""
+
+
+def tool_name(tool: object) -> str:
+    """The name under which a model sees a tool; a toolset, whose tools only a run tells, by its class."""
+    if isinstance(tool, FunctionTool):
+        return function_name(tool.function, "tool")
+    name = getattr(tool, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    return function_name(tool, type(tool).__name__)
+
+
+def is_toolset(tool: object) -> bool:
+    """Whether it stands for tools that only a run tells."""
+    return hasattr(tool, "get_tools")
+
+
+def prompt_text(instruction: object) -> str:
+    """An instruction as text, its placeholders unfilled; what depends on the state as it was written."""
+    if instruction is UNSET or instruction is None:
+        return ""
+    if isinstance(instruction, str):
+        return instruction
+    if isinstance(instruction, PromptSpec):
+        return str(instruction) if instruction.static else repr(instruction)
+    return f"<{function_name(instruction, 'function')}>"
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *most, last = names or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def hanging(label: str, text: str) -> str:
+    """A label, and a text that may have several lines, indented below its first."""
+    return label + text.replace("\n", "\n" + " " * len(label))
