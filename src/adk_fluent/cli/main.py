@@ -124,14 +124,14 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
     run.add_argument("--session", metavar="ID", help="the session to go on in; made when missing")
 
-    viz = command("viz", "draw a pipeline as a Mermaid flowchart")
+    viz = command("viz", "draw a pipeline: Mermaid text, an image, or a page to click through")
     viz.add_argument("target", metavar="TARGET")
     viz.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
-        help="write a .mmd, .md, .svg or .txt file (svg needs the extra viz)",
+        help="write a .html page, or a .svg, .png, .md, .mmd or .txt file (png needs the extra viz)",
     )
 
     new = command("new", "make an agent folder that `adk web` opens")

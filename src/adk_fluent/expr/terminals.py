@@ -231,26 +231,40 @@ class Terminals(Generic[T_co]):
 
         return llm_anatomy(self.node)
 
-    def visualize(self, format: Literal["mermaid", "svg"] = "mermaid") -> str:
-        """The expression as a picture: control as solid lines, state from writer to reader as dashed ones.
+    @overload
+    def visualize(self, format: Literal["mermaid", "svg", "html"] = "mermaid") -> str: ...
+    @overload
+    def visualize(self, format: Literal["png"]) -> bytes: ...
+    def visualize(self, format: Literal["mermaid", "svg", "html", "png"] = "mermaid") -> str | bytes:
+        """The expression as a picture, made in this process, without a network.
+
+        Control is solid, state from writer to reader dashed. What the user hears has a thick border and says
+        so, what says nothing a dashed one.
 
         Args:
-            format: `mermaid` gives the text of a Mermaid flowchart; `svg` gives an image and needs the extra
-                `pip install 'adk-fluent[viz]'`.
+            format: `mermaid` gives the text of a Mermaid flowchart; `svg` an image as text; `html` one
+                self-contained page that shows, on a click, what a step sees, writes and does wrong; `png`
+                the bytes of an image, and needs the extra `pip install 'adk-fluent[viz]'`.
 
         Raises:
             ArgumentError: there is no such format.
-            MissingExtraError: `svg` without the extra.
+            MissingExtraError: `png` without the extra.
 
         >>> from adk_fluent import Agent
         >>> print((Agent("a").writes("x") >> Agent("b")).visualize())  # doctest: +ELLIPSIS
         flowchart TD
         ...
         """
-        from adk_fluent.backends.viz import to_mermaid, to_svg
+        from adk_fluent.backends.viz import to_html, to_mermaid, to_png, to_svg
         from adk_fluent.errors import ArgumentError
 
-        if format not in ("mermaid", "svg"):
-            raise ArgumentError(f"visualize(format={format!r}): choose 'mermaid' or 'svg'.")
-        mermaid = to_mermaid(self.node)
-        return mermaid if format == "mermaid" else to_svg(mermaid)
+        match format:
+            case "mermaid":
+                return to_mermaid(self.node)
+            case "svg":
+                return to_svg(self.node)
+            case "html":
+                return to_html(self.node)
+            case "png":
+                return to_png(self.node)
+        raise ArgumentError(f"visualize(format={format!r}): choose 'mermaid', 'svg', 'png' or 'html'.")

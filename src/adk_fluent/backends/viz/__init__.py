@@ -2,7 +2,8 @@
 
 from adk_fluent.backends.viz.mermaid import to_mermaid
 from adk_fluent.backends.viz.outline import to_outline
+from adk_fluent.backends.viz.page import to_html
 from adk_fluent.backends.viz.png import to_png
 from adk_fluent.backends.viz.svg import to_svg
 
-__all__ = ["to_mermaid", "to_outline", "to_png", "to_svg"]
+__all__ = ["to_html", "to_mermaid", "to_outline", "to_png", "to_svg"]

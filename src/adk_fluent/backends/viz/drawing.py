@@ -1,4 +1,4 @@
-"""What a picture consists of: boxes, frames, lines and words with their places, in pixels; down is positive."""
+"""What a picture consists of: boxes, frames, lines and words, each with its place in pixels."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Lines that do not follow the nesting: state from writer to reader, and transfers.
 
-Each leaves its source at the bottom, runs down a lane that no box stands in, and enters its target from above;
-one that leads back up, as in a loop, leaves and enters at the side.
+Each leaves its source at the bottom, runs down a lane that no box stands in, and enters its target from
+above; one that leads back up, as in a loop, leaves and enters at the side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from adk_fluent.backends.viz.drawing import Line
+from adk_fluent.backends.viz.drawing import Line, Point
 from adk_fluent.backends.viz.flow import data_edges
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import TransferNode
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PORT: Final = 24.0
 """From a box's axis to where these lines enter and leave."""
-TURN: Final = 30.0
+TURN: Final = 26.0
 """The height in which a line gets from its port to its lane."""
 CLEAR: Final = 11.0
 """Between a lane and a box."""
@@ -89,24 +89,19 @@ class _Router:
         turn = min(TURN, (to_y - from_y) / 2)
         top, bottom = from_y + turn, to_y - turn
         if bottom - top < 1:
-            return f"M{from_x:.1f},{from_y:.1f}C{from_x:.1f},{top:.1f} {to_x:.1f},{top:.1f} {to_x:.1f},{to_y:.1f}"
+            return _path((from_x, from_y), [(from_x, top), (to_x, top), (to_x, to_y)])
         x = self._lane(source, (from_x, to_x), top, bottom)
         half = turn / 2
-        return (
-            f"M{from_x:.1f},{from_y:.1f}C{from_x:.1f},{from_y + half:.1f} {x:.1f},{top - half:.1f} {x:.1f},{top:.1f}"
-            f"L{x:.1f},{bottom:.1f}"
-            f"C{x:.1f},{bottom + half:.1f} {to_x:.1f},{to_y - half:.1f} {to_x:.1f},{to_y:.1f}"
-        )
+        start = [(from_x, from_y + half), (x, top - half), (x, top)]
+        return _path((from_x, from_y), start, [(x, bottom + half), (to_x, to_y - half), (to_x, to_y)], bottom)
 
     def _up(self, source: str, start: Rectangle, end: Rectangle) -> str:
         from_y, to_y = (start.top + start.bottom) / 2, (end.top + end.bottom) / 2
         x = self._lane(source, (start.right + 22, end.right + 22), end.top, start.bottom)
         self._canvas.reach(x + 4, to_y)
         bend = min(14.0, abs(from_y - to_y) / 2)
-        return (
-            f"M{start.right:.1f},{from_y:.1f}C{x:.1f},{from_y:.1f} {x:.1f},{from_y:.1f} {x:.1f},{from_y - bend:.1f}"
-            f"L{x:.1f},{to_y + bend:.1f}C{x:.1f},{to_y:.1f} {x:.1f},{to_y:.1f} {end.right:.1f},{to_y:.1f}"
-        )
+        out = [(x, from_y), (x, from_y), (x, from_y - bend)]
+        return _path((start.right, from_y), out, [(x, to_y), (x, to_y), (end.right, to_y)], to_y + bend)
 
     def _lane(self, source: str, wished: tuple[float, float], top: float, bottom: float) -> float:
         """The x nearest to where the line comes from and goes to, at which nothing is in its way."""
@@ -127,9 +122,7 @@ class _Router:
         return x
 
 
-def _candidates(
-    wished: tuple[float, float], walls: list[Rectangle], taken: list[_Lane]
-) -> Iterator[float]:
+def _candidates(wished: tuple[float, float], walls: list[Rectangle], taken: list[_Lane]) -> Iterator[float]:
     yield from wished
     for wall in walls:
         yield from (wall.left - CLEAR, wall.right + CLEAR)
@@ -150,4 +143,16 @@ def _sideways(start: Rectangle, end: Rectangle) -> str:
     from_y, to_y = (start.top + start.bottom) / 2, (end.top + end.bottom) / 2
     from_x, to_x = (start.right, end.left) if end.left >= start.right else (start.left, end.right)
     middle = (from_x + to_x) / 2
-    return f"M{from_x:.1f},{from_y:.1f}C{middle:.1f},{from_y:.1f} {middle:.1f},{to_y:.1f} {to_x:.1f},{to_y:.1f}"
+    return _path((from_x, from_y), [(middle, from_y), (middle, to_y), (to_x, to_y)])
+
+
+def _path(
+    start: Point, out: Sequence[Point], back: Sequence[Point] = (), straight_to: float | None = None
+) -> str:
+    """A curve, and maybe a straight upright piece to a height and a second curve."""
+    text = f"M{_at([start])}C{_at(out)}"
+    return text if straight_to is None else f"{text}L{_at([(out[-1][0], straight_to)])}C{_at(back)}"
+
+
+def _at(points: Sequence[Point]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

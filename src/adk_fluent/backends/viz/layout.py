@@ -1,14 +1,15 @@
 """Where each step of an expression stands in a picture.
 
-Expressions nest, so their pictures do: every node becomes a block that control enters at the top and leaves at
-the bottom, on one vertical axis. A sequence stacks blocks, branches stand side by side, a composite that
-means more is a frame around its block. Nothing overlaps by construction, whatever the size.
+Expressions nest, and so do their pictures: every node becomes a block that control enters at the top and
+leaves at the bottom, on one vertical axis. A sequence stacks blocks, branches stand side by side, a composite
+that means more is a frame around its block. Nothing overlaps by construction, whatever the size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import ceil
 from typing import Final
 
@@ -26,7 +27,7 @@ from adk_fluent.backends.viz.drawing import (
     text_width,
     wrapped,
 )
-from adk_fluent.backends.viz.labels import branches, label
+from adk_fluent.backends.viz.labels import TO_THE_USER, branches, label
 from adk_fluent.backends.viz.lanes import Rectangle, add_links
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node
@@ -79,7 +80,6 @@ MARGIN: Final = 18.0
 """Around the whole picture."""
 MOST_ACROSS: Final = 1120.0
 """A row of branches that is wider than this becomes several rows."""
-TO_THE_USER: Final = "to the user"
 
 
 def to_drawing(node: Node) -> Drawing:
@@ -132,7 +132,7 @@ class Canvas:
         corners = [point for i, point in enumerate(points) if i == 0 or point != points[i - 1]]
         if len(corners) < 2:
             return
-        for (x, y), (other_x, other_y) in zip(corners, corners[1:], strict=False):
+        for (x, y), (other_x, other_y) in pairwise(corners):
             if x == other_x:
                 self.uprights.append(Rectangle(x - 4, min(y, other_y), x + 4, max(y, other_y)))
         self.lines.append(Line("control", "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), arrow))

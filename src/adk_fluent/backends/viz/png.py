@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from math import sqrt
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +14,12 @@ from adk_fluent.ir.base import Node
 
 FONTS: Final = "ttf_opensans"
 """The package whose fonts a picture is drawn with, so that it looks the same on every machine."""
-MOST_PIXELS: Final = 16_000
-"""The longest side of an image; larger ones are not opened by many viewers."""
+MOST_PIXELS: Final = 12_000_000
+"""Pixels of an image; a picture that would have more is drawn smaller."""
 
 
 def to_png(node: Node) -> bytes:
-    """A tree as a PNG image in light colours, at two pixels per unit; needs the extra `viz`, and no network.
+    """A tree as a PNG image in light colours; needs the extra `viz`, and no network.
 
     Raises:
         MissingExtraError: the extra is not installed.
@@ -33,7 +34,7 @@ def to_png(node: Node) -> bytes:
     width, height = (float(part) for part in svg.split('viewBox="', 1)[1].split('"', 1)[0].split()[2:])
     return resvg.svg_to_bytes(
         svg_string=svg,
-        zoom=min(2.0, MOST_PIXELS / max(width, height)),
+        zoom=min(2.0, sqrt(MOST_PIXELS / (width * height))),
         font_dirs=[str(_fonts())],
         font_family="Open Sans",
         sans_serif_family="Open Sans",

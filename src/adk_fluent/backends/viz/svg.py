@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Final
 
@@ -44,7 +44,13 @@ DARK: Final = {
 }
 """Colours by their part in a picture."""
 
-_LOOKS: Final = {"agent": "agent", "remote": "agent", "route": "choice", "gate": "choice", "transfer": "choice"}
+_LOOKS: Final = {
+    "agent": "agent",
+    "remote": "agent",
+    "route": "choice",
+    "gate": "choice",
+    "transfer": "choice",
+}
 
 
 def to_svg(node: Node, *, theme: str = "auto") -> str:
@@ -77,7 +83,7 @@ def styles(theme: str = "auto") -> str:
 
 def _sheet(colours: dict[str, str]) -> str:
     return f"""\
-text {{ font-family: {FONTS}; font-size: {SMALL}px; text-anchor: middle; }}
+svg text {{ font-family: {FONTS}; font-size: {SMALL}px; text-anchor: middle; }}
 .title {{ font-size: {TITLE}px; font-weight: 600; }}
 .shape {{ stroke-width: 1.3px; }}
 .user .shape {{ stroke-width: 3.2px; }}
@@ -98,7 +104,7 @@ def _colours(colours: dict[str, str]) -> str:
     )
     return f"""\
 .paper {{ fill: {colours["paper"]}; }}
-text {{ fill: {colours["ink"]}; }}
+.title {{ fill: {colours["ink"]}; }}
 .caption {{ fill: {colours["faint"]}; }}
 .label {{ fill: {colours["faint"]}; stroke: {colours["paper"]}; }}
 .border {{ fill: none; stroke: {colours["frame-edge"]}; }}
@@ -110,12 +116,12 @@ text {{ fill: {colours["ink"]}; }}
 {sets}"""
 
 
-def render(drawing: Drawing, *, css: str = "", interactive: bool = False) -> str:
+def render(drawing: Drawing, *, css: str = "", badges: Mapping[str, str] | None = None) -> str:
     """A drawing as SVG text.
 
     Args:
         css: the style sheet to put in; empty where the page around it has one.
-        interactive: make every step a button that the keyboard reaches.
+        badges: make every step a button that the keyboard reaches, and mark these steps by what was found.
     """
     left, top = f"{drawing.left:.0f}", f"{drawing.top:.0f}"
     width, height = f"{drawing.width:.0f}", f"{drawing.height:.0f}"
@@ -132,8 +138,8 @@ def render(drawing: Drawing, *, css: str = "", interactive: bool = False) -> str
             for label in drawing.labels
         ),
     ]
-    for index, box in enumerate(drawing.boxes):
-        lines += _step(box, index if interactive else None)
+    for box in drawing.boxes:
+        lines += _step(box, badges)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
@@ -161,11 +167,9 @@ def _line(line: Line) -> str:
     return f'<path class="{classes}" {ends} d="{line.path}"{head}>{title}</path>'
 
 
-def _step(box: Box, index: int | None) -> Iterator[str]:
+def _step(box: Box, badges: Mapping[str, str] | None) -> Iterator[str]:
     look = "head" if box.shape == "header" else _LOOKS.get(box.kind, "state")
-    button = ""
-    if index is not None:
-        button = f' tabindex="0" role="button" aria-pressed="false" data-step="{index}"'
+    button = "" if badges is None else ' tabindex="0" role="button" aria-pressed="false"'
     words = f'aria-label="{escape(_spoken(box))}"'
     yield f'<g class="step {look} {box.visibility}" data-name="{escape(box.name)}"{button} {words}>'
     yield _outline(box)
@@ -174,7 +178,18 @@ def _step(box: Box, index: int | None) -> Iterator[str]:
         for text in texts:
             y += size * LEADING
             yield f'<text class="{kind}" x="{x:.1f}" y="{y - size * 0.33:.1f}">{escape(text)}</text>'
+    if badges is not None and (found := badges.get(box.name)):
+        yield _badge(box, found)
     yield "</g>"
+
+
+def _badge(box: Box, severity: str) -> str:
+    x, y = box.x + box.width - 4, box.y + 4
+    sign = "i" if severity == "info" else "!"
+    return (
+        f'<g class="badge {severity}"><circle cx="{x:.1f}" cy="{y:.1f}" r="9"/>'
+        f'<text x="{x:.1f}" y="{y + 4.3:.1f}">{sign}</text></g>'
+    )
 
 
 def _spoken(box: Box) -> str:
@@ -201,4 +216,4 @@ def _outline(box: Box) -> str:
             bars = f"M{x + 5:.1f},{y:.1f}v{height:.1f}M{x + width - 5:.1f},{y:.1f}v{height:.1f}"
             return f'<rect class="shape" {place}/><path class="shape" d="{bars}"/>'
         case shape:
-            return f'<rect class="shape" {place} rx="{({"round": 9, "header": 6}.get(shape, 2))}"/>'
+            return f'<rect class="shape" {place} rx="{ ({"round": 9, "header": 6}.get(shape, 2)) }"/>'
