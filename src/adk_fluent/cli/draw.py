@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from adk_fluent.backends.viz import to_html, to_mermaid, to_outline, to_png, to_svg
+from adk_fluent.backends import viz
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import load
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node
 
 FORMATS: Final[Mapping[str, Callable[[Node], str | bytes]]] = {
-    ".mmd": to_mermaid,
-    ".md": lambda node: f"```mermaid\n{to_mermaid(node)}```\n",
-    ".svg": to_svg,
-    ".png": to_png,
-    ".html": to_html,
-    ".txt": lambda node: f"{to_outline(node)}\n",
+    ".mmd": lambda node: viz.to_mermaid(node),
+    ".md": lambda node: f"```mermaid\n{viz.to_mermaid(node)}```\n",
+    ".svg": lambda node: viz.to_svg(node),
+    ".png": lambda node: viz.to_png(node),
+    ".html": lambda node: viz.to_html(node),
+    ".txt": lambda node: f"{viz.to_outline(node)}\n",
 }
-"""How a picture is made, by the ending of its file."""
+"""How a picture is made, by the ending of its file; only what makes it is imported."""
 
 
 def draw(target: str, output: Path | None) -> int:
@@ -36,7 +36,7 @@ def draw(target: str, output: Path | None) -> int:
         raise UsageError(f"viz cannot write {output.name!r}; end it with one of {', '.join(FORMATS)}.")
     node = _node(target)
     if output is None:
-        sys.stdout.write(to_mermaid(node))
+        sys.stdout.write(viz.to_mermaid(node))
         return 0
     picture = FORMATS[output.suffix](node)
     try:

@@ -252,7 +252,9 @@ class _Layout:
             if body.goes_on:
                 canvas.control((x + axis, top + body.height), (x + axis, y + height))
 
-        return Block(width, height, axis, place, goes_on=body.goes_on)
+        # A transfer inside leaves the innermost sequence or loop; what follows that runs all the same.
+        onward = body.goes_on or isinstance(node, SequenceNode | LoopNode)
+        return Block(width, height, axis, place, goes_on=onward)
 
 
 def _placing(box: Box, width: float | None = None) -> Place:

@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from hashlib import sha256
-from html import escape
 from importlib.resources import files
 from typing import Final, cast
 
 from adk_fluent.backends.viz.facts import Finding, PageFacts, page_facts
 from adk_fluent.backends.viz.layout import to_drawing
-from adk_fluent.backends.viz.svg import render, styles
+from adk_fluent.backends.viz.svg import escape, render, styles
 from adk_fluent.ir.base import Node
 
 _FOLDER: Final = "adk_fluent.backends.viz"
@@ -82,8 +81,8 @@ def _badges(issues: Iterable[Finding]) -> dict[str, str]:
 
 def _as_json(facts: PageFacts) -> str:
     """The facts as JSON in which no character can end the element around it."""
-    text = json.dumps(_plain(facts), ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
+    text = json.dumps(_plain(facts), separators=(",", ":"))
+    for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 

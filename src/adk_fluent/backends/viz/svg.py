@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from html import escape
+from html import escape as escaped
 from typing import Final
 
 from adk_fluent.backends.viz.drawing import LEADING, SMALL, TITLE, Box, Drawing, Frame, Line
@@ -114,6 +115,14 @@ def _colours(colours: dict[str, str]) -> str:
 .data {{ stroke: {colours["data"]}; }}
 .head-data {{ fill: {colours["data"]}; }}
 {sets}"""
+
+
+def escape(text: str) -> str:
+    """Text as XML and HTML show it, whatever is in it; characters that neither may hold are replaced."""
+    return escaped(_UNSPEAKABLE.sub("\ufffd", text))
+
+
+_UNSPEAKABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def render(drawing: Drawing, *, css: str = "", badges: Mapping[str, str] | None = None) -> str:
