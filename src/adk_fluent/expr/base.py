@@ -85,9 +85,7 @@ class Expr(Terminals[T_co], Declarations):
     # --- changing a field: used by every builder method -------------------------------------------
 
     def _set(self, **fields: object) -> Self:
-        made = object.__new__(type(self))
-        object.__setattr__(made, "_node", self.node.updated(fields))
-        return made
+        return self.from_node(self.node.updated(fields))
 
     def _append(self, field: str, *values: object) -> Self:
         present = getattr(self.node, field)
