@@ -118,7 +118,7 @@ class ADKBackend:
         self._services = Services(session_service, artifact_service, memory_service, credential_service)
 
     def model_for(self, node: AgentNode, origin: str) -> str | BaseLlm | None:
-        """The model an agent gets in place of its own; `None` keeps that. Test backends give a scripted one."""
+        """The model an agent gets in place of its own, or `None`; test backends give a scripted one."""
         return None
 
     def helper_for(
