@@ -45,6 +45,7 @@ class Sample:
 
     Attributes:
         runs: how many runs of its session have begun; answers say in which they were given.
+        sessions: where its session is kept.
     """
 
     expression: Expr[Any]
@@ -52,6 +53,7 @@ class Sample:
     state: Mapping[str, Any]
     seen: Seen
     runs: list[int]
+    sessions: InMemorySessionService
 
 
 class Answer(BaseModel):
@@ -109,6 +111,13 @@ class Maker:
     # --- steps ------------------------------------------------------------------------------------
 
     def agent(self, depth: int = 0) -> Expr[Any]:
+        made: Any = self.speaker()
+        if self.chance(0.1) and all(isinstance(act, Say) for act in self.acts[made.name]):
+            made = made.returns(Answer)
+            self.acts[made.name] = [Say(VALUES[0], typed=True)]
+        return made
+
+    def speaker(self) -> Expr[Any]:
         name = self.name("a")
         made = Agent(name)
         if self.chance(0.8):
@@ -123,9 +132,6 @@ class Maker:
         if self.chance(0.6):
             made = made.writes(self.key())
         self.acts[name] = self.answers()
-        if self.chance(0.1):
-            made = made.returns(Answer)
-            self.acts[name] = [Say(VALUES[0], typed=True)]
         if self.may_fail and self.chance(0.35):
             self.acts[name] = [Failure(name)]
         elif self.in_loop and self.chance(0.1):
@@ -252,8 +258,8 @@ class Maker:
         return self.part(depth - 1).proceed_if(self.predicate())
 
     def delegating(self, depth: int) -> Expr[Any]:
-        children: list[Any] = [self.agent(), self.agent()]
-        parent: Any = self.agent()
+        children: list[Any] = [self.speaker(), self.speaker()]
+        parent: Any = self.speaker()
         if self.chance(0.7):
             chosen, other = self.random.sample(children, 2)
             self.hands(parent, chosen)
