@@ -7,10 +7,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, tap, transfer
+from google.adk.models.llm_request import LlmRequest
+from google.adk.sessions import InMemorySessionService
+from google.adk.tools.exit_loop_tool import exit_loop
+from google.genai import types
+from pydantic import BaseModel
+
+from adk_fluent import Agent, C, FanOut, Loop, P, Pipeline, Route, S, gate, map_over, race, tap, transfer
 from adk_fluent.context.spec import Context
+from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import Match, TransferNode, declares, rewrite, walk
+from adk_fluent.ir import Match, TransferNode, declares, resolve_names, rewrite, walk
 from adk_fluent.state.delta import is_session_scoped
 from adk_fluent.testing import call_tool
 
@@ -34,12 +41,49 @@ class Seen:
 
 @dataclass(frozen=True)
 class Sample:
-    """A pipeline with the answers of its models and the state it starts from."""
+    """A pipeline with the answers of its models and the state it starts from.
+
+    Attributes:
+        runs: how many runs of its session have begun; answers say in which they were given.
+        sessions: where its session is kept.
+    """
 
     expression: Expr[Any]
     responses: Mapping[str, Any]
     state: Mapping[str, Any]
     seen: Seen
+    runs: list[int]
+    sessions: InMemorySessionService
+
+
+class Answer(BaseModel):
+    """What a typed agent answers."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Say:
+    """The model answers, as JSON if it is typed."""
+
+    value: str
+    typed: bool = False
+
+
+@dataclass(frozen=True)
+class Hand:
+    """The model hands over to another agent; `aside`, it says something beside."""
+
+    to: str
+    aside: bool
+
+
+@dataclass(frozen=True)
+class Leave:
+    """The model leaves the loop."""
+
+
+Act = Say | Hand | Leave | Failure
 
 
 @dataclass
@@ -48,9 +92,10 @@ class Maker:
 
     random: Random
     seen: Seen = field(default_factory=Seen)
-    responses: dict[str, Any] = field(default_factory=dict[str, Any])
+    acts: dict[str, list[Act]] = field(default_factory=dict[str, "list[Act]"])
     made: list[Expr[Any]] = field(default_factory=list["Expr[Any]"])
     may_fail: bool = False
+    in_loop: bool = False
     count: int = 0
 
     def name(self, kind: str) -> str:
@@ -66,24 +111,39 @@ class Maker:
     # --- steps ------------------------------------------------------------------------------------
 
     def agent(self, depth: int = 0) -> Expr[Any]:
-        name = self.name("a")
-        made = Agent(name)
-        if self.chance(0.3):
-            made = made.instruct("Go on.").context(self.context())
-        else:
-            marks = ["" if self.chance(0.15) else "?" for _ in range(self.random.randint(0, 2))]
-            made = made.instruct(" ".join(["Go on.", *(f"{{{self.key()}{mark}}}" for mark in marks)]))
-        if self.chance(0.6):
-            made = made.writes(self.key())
-        if self.may_fail and self.chance(0.35):
-            self.responses[name] = Failure(name)
-        else:
-            self.responses[name] = [f"{self.random.choice(VALUES)} {said(name)}" for _ in range(2)]
+        made: Any = self.speaker()
+        if self.chance(0.1) and all(isinstance(act, Say) for act in self.acts[made.name]):
+            made = made.returns(Answer)
+            self.acts[made.name] = [Say(VALUES[0], typed=True)]
         return made
 
+    def speaker(self) -> Expr[Any]:
+        name = self.name("a")
+        made = Agent(name)
+        if self.chance(0.8):
+            marks = ["" if self.chance(0.1) else "?" for _ in range(self.random.randint(0, 2))]
+            made = made.instruct(" ".join(["Go on.", *(f"{{{self.key()}{mark}}}" for mark in marks)]))
+        elif self.chance(0.5):
+            made = made.instruct(P.task("Go on.") + P.from_state(self.key()) + P.when(self.key(), _MORE))
+        if self.chance(0.4):
+            made = made.context(self.context())
+        elif self.chance(0.05):
+            made = made.include_contents("none")
+        if self.chance(0.6):
+            made = made.writes(self.key())
+        self.acts[name] = self.answers()
+        if self.may_fail and self.chance(0.35):
+            self.acts[name] = [Failure(name)]
+        elif self.in_loop and self.chance(0.1):
+            made = made.tool(exit_loop)
+            self.acts[name] = [*self.answers()[:1], Leave()]
+        return made
+
+    def answers(self) -> list[Act]:
+        return [Say(self.random.choice(VALUES)) for _ in range(2)]
+
     def context(self) -> Context:
-        """A context spec without state, so that whose words a request holds is clear."""
-        known = list(self.responses) or ["nobody"]
+        known = list(self.acts) or ["nobody"]
         names = self.random.sample(known, min(len(known), 2))
         specs = [
             C.none(),
@@ -98,6 +158,16 @@ class Maker:
             C.window(2) | C.exclude_agents(names[0]),
             C.when(self.predicate(), C.none()),
             C.compact(),
+            C.from_state(self.key()),
+            C.from_state(self.key()) + C.exclude_agents(names[0]),
+            C.template(f"<{{{self.key()}?}}>"),
+            C.default() + C.from_state(self.key()),
+            C.user() + C.notes(self.key()),
+            C.write_notes(self.key()),
+            C.from_agents(*names) | C.summarize(),
+            C.exclude_agents(names[0]) | C.distill(into=self.key()),
+            C.from_agents_windowed(**{names[0]: 1}),
+            C.window(1).as_contents(),
         ]
         return self.random.choice(specs)
 
@@ -116,15 +186,18 @@ class Maker:
 
     def function(self, depth: int = 0) -> Expr[Any]:
         key = self.key()
-        if self.chance(0.7):
+        other = self.key()
+        if self.chance(0.4):
             return S.fn(lambda state: {key: "v0"}, writes=[key])
-        return Pipeline(lambda state: {key: "v1"})
+        if self.chance(0.7):
+            return S.fn(lambda state: {key: [state.get(other)]}, reads=[other], writes=[key])
+        return Pipeline(lambda state: {key: f"v1 {state.get(other)}"})
 
     def waiting(self, depth: int = 0) -> Expr[Any]:
         return gate(declares(reads=[self.key()])(lambda state: False))
 
     def capture(self, depth: int = 0) -> Expr[Any]:
-        return S.capture(self.key())
+        return S.capture(self.key()) if self.chance(0.6) else C.capture_turns(self.key(), n=2)
 
     def over(self, depth: int = 0) -> Expr[Any]:
         target = transfer("later", condition=self.predicate()) if self.chance(0.8) else transfer("later")
@@ -157,7 +230,9 @@ class Maker:
         return first, self.part(depth - 1)
 
     def loop(self, depth: int) -> Expr[Any]:
+        before, self.in_loop = self.in_loop, True
         made = Loop(self.part(depth - 1), self.part(depth - 1), max_iterations=self.random.randint(1, 3))
+        self.in_loop = before
         return made.until(self.predicate()) if self.chance(0.5) else made
 
     def route(self, depth: int) -> Expr[Any]:
@@ -183,15 +258,20 @@ class Maker:
         return self.part(depth - 1).proceed_if(self.predicate())
 
     def delegating(self, depth: int) -> Expr[Any]:
-        children: list[Any] = [self.agent(), self.agent()]
-        parent: Any = self.agent()
-        if self.chance(0.6):
-            chosen = self.random.choice(children)
-            self.responses[parent.name] = call_tool(TRANSFER, agent_name=chosen.name)
-            if self.chance(0.3):
-                other = next(child for child in children if child is not chosen)
-                self.responses[chosen.name] = call_tool(TRANSFER, agent_name=other.name)
+        children: list[Any] = [self.speaker(), self.speaker()]
+        parent: Any = self.speaker()
+        if self.chance(0.7):
+            chosen, other = self.random.sample(children, 2)
+            self.hands(parent, chosen)
+            if self.chance(0.6):
+                self.hands(chosen, self.random.choice([other, parent]))
+                if self.chance(0.3):
+                    self.hands(other, parent)
         return parent.delegate(*children)
+
+    def hands(self, agent: Expr[Any], to: Expr[Any]) -> None:
+        """Let an agent hand over when it is first asked."""
+        self.acts[agent.name] = [Hand(to.name, self.chance(0.5)), *self.answers()]
 
     def again(self, depth: int) -> Expr[Any]:
         """Something that stands in the pipeline already; no delegation, where ADK goes by names."""
@@ -322,9 +402,12 @@ _TRANSFORMS = (
 )  # fmt: skip
 
 
-def said(name: str) -> str:
-    """The words by which an agent's answer is recognized."""
-    return f"<{name} spoke>"
+_MORE = P.section("more", "More.")
+
+
+def said(name: str, run: int = 1) -> str:
+    """The words by which what an agent, or the user, says in a run is recognized."""
+    return f"<{name} spoke in {run}>"
 
 
 def sample(seed: int) -> Sample:
@@ -339,4 +422,51 @@ def sample(seed: int) -> Sample:
         return node.replace(target=target) if isinstance(node, TransferNode) else node
 
     state = {key: "v0" for key in KEYS if maker.chance(0.15)}
-    return Sample(Pipeline[Any].from_node(rewrite(whole.node, aim)), maker.responses, state, maker.seen)
+    expression = Pipeline[Any].from_node(rewrite(whole.node, aim))
+    runs = [0]
+    return Sample(
+        expression, responses(maker, expression, runs), state, maker.seen, runs, InMemorySessionService()
+    )
+
+
+def responses(maker: Maker, expression: Expr[Any], runs: list[int]) -> dict[str, Any]:
+    """What each agent's model says, each copy of an agent in words of its own."""
+    try:
+        origins = resolve_names(expression.node).origins
+    except DuplicateNameError:
+        origins = {}
+    found: dict[str, Any] = {}
+    for name in maker.acts:
+        for operation in ("summarize", "distill"):
+            found[f"{name}:{operation}"] = everything_asked
+    for name, origin in {**{name: name for name in maker.acts}, **origins}.items():
+        if origin in maker.acts:
+            found[name] = [response(act, name, runs) for act in maker.acts[origin]]
+    return found
+
+
+def response(act: Act, name: str, runs: list[int]) -> Any:
+    """One response of a scripted model."""
+    match act:
+        case Say(_, typed=True):
+            return lambda request: {"text": said(name, runs[0])}
+        case Say(value):
+            return lambda request: f"{value} {said(name, runs[0])}"
+        case Hand(to, aside):
+
+            def hand_over(request: LlmRequest) -> types.Content:
+                call = types.Part(function_call=types.FunctionCall(name=TRANSFER, args={"agent_name": to}))
+                words = [types.Part(text=said(name, runs[0]))] if aside else []
+                return types.Content(role="model", parts=[*words, call])
+
+            return hand_over
+        case Leave():
+            return call_tool("exit_loop")
+        case Failure():
+            return act
+
+
+def everything_asked(request: LlmRequest) -> str:
+    """What a helper model answers that hides nothing."""
+    parts = [part.text or "" for content in request.contents for part in content.parts or ()]
+    return "\n".join(parts)

@@ -47,6 +47,9 @@ class View:
 
 ALL: Final = View()
 NOTHING: Final = View(history="none", authors=frozenset(), user=False, files=False)
+MAKING: Final = frozenset({"extract", "distill"})
+"""Operations that write what they make of the conversation."""
+
 _SAFE: Final = NEUTRAL | {"default", "compact"}
 """Filters through which every text still passes as it is."""
 
@@ -74,6 +77,26 @@ def is_untouched(spec: Context) -> bool:
     if spec.parts:
         return all(is_untouched(part) for part in spec.parts if part.op not in SHOWN)
     return spec.op == "default" or spec.op in NEUTRAL
+
+
+def surely_written(spec: Context, *, anything: bool) -> frozenset[str]:
+    """The state keys that a spec writes whenever its agent answers.
+
+    Args:
+        anything: whether there is something in the conversation; of nothing, nothing is extracted.
+
+    >>> from adk_fluent import C
+    >>> surely_written(C.write_notes("pad") + C.distill(into="facts"), anything=False)
+    frozenset({'pad'})
+    """
+    if spec.op == "write_notes":
+        return spec.access.writes
+    if spec.op in MAKING:
+        return spec.access.writes if anything else frozenset()
+    if spec.op == "when":
+        return frozenset()
+    whole = all(is_untouched(part) for part in spec.parts if part.op not in MAKING)
+    return frozenset[str]().union(*(surely_written(part, anything=anything and whole) for part in spec.parts))
 
 
 def _through(spec: Context, given: View) -> View:

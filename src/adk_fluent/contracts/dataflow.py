@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
+from adk_fluent.context.spec import Context
+from adk_fluent.context.view import surely_written
 from adk_fluent.contracts.effects import effects_of, writes_of
 from adk_fluent.contracts.fact import PRESENT, Fact, Why, alternatives, written
 from adk_fluent.contracts.flow import Flow
@@ -22,6 +24,7 @@ from adk_fluent.contracts.moves import (
     fail,
     left_early,
     may_hand_over,
+    may_return,
     meanwhile,
     owner_of,
     use_tools,
@@ -29,9 +32,11 @@ from adk_fluent.contracts.moves import (
 from adk_fluent.contracts.plan import Branch, Step, plan
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.siblings import Siblings
+from adk_fluent.contracts.sources import ANYBODY, Gathered, SpokenIn, Start, captured
+from adk_fluent.contracts.talk import heard
 from adk_fluent.contracts.touches import ends_loops
 from adk_fluent.contracts.transforms import apply_transform, supposing
-from adk_fluent.ir.annotations import NO_ANNOTATIONS
+from adk_fluent.ir.annotations import NO_ANNOTATIONS, ContextSpec
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -73,7 +78,7 @@ def analyse(
         start.blur(flow.plan.root)
     for key, value in (state or {}).items():
         if value is not None:
-            start.set(key, Fact(PRESENT, type=type(cast(object, value))))
+            start.set(key, Fact(PRESENT, type=type(cast(object, value)), of=(Start(key),)))
     _Walk(flow).visit(flow.plan.root, start)
     return flow
 
@@ -87,6 +92,7 @@ class _Walk:
         skipped: sequence or loop → states in which a transfer skipped the rest of it.
         left: loop → states in which an agent ended it.
         restarts: composite → states in which a transfer inside started it again.
+        gathered: composite and key → what the key held at the end of its rounds.
     """
 
     def __init__(self, flow: Flow) -> None:
@@ -96,6 +102,7 @@ class _Walk:
         self.skipped: dict[Step, list[State]] = {}
         self.left: dict[Step, list[State]] = {}
         self.restarts: dict[Step, list[State]] = {}
+        self.gathered: dict[tuple[Step, str], Gathered] = {}
         self.skipping, self.restarting = left_early(flow.plan)
         self.transferring: list[Step] = []
         self.shift: tuple[int, Branch] = (0, ())
@@ -154,10 +161,12 @@ class _Walk:
                 call_functions(state, step, given[name])
         for read in late:
             read.meets(state.look(read.key))
-        if node.tools and ends_loops(node):
-            self._leave_loop(step, state)
+        leaves = bool(node.tools) and ends_loops(node)
+        stays = leaves and not self._leave_loop(step, state)
         if node.children:
             self._delegate(step, state)
+        elif stays:
+            self._answer_or_leave(step, state)
         elif may_hand_over(step):
             answered = state.fork()
             self._answer(step, answered)
@@ -178,13 +187,34 @@ class _Walk:
             text = (step,) if field_ref.is_text and len(node.written_fields) == 1 else ()
             state.set(field_ref.key, written(step, field_ref.type, text))
         if (spec := node.annotations.context) is not None:
-            for key in spec.access.writes:
-                state.set(key, written(step))
-        state.talk = state.talk.spoke(step, self.branch(step), certain=not node.children)
+            surely = self._written_by(spec, step, state) if spec.access.writes else ()
+            for key in sorted(spec.access.writes):  # notes of its own, or what it makes of others' words
+                fact = written(step, of=(ANYBODY,))
+                if key in surely:
+                    state.set(key, fact)
+                else:
+                    state.maybe(key, fact, Why("context", step, (step,)))
+        self._speak(step, state, certain=not node.children)
 
-    def _listen(self, step: Step, state: State) -> None:
+    def _written_by(self, spec: ContextSpec, step: Step, state: State) -> frozenset[str]:
+        """The keys that a context writes in any case."""
+        if not isinstance(spec, Context):
+            return frozenset()
+        speakers = heard([(state.talk.history, self.branch(step))])
+        return surely_written(spec, anything=any(speakers.values()))
+
+    def _speak(self, step: Step, state: State, *, certain: bool = True) -> None:
+        branch = self.branch(step)
+        self.flow.voices[step, branch] = None
+        state.talk = state.talk.spoke(step, branch, certain=certain)
+
+    def _meet(self, step: Step, state: State) -> None:
+        """Note in what conversation an agent is asked."""
         situation = (state.talk.history, self.branch(step))
         self.flow.situations.setdefault(step, []).append(situation)
+
+    def _listen(self, step: Step, state: State) -> None:
+        self._meet(step, state)
         self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.talk.last))
 
     def _delegate(self, step: Step, state: State) -> None:
@@ -192,13 +222,41 @@ class _Walk:
         answered = state.fork()
         self._answer(step, answered)
         handed = state.fork()
+        self._speak_aside(step, handed)
         ways = self._each(step, handed)
         if step.visits == 1:
-            again = state.fork()
-            again.join([way.snapshot(state) for way in ways], "delegate", step)
-            ways += self._each(step, again)
+            ways += self._hand_on(step, state, ways)
         state.join([answered, *(way.snapshot(state) for way in ways)], "delegate", step)
         state.talk = state.talk._replace(last=tuple(dict.fromkeys(state.talk.last)))
+
+    def _hand_on(self, step: Step, state: State, ways: list[State]) -> list[State]:
+        """A sub-agent that got control hands over to another, or back."""
+        again = state.fork()
+        again.join([way.snapshot(state) for way in ways], "delegate", step)
+        for key, fact in list(again.facts.items()):
+            again.set(key, fact.or_else(self._gathered(step, key, fact)))
+        more: list[State] = []
+        if any(may_return(child) for child in step.children):
+            self._meet(step, again)
+            for read in reads_of(step):
+                read.meets(again.look(read.key))
+            back = again.fork()
+            self._answer(step, back)
+            more.append(back)
+            self._speak_aside(step, again)
+        more += self._each(step, again)
+        for way in more:
+            for key in way.facts:
+                self._gathered(step, key, way.get(key))
+        return more
+
+    def _speak_aside(self, step: Step, state: State) -> None:
+        """What a model may say beside handing over; nobody is expected to react to it."""
+        last = state.talk.last
+        self._speak(step, state, certain=False)
+        if isinstance(step.node.output_key, str):  # newer ADKs store such text, too
+            state.maybe(step.node.output_key, written(step), Why("delegate", step, (step,)))
+        state.talk = state.talk._replace(last=last)
 
     def _each(self, step: Step, state: State) -> list[State]:
         ways = [state.fork() for _ in step.children]
@@ -206,13 +264,20 @@ class _Walk:
             self.visit(child, way)
         return ways
 
-    def _leave_loop(self, step: Step, state: State) -> None:
-        """The agent may end the nearest loop here."""
+    def _leave_loop(self, step: Step, state: State) -> bool:
+        """The agent may end the nearest loop here, and then it need not answer; whether there is one."""
         loop = next((outer for outer in step.above() if isinstance(outer.node, LoopNode)), None)
-        if loop is not None:
-            left = state.snapshot(self.entered[loop])
-            self._answer(step, left)
-            self.left.setdefault(loop, []).append(left)
+        if loop is None or loop not in self.entered:
+            return False
+        left = state.snapshot(self.entered[loop])
+        self._answer_or_leave(step, left)
+        self.left.setdefault(loop, []).append(left)
+        return True
+
+    def _answer_or_leave(self, step: Step, state: State) -> None:
+        answered = state.fork()
+        self._answer(step, answered)
+        state.join([answered], "left", step, or_none=True)
 
     def remote(self, step: Step, state: State) -> None:
         self._listen(step, state)
@@ -220,7 +285,7 @@ class _Walk:
         answered = state.fork()
         if step.node.output_key:
             answered.set(step.node.output_key, written(step, step.node.output_schema or str, (step,)))
-        answered.talk = answered.talk.spoke(step, self.branch(step))
+        self._speak(step, answered)
         ways = [answered]
         for child in step.children:
             instead = state.fork()
@@ -238,7 +303,7 @@ class _Walk:
     def write(self, step: Step, state: State) -> None:
         self.reads(step, state)
         for key in writes_of(step):
-            state.set(key, written(step, str))
+            state.set(key, written(step, str, of=captured(step.node)))
 
     def artifact(self, step: Step, state: State) -> None:
         self.reads(step, state)
@@ -299,6 +364,8 @@ class _Walk:
             if more is None:
                 break
             known = more
+            for key, fact in list(scope.facts.items()):
+                scope.set(key, fact.or_else(self.gathered[step, key]))
         state.join(ends, "loop", step)
 
     def sequence(self, step: Step, state: State) -> None:
@@ -354,12 +421,19 @@ class _Walk:
         new = False
         for key in scope.facts:
             fact, before = scope.get(key), known.get(key)
+            gathered = self._gathered(step, key, fact)
             if before is None:
-                merged[key], new = fact, True
+                merged[key], new = fact.or_else(gathered), True
             elif fact.mask | before.mask != before.mask:
                 merged[key] = alternatives([before, fact], lambda writers: Why("loop", step, writers))
                 new = True
         return merged if new else None
+
+    def _gathered(self, step: Step, key: str, fact: Fact) -> Gathered:
+        """Note what a key holds at the end of a round; in the next it may be made of that of any round."""
+        gathered = self.gathered.setdefault((step, key), Gathered())
+        gathered.facts.append(fact)
+        return gathered
 
     def parallel(self, step: Step, state: State) -> None:
         siblings = Siblings(step, [effects_of(child) for child in step.children])
@@ -405,11 +479,11 @@ class _Walk:
         fail(outside, step.children[0], step)
         item_after = outside.get(node.item_key)
         item = state.fork()
-        item.set(node.item_key, written(step))
+        item.set(node.item_key, written(step, of=(state.get(node.list_key),)))
         self.visit(step.children[0], item)
         state.join([item], "map", step, or_none=True)
         state.set(node.item_key, item_after.with_mask(item_after.mask))
-        state.set(node.output_key, written(step, list))
+        state.set(node.output_key, written(step, list, of=(SpokenIn(step.children[0]),)))
 
     def body(self, step: Step, state: State) -> None:
         for child in step.children:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Final, Literal
 
 from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.sources import ANYBODY, Sources, Start
 
 PRESENT: Final = 1
 ABSENT: Final = 2
@@ -17,7 +19,18 @@ REMOVED: Final = 8
 STATUS: Final = 7
 
 Reason = Literal[
-    "branch", "fallback", "race", "sibling", "map", "tool", "delegate", "boundary", "moved", "loop"
+    "branch",
+    "fallback",
+    "race",
+    "sibling",
+    "map",
+    "tool",
+    "delegate",
+    "boundary",
+    "moved",
+    "loop",
+    "left",
+    "context",
 ]
 ticks = count(1)
 
@@ -47,9 +60,10 @@ class Fact:
         type: the type of the value, `None` where it is not known.
         why: why it may be missing.
         removed_by: the step that removed it.
+        of: what the value is made of; see `sources`.
     """
 
-    __slots__ = ("mask", "removed_by", "text_of", "tick", "type", "why", "writers")
+    __slots__ = ("mask", "of", "removed_by", "text_of", "tick", "type", "why", "writers")
 
     def __init__(
         self,
@@ -59,6 +73,7 @@ class Fact:
         type: object = None,
         why: Why | None = None,
         removed_by: Step | None = None,
+        of: Sources = (),
     ) -> None:
         self.mask = mask
         self.writers = writers
@@ -66,16 +81,24 @@ class Fact:
         self.type = type
         self.why = why
         self.removed_by = removed_by
+        self.of = of
         self.tick = next(ticks)
 
     def with_mask(self, mask: int, why: Why | None = None) -> Fact:
         """The same value, more or less certain."""
-        return Fact(mask, self.writers, self.text_of, self.type, why or self.why, self.removed_by)
+        return Fact(mask, self.writers, self.text_of, self.type, why or self.why, self.removed_by, self.of)
+
+    def or_else(self, *sources: object) -> Fact:
+        """The same, where the value may also be made of these."""
+        made = self.with_mask(self.mask)
+        made.of = (self, *sources)
+        return made
 
 
-NEVER: Final = Fact(ABSENT)
-OUTSIDE: Final = Fact(UNKNOWN)
-"""A `user:` or `app:` key that nothing in the tree wrote: another session may have."""
+@lru_cache(maxsize=4096)
+def untouched(key: str) -> Fact:
+    """A key that nothing in the tree wrote; another session may have written one of the user or the app."""
+    return Fact(UNKNOWN if key.startswith(("user:", "app:")) else ABSENT, of=(Start(key),))
 
 
 def leaves_of(key: str) -> str:
@@ -83,9 +106,23 @@ def leaves_of(key: str) -> str:
     return f"{key}.*"
 
 
-def written(step: Step, type: object = None, text_of: tuple[Step, ...] = ()) -> Fact:
-    """A key that `step` has just written."""
-    return Fact(PRESENT, (step,), text_of, type)
+def written(
+    step: Step, type: object = None, text_of: tuple[Step, ...] = (), of: Sources | None = None
+) -> Fact:
+    """A key that `step` has just written.
+
+    Args:
+        of: what the value is made of; by default an agent's own words, or, of any other step, anybody's.
+    """
+    if of is None:
+        of = (step,) if step.is_model else (ANYBODY,)
+    return Fact(PRESENT, (step,), text_of, type, of=of)
+
+
+def made_of(facts: Sequence[Fact]) -> Sources:
+    """What a value is made of that is one of these, or all of them."""
+    first = facts[0].of
+    return first if all(fact.of is first for fact in facts) else tuple(facts)
 
 
 def some(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -115,7 +152,7 @@ def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) 
         present = tuple(dict.fromkeys(w for fact in facts if fact.mask & PRESENT for w in fact.writers))
         certain = all(fact.mask & STATUS in (PRESENT, ABSENT, UNKNOWN) for fact in facts)
         reason = why(present) if certain else next((f.why for f in facts if f.why), None) or why(present)
-    return Fact(mask, writers, texts, type_, reason, removed)
+    return Fact(mask, writers, texts, type_, reason, removed, made_of(facts))
 
 
 def _hashable(value: object) -> bool:
@@ -142,4 +179,4 @@ def together(facts: Sequence[Fact]) -> Fact:
     same = all(type_ is types[0] for type_ in types)
     why = next((fact.why for fact in facts if fact.why), None)
     by = next((fact.removed_by for fact in facts if fact.removed_by), None)
-    return Fact(mask, writers, texts, types[0] if same else None, why, by)
+    return Fact(mask, writers, texts, types[0] if same else None, why, by, made_of(facts))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from adk_fluent.contracts.fact import PRESENT, Fact
 from adk_fluent.contracts.plan import Branch, Plan, Step
 from adk_fluent.contracts.reads import Read, reads_of
-from adk_fluent.contracts.talk import History, heard
+from adk_fluent.contracts.sources import Words, WrittenIn, words_in
+from adk_fluent.contracts.talk import History, Voice, audible, heard
 
 
 @dataclass(slots=True)
@@ -19,6 +21,7 @@ class Flow:
         situations: model step → what was said before it ran, and the conversation branch it ran on, once per
             time the walk came by.
         upstream: model step → steps whose answer it is the first to react to.
+        voices: steps that may speak, each with the conversation branch it may speak on.
         edges: pairs of steps: the answer of the first is passed on in pieces to the second.
     """
 
@@ -27,6 +30,7 @@ class Flow:
         default_factory=dict[Step, "list[tuple[History | None, Branch]]"]
     )
     upstream: dict[Step, dict[Step, None]] = field(default_factory=dict[Step, "dict[Step, None]"])
+    voices: dict[Voice, None] = field(default_factory=dict["Voice", None])
     edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
 
     @property
@@ -37,3 +41,16 @@ class Flow:
     def speakers(self, step: Step) -> Mapping[Step, bool]:
         """Whose text may be in the conversation that `step` could see; true where it certainly is."""
         return heard(self.situations.get(step, ()))
+
+    def earlier_speakers(self, step: Step) -> set[Step]:
+        """Whose text of earlier runs of the session may be in the conversation that `step` could see."""
+        branches = {branch for _, branch in self.situations.get(step, ())}
+        return {speaker for speaker, spoken_on in self.voices if any(audible(spoken_on, b) for b in branches)}
+
+    def words(self, read: Read) -> Words:
+        """Whose words may be in the value that is read."""
+        return words_in(read.facts, self.plan.steps)
+
+    def words_left(self, key: str) -> Words:
+        """Whose words an earlier run of the session may have left in a key."""
+        return words_in([Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))], self.plan.steps)

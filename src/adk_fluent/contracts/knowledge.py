@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from adk_fluent.contracts.fact import (
     ABSENT,
-    NEVER,
-    OUTSIDE,
     PRESENT,
     REMOVED,
     STATUS,
@@ -24,9 +22,11 @@ from adk_fluent.contracts.fact import (
     some,
     ticks,
     together,
+    untouched,
 )
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.siblings import Siblings
+from adk_fluent.contracts.sources import ANYBODY
 from adk_fluent.contracts.talk import Talk
 from adk_fluent.state.delta import is_session_scoped
 
@@ -80,14 +80,16 @@ class State:
                 break
             fog = fog or scope._fog
             if scope.parent is None:
-                fact = NEVER if not key.startswith(("user:", "app:")) else OUTSIDE
+                fact = untouched(key)
                 break
             scope = scope.parent
         for siblings, own in self._beside:
             if siblings.may_touch(key):
                 fact = siblings.over(key, fact, own)
-        if fog is not None and fact.mask & STATUS != PRESENT:
-            return fact.with_mask(fact.mask | UNKNOWN)
+        if fog is not None:
+            fact = fact.or_else(ANYBODY)
+            if fact.mask & STATUS != PRESENT:
+                fact.mask |= UNKNOWN
         return fact
 
     def look(self, key: str) -> Fact:
@@ -96,8 +98,9 @@ class State:
         if fact.mask & ABSENT and "." in key:
             parts = key.split(".")
             for end in range(1, len(parts)):
-                if self.get(leaves_of(".".join(parts[:end]))).mask & PRESENT:
-                    return fact.with_mask(fact.mask | UNKNOWN)
+                flattened = self.get(leaves_of(".".join(parts[:end])))
+                if flattened.mask & PRESENT:
+                    return fact.or_else(flattened).with_mask(fact.mask | UNKNOWN)
         return fact
 
     def temp_keys(self) -> set[str]:
@@ -137,7 +140,12 @@ class State:
         if mask & STATUS == PRESENT:
             why = before.why or why
         self.facts[key] = Fact(
-            mask, some(before.writers, fact.writers), some(before.text_of, fact.text_of), None, why
+            mask,
+            some(before.writers, fact.writers),
+            some(before.text_of, fact.text_of),
+            None,
+            why,
+            of=(before, fact),
         )
 
     def remove(self, key: str, step: Step) -> None:

@@ -6,6 +6,7 @@ from adk_fluent.contracts.effects import effects_of
 from adk_fluent.contracts.fact import ABSENT, PRESENT, Why, written
 from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.plan import Plan, Step
+from adk_fluent.contracts.sources import ANYBODY, WrittenIn
 from adk_fluent.contracts.touches import tool_access, unknown_functions
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, LoopNode, ParallelNode, SequenceNode, TransferNode
@@ -17,7 +18,7 @@ def call_functions(state: State, step: Step, callbacks: tuple[object, ...]) -> N
     if not touched.writes_known:
         state.blur(step)
     for key in touched.writes:
-        state.set(key, written(step))
+        state.set(key, written(step, of=(ANYBODY,)))
 
 
 def use_tools(state: State, step: Step, node: AgentNode) -> None:
@@ -29,15 +30,17 @@ def use_tools(state: State, step: Step, node: AgentNode) -> None:
     for name in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
         touched += [access(callback) for callback in given.get(name, ())]
     for facts in touched:
+        read = tuple(state.get(key) for key in sorted(facts.reads))
+        sources = (step, *read) if facts.reads_known else (ANYBODY,)
         for key in sorted(facts.writes):
-            state.maybe(key, written(step), Why("tool", step, (step,)))
+            state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
 
 
 def fail(state: State, child: Step, step: Step) -> None:
     """Record that a child may have done any part of what it does, and then failed or been stopped."""
     effects = effects_of(child)
     for key, writer in effects.writes.items():
-        state.maybe(key, written(writer), Why("fallback", step, (writer,)))
+        state.maybe(key, written(writer, of=(WrittenIn(child, key),)), Why("fallback", step, (writer,)))
     gone = dict(effects.removes)
     if effects.clears is not None:
         gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}
@@ -106,3 +109,8 @@ def may_hand_over(step: Step) -> bool:
     node: AgentNode = step.node
     stays = node.disallow_transfer_to_parent is True and node.disallow_transfer_to_peers is True
     return step.parent is not None and isinstance(step.parent.node, AgentNode) and not stays
+
+
+def may_return(child: Step) -> bool:
+    """Whether a sub-agent may hand back to the agent above it."""
+    return isinstance(child.node, AgentNode) and child.node.disallow_transfer_to_parent is not True

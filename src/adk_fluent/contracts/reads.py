@@ -60,9 +60,10 @@ class Read:
         mask: what is known over all times.
         doubt: what is known at the time when the key is most likely missing.
         texts: agents whose whole answer may be what is read.
+        facts: what is known at each time the step runs.
     """
 
-    __slots__ = ("doubt", "first", "key", "level", "mask", "step", "texts", "type", "via")
+    __slots__ = ("doubt", "facts", "first", "key", "level", "mask", "step", "texts", "type", "via")
 
     def __init__(
         self, step: Step, key: str, via: Via, level: Level = "required", type: object = None
@@ -76,6 +77,7 @@ class Read:
         self.mask = 0
         self.doubt: Fact | None = None
         self.texts: tuple[Step, ...] = ()
+        self.facts: list[Fact] = []
 
     def meets(self, fact: Fact) -> None:
         """Note what is known about the key at one time the step runs."""
@@ -83,9 +85,15 @@ class Read:
             self.first = self.doubt = fact
         elif fact.mask & ABSENT and not cast(Fact, self.doubt).mask & ABSENT:
             self.doubt = fact
+        self.facts.append(fact)
         self.mask |= fact.mask & STATUS
         if fact.text_of is not self.texts:
             self.texts = some(self.texts, fact.text_of)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a model is shown the value."""
+        return self.via in ("template", "prompt", "context", "remote")
 
     @property
     def reached(self) -> bool:

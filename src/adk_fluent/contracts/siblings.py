@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from adk_fluent.contracts.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, Why
 from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.sources import WrittenIn
 from adk_fluent.state.delta import is_session_scoped
 
 
@@ -60,7 +61,8 @@ class Siblings:
         if mask == base.mask:
             return base
         writers = tuple(self._effects[index].writes[key] for index in others)
-        return Fact(mask, base.writers + writers, (), None, Why("sibling", self.step, writers))
+        why = Why("sibling", self.step, writers)
+        return Fact(mask, base.writers + writers, (), None, why, of=(base, WrittenIn(self.step, key)))
 
     def may_touch(self, key: str) -> bool:
         """Whether any branch may write or remove this key."""

@@ -25,6 +25,8 @@ class Sight:
         history: all of it, none of it, or only what was said `last`.
         authors: if not `None`, only what these agents said.
         excluded: not what these agents said.
+        user: whether the user's messages of earlier turns are shown.
+        earlier: whether anything of earlier turns is shown.
         files: whether images and other files survive.
         keys: state keys that are shown beside it.
         blunt: others' words are left out wholesale, not by name: `none`, `.reads`, `from_state`, `template`.
@@ -35,6 +37,8 @@ class Sight:
     history: Literal["all", "none", "last"] = "all"
     authors: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
+    user: bool = True
+    earlier: bool = True
     files: bool = True
     keys: tuple[str, ...] = ()
     blunt: bool = False
@@ -58,7 +62,7 @@ class Sight:
 
 
 EVERYTHING: Final = Sight()
-LAST_TURN: Final = Sight(history="last", shown='include_contents("none")')
+LAST_TURN: Final = Sight(history="last", earlier=False, shown='include_contents("none")')
 
 
 def sight_of(node: Any) -> Sight:
@@ -85,6 +89,14 @@ def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
     return found
 
 
+def shown_of_earlier(flow: Flow, listener: Step) -> set[Step]:
+    """Whose text of earlier runs of the session may be in the conversation that a model is shown."""
+    sight = sight_of(listener.node)
+    if not sight.earlier:
+        return set()
+    return {speaker for speaker in flow.earlier_speakers(listener) if sight.admits(speaker) != "no"}
+
+
 @lru_cache(maxsize=512)
 def _sight(spec: Context) -> Sight:
     seen = view(spec)
@@ -92,6 +104,8 @@ def _sight(spec: Context) -> Sight:
         "none" if seen.history == "none" else "all",
         authors=seen.authors,
         excluded=seen.excluded,
+        user=seen.user,
+        earlier=seen.history != "none" and seen.turns != 1,
         files=seen.files,
         keys=seen.keys,
         blunt=seen.history == "none",

@@ -20,6 +20,8 @@ from adk_fluent.contracts.fact import (
 )
 from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.sources import ANYBODY, Sources
+from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.state.delta import is_session_scoped
@@ -43,8 +45,16 @@ def apply_transform(state: State, step: Step, node: TransformNode) -> None:
         state.remove(key, step)
     if not touched.writes_known:
         state.blur(step)
+    sources = read_by(state, touched)
     for key in touched.writes:
-        state.set(key, written(step))
+        state.set(key, written(step, of=sources))
+
+
+def read_by(state: State, touched: Access) -> Sources:
+    """What a function makes its values of: what it reads."""
+    if not touched.reads_known:
+        return (ANYBODY,)
+    return tuple(state.get(key) for key in sorted(touched.reads))
 
 
 def _nothing(state: State, step: Step, params: Params) -> None:
@@ -67,7 +77,7 @@ def _rename(state: State, step: Step, params: Params) -> None:
 def _copy(state: State, step: Step, key: str, value: Fact) -> None:
     """Write a value that is there only if its source was."""
     status = value.mask & STATUS
-    copied = Fact(PRESENT, some(value.writers, (step,)), value.text_of, value.type)
+    copied = Fact(PRESENT, some(value.writers, (step,)), value.text_of, value.type, of=value.of)
     if status == PRESENT:
         state.set(key, copied)
     elif status & UNKNOWN:
@@ -85,7 +95,7 @@ def _set(state: State, step: Step, params: Params) -> None:
         if value is None:
             state.set(key, Fact(ABSENT | REMOVED, removed_by=step))
         else:
-            state.set(key, written(step, type(value)))
+            state.set(key, written(step, type(value), of=()))
 
 
 def _default(state: State, step: Step, params: Params) -> None:
@@ -94,33 +104,35 @@ def _default(state: State, step: Step, params: Params) -> None:
         if before.mask & STATUS == PRESENT:
             continue
         fresh = before.mask & STATUS == ABSENT
-        made = Fact(PRESENT, some(before.writers, (step,)), before.text_of, type(value) if fresh else None)
-        state.set(key, made)
+        writers, kind = some(before.writers, (step,)), type(value) if fresh else None
+        state.set(key, Fact(PRESENT, writers, before.text_of, kind, of=before.of))
 
 
 def _merge(state: State, step: Step, params: Params) -> None:
-    state.set(params["into"], written(step, str if params["fn"] is None else None))
+    sources = tuple(state.get(key) for key in params["keys"])
+    state.set(params["into"], written(step, str if params["fn"] is None else None, of=sources))
 
 
 def _transform(state: State, step: Step, params: Params) -> None:
-    state.set(params["key"], written(step))
+    state.set(params["key"], written(step, of=(state.get(params["key"]),)))
 
 
 def _compute(state: State, step: Step, params: Params) -> None:
-    for key, _ in params["values"]:
-        state.set(key, written(step))
+    made = [(key, written(step, of=read_by(state, access(fn)))) for key, fn in params["values"]]
+    for key, fact in made:
+        state.set(key, fact)
 
 
 def _counter(state: State, step: Step, params: Params) -> None:
-    state.set(params["key"], written(step, float))
+    state.set(params["key"], written(step, float, of=()))
 
 
 def _zip(state: State, step: Step, params: Params) -> None:
-    state.set(params["into"], written(step, list))
+    state.set(params["into"], written(step, list, of=tuple(state.get(key) for key in params["keys"])))
 
 
 def _group_by(state: State, step: Step, params: Params) -> None:
-    state.set(params["into"], written(step, dict))
+    state.set(params["into"], written(step, dict, of=(state.get(params["key"]),)))
 
 
 def _accumulate(state: State, step: Step, params: Params) -> None:
@@ -133,7 +145,7 @@ def _history(state: State, step: Step, params: Params) -> None:
 
 def _grow(state: State, step: Step, into: str, value: Fact) -> None:
     """A list that gets one more item if there is a value."""
-    _copy(state, step, into, Fact(value.mask, (), (), list, value.why))
+    _copy(state, step, into, Fact(value.mask, (), (), list, value.why, of=(value, state.get(into))))
 
 
 def _flatten(state: State, step: Step, params: Params) -> None:
@@ -141,8 +153,8 @@ def _flatten(state: State, step: Step, params: Params) -> None:
     before = state.get(key)
     if before.mask & STATUS == ABSENT:
         return
-    state.set(leaves_of(key), written(step))
-    state.set(key, Fact(before.mask | ABSENT | REMOVED, before.writers, removed_by=step))
+    state.set(leaves_of(key), written(step, of=(before,)))
+    state.set(key, Fact(before.mask | ABSENT | REMOVED, before.writers, removed_by=step, of=before.of))
 
 
 def _unflatten(state: State, step: Step, params: Params) -> None:
@@ -157,7 +169,7 @@ def _unflatten(state: State, step: Step, params: Params) -> None:
         before = state.get(root)
         certain = value.mask & STATUS == PRESENT and not key.endswith(".*")
         mask = PRESENT if certain else before.mask | UNKNOWN
-        state.set(root, Fact(mask, some(before.writers, (step,)), (), dict))
+        state.set(root, Fact(mask, some(before.writers, (step,)), (), dict, of=(before, value)))
 
 
 def _require(state: State, step: Step, params: Params) -> None:

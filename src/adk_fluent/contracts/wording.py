@@ -173,6 +173,14 @@ def _moved(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is written by {listed(why.writers)}, which a transfer in {why.step.name} may skip.'
 
 
+def _left(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by {why.step.name}, but its model may call exit_loop instead of answering.'
+
+
+def _context(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by the context of {why.step.name}, if there is something to make it of.'
+
+
 def _loop(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is not there after every round of {why.step.name}.'
 
@@ -188,6 +196,8 @@ _REASONS: Final[Mapping[str, Callable[[str, Why, Facts], str]]] = {
     "boundary": _boundary,
     "moved": _moved,
     "loop": _loop,
+    "context": _context,
+    "left": _left,
 }
 
 

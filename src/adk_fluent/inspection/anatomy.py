@@ -8,10 +8,12 @@ from functools import cached_property
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.effects import writes_of
+from adk_fluent.contracts.fact import PRESENT, STATUS
 from adk_fluent.contracts.facts import Facts, facts_of
 from adk_fluent.contracts.plan import Step
-from adk_fluent.contracts.reads import reads_of
-from adk_fluent.contracts.sight import shown, sight_of
+from adk_fluent.contracts.reads import Read, reads_of
+from adk_fluent.contracts.sight import shown, shown_of_earlier, sight_of
+from adk_fluent.contracts.sources import Words
 from adk_fluent.contracts.touches import unknown_functions
 from adk_fluent.inspection.data_flow import shown_keys
 from adk_fluent.inspection.per_agent import PerAgent
@@ -41,11 +43,13 @@ class Reach(Frozen):
         author: who says it: an agent by its unique name, or `user`.
         key: the state key through which it comes; `None` for the conversation.
         certain: whether it is there in every call; else it may be.
+        whole: for a key, whether its value may be the whole answer; else it may be made of it.
     """
 
     author: str
     key: str | None = None
     certain: bool = False
+    whole: bool = False
 
 
 @frozen
@@ -66,6 +70,7 @@ class LlmAnatomy(Frozen):
         agent: its unique name.
         reaches: whose texts of this run reach it, through which channel.
         hides: authors whose texts of this run never reach it, through no channel.
+        earlier: authors whose texts of earlier runs of the session may reach it.
         keys: the state keys whose values it is shown.
         placeholders: those of them that stand in its instruction.
         tool_names: its tools, `transfer_to_agent` included; a toolset stands here with the name of its class.
@@ -83,6 +88,7 @@ class LlmAnatomy(Frozen):
     after: str
     reaches: tuple[Reach, ...] = ()
     hides: frozenset[str] = frozenset()
+    earlier: frozenset[str] = frozenset()
     keys: tuple[str, ...] = ()
     placeholders: tuple[str, ...] = ()
     tool_names: tuple[str, ...] = ()
@@ -102,9 +108,9 @@ class LlmAnatomy(Frozen):
 
     @property
     def doubled(self) -> frozenset[str]:
-        """Agents whose text may reach it twice: in the conversation and through a state key."""
+        """Agents whose whole answer may reach it twice: in the conversation and through a state key."""
         talking = {reach.author for reach in self.reaches if reach.key is None}
-        return frozenset(reach.author for reach in self.reaches if reach.key and reach.author in talking)
+        return frozenset(reach.author for reach in self.reaches if reach.whole and reach.author in talking)
 
     def __str__(self) -> str:
         """The guide's lines."""
@@ -176,6 +182,7 @@ class _Look:
             after=self._after(stored),
             reaches=reaches,
             hides=frozenset(name for name in authors if name not in seen and name != self.step.name),
+            earlier=self._earlier(),
             keys=tuple(dict.fromkeys((*context, *prompt))),
             placeholders=prompt,
             tool_names=tuple(self._tools),
@@ -189,10 +196,37 @@ class _Look:
         heard = shown(self.facts.flow, self.step)
         for speaker in sorted(heard, key=lambda step: step.index):
             yield Reach(speaker.name, certain=heard[speaker])
-        for read in reads_of(self.step):
-            if read.via in ("template", "prompt", "context"):
-                for speaker in read.texts:
-                    yield Reach(speaker.name, read.key)
+        for read in self._shown:
+            words = self.facts.flow.words(read)
+            if words.user:
+                yield Reach(USER, read.key)
+            for speaker in self._named(words):
+                whole = speaker in read.texts
+                yield Reach(speaker.name, read.key, certain=whole and _surely(read, speaker), whole=whole)
+
+    def _earlier(self) -> frozenset[str]:
+        flow = self.facts.flow
+        found = {speaker.name for speaker in shown_of_earlier(flow, self.step)}
+        user = self.sight.earlier and self.sight.user
+        for read in self._shown:
+            words = flow.words(read)
+            left = [flow.words_left(key) for key in words.before if not key.startswith("temp:")]
+            copied = [words] if words.anybody else []  # what copies anybody's words copies old ones, too
+            for old in [*left, *copied]:
+                found.update(speaker.name for speaker in self._named(old))
+                user = user or old.user
+        return frozenset([*found, *[USER] * user])
+
+    @cached_property
+    def _shown(self) -> list[Read]:
+        """What it reads and its model is shown, each key once."""
+        found = {read.key: read for read in reads_of(self.step) if read.is_shown and read.reached}
+        return list(found.values())
+
+    def _named(self, words: Words) -> list[Step]:
+        """The agents whose words they are, in order."""
+        found = [step for step in self.facts.steps if step.is_model] if words.anybody else words.steps
+        return sorted(found, key=lambda step: step.index)
 
     def _system(self) -> str:
         given = self.node.given
@@ -240,6 +274,16 @@ class _Look:
 
 
 _TEXT = "none, the answer is text"
+
+
+def _surely(read: Read, speaker: Step) -> bool:
+    """Whether an agent's whole answer is in the instruction whenever the reader is asked."""
+    plain = isinstance(speaker.node, AgentNode) and speaker.node.output_schema is UNSET
+    return (
+        read.via == "template"
+        and plain
+        and all(fact.mask & STATUS == PRESENT and fact.of == (speaker,) for fact in read.facts)
+    )
 
 
 def _context(context: tuple[str, ...], prompt: tuple[str, ...]) -> str:
