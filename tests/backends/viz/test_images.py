@@ -99,7 +99,7 @@ def test_png_is_a_picture_of_the_right_size(size: str) -> None:
     width, height = struct.unpack(">II", png[16:24])
     wide, high = float(svg.get("width", "0")), float(svg.get("height", "0"))
     assert 1 <= width / wide <= 2
-    assert width / height == pytest.approx(wide / high, rel=0.01)  # pyright: ignore[reportUnknownMemberType]  # pytest's stub
+    assert width / height == pytest.approx(wide / high, rel=0.01)
 
 
 @pytest.mark.newest

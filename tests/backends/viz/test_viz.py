@@ -293,4 +293,4 @@ def test_the_outline_of_a_whole_pipeline() -> None:
 def test_an_unknown_format() -> None:
     """`visualize` refuses a format it does not have."""
     with pytest.raises(ArgumentError, match="choose 'mermaid', 'svg', 'png' or 'html'"):
-        a.visualize(format="gif")  # pyright: ignore[reportArgumentType]  # the wrong value is the point
+        a.visualize(format="gif")  # pyright: ignore[reportCallIssue,reportArgumentType]  # the wrong value is the point

@@ -212,8 +212,9 @@ class _Teller:
                 yield KeyRead(key, "read by a function" if anatomy else "", writers)
                 continue
             place = "in the instruction" if key in anatomy.placeholders else "beside the conversation"
-            carries = (reach.author for reach in anatomy.reaches if reach.key == key)
-            yield KeyRead(key, place, writers, tuple(dict.fromkeys(carries)))
+            carries = tuple(dict.fromkeys(r.author for r in anatomy.reaches if r.key == key))
+            own = (node.name,) if node.name in carries else ()  # in a loop, what it wrote the round before
+            yield KeyRead(key, place, (*writers, *own), carries)
 
     def _readers(self, name: str, key: str) -> tuple[str, ...]:
         return tuple(edge.target for edge in self._edges if edge.source == name and key in edge.keys)

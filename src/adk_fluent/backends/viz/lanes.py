@@ -72,6 +72,7 @@ class _Router:
         self._boxes = {n: Rectangle(b.x, b.y, b.x + b.width, b.y + b.height) for n, b in boxes}
         self._walls = [*self._boxes.values(), *canvas.uprights]
         self._lanes: list[_Lane] = []
+        self._arrivals: dict[str, int] = {}
 
     def path(self, source: str, target: str) -> str:
         """The way from one step to another."""
@@ -80,7 +81,9 @@ class _Router:
         if frame is not None:  # what a composite wrote is there when it has ended
             start = Rectangle(frame.x, frame.y, frame.x + frame.width, frame.y + frame.height)
         if end.top >= start.bottom:
-            return self._down(source, _port(start), start.bottom, _port(end), end.top)
+            arrivals = self._arrivals[target] = self._arrivals.get(target, -1) + 1
+            to_x = _port(end, PORT + APART * arrivals)
+            return self._down(source, _port(start, PORT), start.bottom, to_x, end.top)
         if end.bottom > start.top and not (start.left < end.right and end.left < start.right):
             return _sideways(start, end)
         return self._up(source, start, end)
@@ -134,8 +137,9 @@ def _detour(x: float, wished: tuple[float, float]) -> float:
     return abs(x - wished[0]) + abs(x - wished[1])
 
 
-def _port(box: Rectangle) -> float:
-    return (box.left + box.right) / 2 + min(PORT, (box.right - box.left) / 2 - 8)
+def _port(box: Rectangle, offset: float) -> float:
+    """Where lines leave or enter a box: right of the middle, and within its straight edge."""
+    return (box.left + box.right) / 2 + min(offset, (box.right - box.left) / 2 - 10)
 
 
 def _sideways(start: Rectangle, end: Rectangle) -> str:

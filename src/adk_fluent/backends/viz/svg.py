@@ -194,10 +194,11 @@ def _step(box: Box, badges: Mapping[str, str] | None) -> Iterator[str]:
 
 def _badge(box: Box, severity: str) -> str:
     x, y = box.x + box.width - 4, box.y + 4
-    sign = "i" if severity == "info" else "!"
+    if severity == "info":
+        return f'<g class="badge info"><circle cx="{x:.1f}" cy="{y:.1f}" r="5"/></g>'
     return (
         f'<g class="badge {severity}"><circle cx="{x:.1f}" cy="{y:.1f}" r="9"/>'
-        f'<text x="{x:.1f}" y="{y + 4.3:.1f}">{sign}</text></g>'
+        f'<text x="{x:.1f}" y="{y + 4.3:.1f}">!</text></g>'
     )
 
 
