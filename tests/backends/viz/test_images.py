@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -19,6 +20,7 @@ from adk_fluent.expr.base import Expr
 from tests.backends.viz.pipelines import BY_SIZE, good_enough
 from tests.properties.strategies import EXPRESSIONS
 
+DOCS = Path(__file__).parents[3] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -133,3 +135,15 @@ def test_png_without_its_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adk_fluent.backends.viz.png.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]  # a stand-in
     with pytest.raises(MissingExtraError, match="ttf-opensans"):
         Agent("a").visualize("png")
+
+
+@pytest.mark.newest
+def test_the_image_in_the_documentation_is_the_one_its_code_makes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`docs/pictures/support.svg` is what the pipeline on that page draws."""
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "pictures.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    assert names["support"].visualize("svg") == (DOCS / "pictures/support.svg").read_text(encoding="utf-8")

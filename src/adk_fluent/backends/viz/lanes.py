@@ -23,6 +23,8 @@ TURN: Final = 26.0
 """The height in which a line gets from its port to its lane."""
 CLEAR: Final = 11.0
 """Between a lane and a box."""
+NEAREST: Final = 8.0
+"""What has to stay between a lane and a box, or a line of control."""
 APART: Final = 7.0
 """Between lanes of different sources."""
 MOST_TRIES: Final = 200
@@ -114,7 +116,7 @@ class _Router:
         ]
         candidates = sorted(set(_candidates(wished, walls, taken)), key=lambda x: (_detour(x, wished), x))
         for x in candidates[:MOST_TRIES]:
-            if not any(wall.left - 3 < x < wall.right + 3 for wall in walls) and not any(
+            if not any(wall.left - NEAREST < x < wall.right + NEAREST for wall in walls) and not any(
                 abs(lane.x - x) < APART for lane in taken
             ):
                 break

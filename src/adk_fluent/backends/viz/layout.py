@@ -134,7 +134,7 @@ class Canvas:
             return
         for (x, y), (other_x, other_y) in pairwise(corners):
             if x == other_x:
-                self.uprights.append(Rectangle(x - 4, min(y, other_y), x + 4, max(y, other_y)))
+                self.uprights.append(Rectangle(x, min(y, other_y), x, max(y, other_y)))
         self.lines.append(Line("control", "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), arrow))
 
     def drawing(self) -> Drawing:
@@ -302,7 +302,7 @@ def _returning(body: Block) -> Block:
         back = (x, bottom + 10), (x, y + 4), (x + axis, y + 4)
         canvas.control((x + axis, bottom), (x + axis, bottom + 10), *back, arrow=True)
 
-    return Block(body.width + lane, lead + body.height + 12, axis, place, body.goes_on, arrow=False)
+    return Block(body.width + lane, lead + body.height + 10, axis, place, body.goes_on, arrow=False)
 
 
 @dataclass(frozen=True, slots=True)
