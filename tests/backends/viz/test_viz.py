@@ -158,7 +158,7 @@ def test_the_border_says_who_hears_a_step() -> None:
     for style, look, member in [
         ("user", "stroke-width:4px", "last"),
         ("internal", "stroke-width:1px", "first"),
-        ("zero_cost", "stroke-width:1px,stroke-dasharray:5 3", "set"),
+        ("zero_cost", "stroke-width:2px,stroke-dasharray:6 4", "set"),
     ]:
         assert f"  classDef {style} {look}\n  class {member} {style}\n" in text
 

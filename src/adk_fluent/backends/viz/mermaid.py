@@ -52,15 +52,15 @@ FRAMES: Final[frozenset[type[Node]]] = frozenset(
 """Node types that are drawn as a frame around their children."""
 
 _STYLES: Final = {
-    "agent": "fill:#e8f0fe,stroke:#4a76c9,color:#1b2a41",
-    "choice": "fill:#fff4dc,stroke:#c9973a,color:#3d2f12",
-    "state": "fill:#eef3ee,stroke:#7d997d,color:#22301f",
+    "agent": "fill:#e8f0fe,stroke:#2f5aa8,color:#1b2a41",
+    "choice": "fill:#fff4dc,stroke:#8a6414,color:#3d2f12",
+    "state": "fill:#eef3ee,stroke:#4f6b4f,color:#22301f",
 }
 # Who sees what a step says: by the border alone, so that it shows without colour and on any background.
 _BORDERS: Final[Mapping[Visibility, str]] = {
     "user": "stroke-width:4px",
     "internal": "stroke-width:1px",
-    "zero_cost": "stroke-width:1px,stroke-dasharray:5 3",
+    "zero_cost": "stroke-width:2px,stroke-dasharray:6 4",
 }
 _WORDS: Final = {"back": "again", "else": "on failure", "delegate": "may hand over"}
 # Words that end or start something in Mermaid, and so cannot name a node.
