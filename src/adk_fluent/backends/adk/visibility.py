@@ -30,14 +30,14 @@ def marked(event: Event, sight: Sight) -> Event:
 class VisibilityPlugin(BasePlugin):
     """Marks every event in its `custom_metadata` with who should see it, and changes nothing else.
 
-    `adk_fluent.visibility` is `user`, `internal` or `zero_cost`, and `adk_fluent.is_user_facing` whether it is
-    `user`. `to_app()` has this plugin already; it is public for an `App` that is written by hand. There it goes
-    last in the list, since ADK asks no further plugin once one has given an event back.
+    `adk_fluent.visibility` is `user`, `internal` or `zero_cost`; `adk_fluent.is_user_facing` is whether it is
+    `user`. `to_app()` has this plugin already; it is public for an `App` that is written by hand. There it
+    goes last in the list, since ADK asks no further plugin once one has given an event back.
 
     Where ADK asks plugins before it stores an event (from 1.31 on), the mark is stored with it.
 
     Args:
-        of: an expression, an IR node, a native agent or app that adk-fluent built, or agent name → visibility.
+        of: an expression, an IR node, an agent or app that adk-fluent built, or agent name → visibility.
         name: the name of the plugin in its app.
 
     Raises:
