@@ -155,10 +155,11 @@ class _Place:
         self.name = name
         self.parent = parent
         self.children: list[_Place] = []
-        self.speaks = self.answers = isinstance(node, AgentNode | RemoteAgentNode)
-        """Whether something in it speaks, and whether that is sure unless something goes wrong."""
+        self.speaks = isinstance(node, AgentNode | RemoteAgentNode)
+        self.answers = False
+        """Whether something in it is sure to speak, and not hidden; see `_answers`."""
         self.follows = self.follows_surely = False
-        """Whether something that speaks may run after it, and whether that is sure likewise."""
+        """Whether something that speaks may run after it, and whether something that `answers` does."""
         self.filtered = False
         """Whether the policy around it is `.filtered()`."""
         self.said: Visibility | None = None
@@ -180,25 +181,27 @@ class _Inference:
             stack.extend((child, place) for child in reversed(node.children))
 
     def run(self) -> dict[str, Sight]:
+        for place in self.places:
+            self._inherit(place)
         for place in reversed(self.places):
             place.speaks = place.speaks or any(child.speaks for child in place.children)
-            place.answers = place.answers or _answers(place)
+            place.answers = _answers(place)
         for place in self.places:
-            self._settle(place)
+            self._order(place)
         final = {place.node.target for place in self.places if _hands_over_last(place)}
         return {place.name: self._sight(place, final) for place in self.places}
 
-    def _settle(self, place: _Place) -> None:
-        """What the place inherits, and passes on to those inside it."""
-        if (said := _override(place.node)) is not None:
-            place.said = said
-        elif place.parent is not None:
-            place.said = place.parent.said
-        policy = place.node.annotations.policy
-        if policy is not None:
-            place.filtered = policy == "filtered"
-        elif place.parent is not None:
-            place.filtered = place.parent.filtered
+    def _inherit(self, place: _Place) -> None:
+        """What is said about the place itself, or else about what is around it."""
+        annotations, parent = place.node.annotations, place.parent
+        place.said = _override(place.node) or (parent.said if parent else None)
+        if annotations.policy is not None:
+            place.filtered = annotations.policy == "filtered"
+        elif parent is not None:
+            place.filtered = parent.filtered
+
+    def _order(self, place: _Place) -> None:
+        """What follows those inside the place."""
         in_order = isinstance(place.node, SequenceNode | LoopNode)
         follows, surely = place.follows, place.follows_surely
         for child in reversed(place.children):
@@ -225,7 +228,9 @@ class _Inference:
 
 
 def _answers(place: _Place) -> bool:
-    """Whether something in a composite speaks whenever it runs, unless something goes wrong."""
+    """Whether it says something to the user, or to agents that do, whenever it runs and does not fail."""
+    if isinstance(place.node, AgentNode | RemoteAgentNode):
+        return place.said in (None, "user")
     inside = [child.answers for child in place.children]
     match place.node:
         case FallbackNode() | RaceNode():  # one of them, whichever it is

@@ -120,7 +120,8 @@ def _approved(pending: Pending, out: Paper, view: View) -> bool:
     payload = f" {json.dumps(dict(pending.payload), default=repr)}" if pending.payload else ""
     as_json = isinstance(view, JsonView)
     if isinstance(view, AnswerView):  # the output is for a program, the question for a person
-        print(f"{pending.agent} asks: {pending.message}{payload}", file=sys.stderr)
+        if sys.stdin.isatty():
+            print(f"{pending.agent} asks: {pending.message}{payload}", file=sys.stderr)
     elif not as_json:
         out.line(("■ ", "agent"), (f"{pending.agent} asks: {pending.message}{payload}", "strong"))
     answer = _ask("approve? [y/N] ", out, as_json).lower()
