@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent._lazy import lazy
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node
@@ -35,7 +35,13 @@ from adk_fluent.ir.nodes import (
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.visibility import VisibilityPlugin
 else:
-    __getattr__ = lazy("adk_fluent", {"VisibilityPlugin": "backends.adk.visibility"})
+
+    def __getattr__(name: str) -> object:
+        """`VisibilityPlugin`, which imports ADK."""
+        if name != "VisibilityPlugin":
+            raise AttributeError(f"{__name__} has no {name!r}; it has {', '.join(__all__)}.")
+        return import_module("adk_fluent.backends.adk.visibility").VisibilityPlugin
+
 
 __all__ = ["Visibility", "VisibilityPlugin", "infer_visibility"]
 
@@ -229,9 +235,9 @@ class _Inference:
 
 def _answers(place: _Place) -> bool:
     """Whether it says something to the user, or to agents that do, whenever it runs and does not fail."""
-    if isinstance(place.node, AgentNode | RemoteAgentNode):
-        return place.said in (None, "user")
     inside = [child.answers for child in place.children]
+    if isinstance(place.node, AgentNode | RemoteAgentNode):
+        return place.said in (None, "user") or any(inside)
     match place.node:
         case FallbackNode() | RaceNode():  # one of them, whichever it is
             return bool(inside) and all(inside)
