@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, tap, transfer
-from adk_fluent.errors import ExpressionError
+from adk_fluent import Agent, C, FanOut, Loop, P, Pipeline, Route, S, gate, map_over, race, tap, transfer
+from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Conditional, Expr, Step, Timeout
 from adk_fluent.expr.transforms import Transform
 from adk_fluent.expr.workflow import Fallback, MapOver, Race
@@ -201,3 +201,18 @@ def test_an_expression_may_be_looked_at_from_several_threads() -> None:
         for thread in threads:
             thread.join()
         assert seen == [201] * 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (C.none(), "the C spec C.none(). A C spec belongs to an agent: Agent(...).context(...)."),
+        (P.role("x"), "the P prompt P.role('x'). A P prompt belongs to an agent: Agent(...).instruct(...)."),
+    ],
+    ids=["context", "prompt"],
+)
+def test_a_spec_is_no_step(spec: Any, message: str) -> None:
+    """A context or a prompt where a step belongs is refused, saying which method of an agent takes it."""
+    with pytest.raises(ArgumentError) as caught:
+        _ = Agent("a") >> spec
+    assert str(caught.value) == f">> takes an expression or a function of the state, not {message}"

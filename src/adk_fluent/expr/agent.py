@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast, overload
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     StaticContent = str | Content | Part | list[Part | str]
 
 _BLANK: Final = AgentNode()
+_new, _put = object.__new__, object.__setattr__
 T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M")
 
@@ -62,16 +63,29 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     __slots__ = ()
     _what = "agent"
 
+    if TYPE_CHECKING:
+        _node: AgentNode | dict[str, object]
+        """What the node is given, until somebody asks for it: a chain of methods needs just the last node."""
+
     def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
         given: dict[str, object] = {"name": check_name(name)}
         if model is not None:
             given["model"] = _model(model, name)
-        object.__setattr__(self, "_node", _BLANK.updated(given))
+        _put(self, "_node", given)
 
     @property
     def node(self) -> AgentNode:
         """The IR node that this agent is."""
-        return self._node
+        node = self._node
+        if isinstance(node, dict):
+            node = _BLANK.updated(node)
+            _put(self, "_node", node)
+        return node
+
+    def _set(self, **fields: object) -> Self:
+        node, made = self._node, _new(type(self))
+        _put(made, "_node", {**(node if isinstance(node, dict) else node.given), **fields})
+        return made
 
     # --- what the model is told -------------------------------------------------------------------
 
@@ -203,23 +217,21 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             ArgumentError: neither one key nor fields.
             ExpressionError: `returns` names a type without one of the fields.
         """
-        if len(keys) == 1 and isinstance(keys[0], str) and not self.node.written_fields:
-            return self._set(output_key=check_key(keys[0], "writes()"))
+        if len(keys) == 1 and not isinstance(keys[0], StateFieldRef):
+            return self._set(output_key=check_key(keys[0], "writes()"), written_fields=())
         fields = tuple(key for key in keys if isinstance(key, StateFieldRef))
-        if len(fields) == len(keys) > 0:
-            made = self._set(
-                written_fields=tuple(dict.fromkeys(fields)),
-                output_key=fields[0].key if len(fields) == 1 else UNSET,
-            )
-            check_answer(made.node)
-            return made
-        if len(keys) != 1:
+        if not fields or len(fields) < len(keys):
             raise ArgumentError(
                 f"Agent {self.name!r}: writes() takes one key, or fields of a StateSchema, not "
                 f"{', '.join(map(repr, keys)) or 'nothing'}. Several values need a schema, so that the agent "
                 "knows their types."
             )
-        return self._set(output_key=check_key(keys[0], "writes()"), written_fields=())
+        made = self._set(
+            written_fields=tuple(dict.fromkeys(fields)),
+            output_key=fields[0].key if len(fields) == 1 else UNSET,
+        )
+        check_answer(made.node)
+        return made
 
     def outputs(self, *keys: object) -> Agent[T_co]:
         """The same as `writes`."""
@@ -328,7 +340,7 @@ def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
 
 
 def _instruction(instruction: object, where: str) -> object:
-    if isinstance(instruction, str | PromptSpec):
+    if isinstance(instruction, (str, PromptSpec)):
         return instruction
     if callable(instruction) and not isinstance(instruction, type | Expr):
         return instruction

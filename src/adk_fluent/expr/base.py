@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, ove
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
-from adk_fluent.ir.annotations import ContextSpec
+from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name
@@ -85,9 +85,7 @@ class Expr(Terminals[T_co], Declarations):
     # --- changing a field: used by every builder method -------------------------------------------
 
     def _set(self, **fields: object) -> Self:
-        made = object.__new__(type(self))
-        object.__setattr__(made, "_node", self.node.updated(fields))
-        return made
+        return self.from_node(self.node.updated(fields))
 
     def _append(self, field: str, *values: object) -> Self:
         present = getattr(self.node, field)
@@ -267,6 +265,8 @@ def describe(value: object) -> str:
         return f"the function {value.__name__}"
     if isinstance(value, ContextSpec):
         return f"the C spec {value!r:.60}"
+    if isinstance(value, InstructionSpec):
+        return f"the P prompt {value!r:.60}"
     return f"{type(value).__name__} {value!r:.40}"
 
 
@@ -289,6 +289,8 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
     hint = f" Did you mean Agent({value!r})?" if isinstance(value, str) else ""
     if isinstance(value, ContextSpec):
         hint = " A C spec belongs to an agent: Agent(...).context(...)."
+    if isinstance(value, InstructionSpec):
+        hint = " A P prompt belongs to an agent: Agent(...).instruct(...)."
     raise ArgumentError(
         f"{where} takes an expression or a function of the state, not {describe(value)}.{hint}"
     )

@@ -39,12 +39,11 @@ class Frozen:
 
     def _fill(self, values: Mapping[str, object]) -> None:
         """Set fields while the value is being made; one that is its default is left to the class."""
-        given, defaults = self.__dict__, type(self)._defaults
+        given, defaults = self.__dict__, self._defaults
         for name, value in values.items():
-            try:
-                default = defaults[name]
-            except KeyError:
-                raise TypeError(f"{type(self).__name__} has no field {name!r}.") from None
+            if name not in defaults:
+                raise TypeError(f"{type(self).__name__} has no field {name!r}.")
+            default = defaults[name]
             if value is default or (type(value) is type(default) and value == default):
                 given.pop(name, None)
             else:

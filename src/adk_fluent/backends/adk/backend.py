@@ -24,7 +24,7 @@ from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.compiler import can_pause, compile_tree, own_model
+from adk_fluent.backends.adk.compiler import can_pause, compile_tree
 from adk_fluent.backends.adk.convert import (
     Prompt,
     approval,
@@ -138,9 +138,9 @@ class ADKBackend:
     ) -> None:
         self._services = Services(session_service, artifact_service, memory_service, credential_service)
 
-    def model_for(self, node: AgentNode, origin: str) -> Any:
-        """The model an agent gets; test backends give a scripted one."""
-        return own_model(node, origin)
+    def model_for(self, node: AgentNode, origin: str) -> str | BaseLlm | None:
+        """The model an agent gets in place of its own, or `None`; test backends give a scripted one."""
+        return None
 
     def helper_for(
         self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -69,15 +69,10 @@ from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.state.answers import answer_schema, answered_fields
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
-"""Which model an agent gets: `(node, name the user gave) -> model`, or `None` to leave it unset."""
+"""Which model an agent gets: `(node, name the user gave) -> model`; `None` leaves it the one it names."""
 
 N = TypeVar("N", bound=BaseModel)
 A = TypeVar("A", bound=FluentAgent)
-
-
-def own_model(node: AgentNode, origin: str) -> str | BaseLlm | None:
-    """The model that the node itself names."""
-    return None if node.model is UNSET else node.model
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +85,14 @@ class Scope:
     """
 
     named: Named
-    model_for: ModelFor
+    model_for: ModelFor | None = None
     transfers: frozenset[str] = frozenset()
     helper_for: HelperFor = named_model
     in_loop: bool = False
 
 
 def compile_tree(
-    named: Named, model_for: ModelFor = own_model, helper_for: HelperFor = named_model
+    named: Named, model_for: ModelFor | None = None, helper_for: HelperFor = named_model
 ) -> BaseAgent:
     """Native agents for a tree with unique names; always fresh objects, since an ADK agent has one parent.
 
@@ -108,7 +103,7 @@ def compile_tree(
     return compile_node(named.root, whole(named, model_for, helper_for))
 
 
-def whole(named: Named, model_for: ModelFor, helper_for: HelperFor = named_model) -> Scope:
+def whole(named: Named, model_for: ModelFor | None = None, helper_for: HelperFor = named_model) -> Scope:
     """The scope of a whole tree, which is checked for what cannot run on any target.
 
     Raises:
@@ -201,9 +196,9 @@ def known_fields(cls: type[BaseModel]) -> frozenset[str]:
 
 def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
     """The name of a node and the ADK fields that are set on it, as ADK's constructor takes them."""
+    known = known_fields(cls)
     values: dict[str, Any] = {"name": node.name}
-    known, given = known_fields(cls), node.given
-    for name in given:
+    for name, value in node.given.items():
         if name not in names:
             continue
         if name not in known:
@@ -211,9 +206,14 @@ def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict
                 f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
                 "Remove the call that sets it, or use a newer google-adk."
             )
-        value = given[name]
-        values[name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+        values[name] = [*value] if isinstance(value, tuple) else value
     return values
+
+
+@cache
+def _validator(cls: type[N]) -> Callable[[Mapping[str, Any]], N]:
+    """What `cls.model_validate` leads to; for a hundred agents the way there takes as long as a small one."""
+    return cls.__pydantic_validator__.validate_python
 
 
 def construct(cls: type[N], node: Node, values: Mapping[str, Any]) -> N:
@@ -223,7 +223,7 @@ def construct(cls: type[N], node: Node, values: Mapping[str, Any]) -> N:
         CompileError: ADK refuses it.
     """
     try:
-        return cls.model_validate(values)
+        return _validator(cls)(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the agent"
@@ -237,29 +237,23 @@ _AGENT_FIELDS: Final = frozenset(AGENT_FIELDS)
 
 def _agent(node: Node, scope: Scope) -> BaseAgent:
     assert isinstance(node, AgentNode)
-    if node.selector is not None:
-        raise UnsupportedNodeError(
-            f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
-        )
     values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
-    if node.written_fields and answered_fields(node):
-        values.pop("output_key", None)  # each field has its own
-        values["output_schema"] = answer_schema(node)
-    model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
-    if model is not None:
-        values["model"] = model
-    if node.tools:
+    delivering = None
+    if len(values) < len(node.given):  # not all that was said is a field of ADK's
+        delivering = _beside(node, scope, values)
+    if scope.model_for is not None:
+        model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
+        values |= {} if model is None else {"model": model}
+    if "tools" in values:
         values["tools"] = [_tool(tool) for tool in node.tools]
-    if isinstance(node.generate_content_config, GenerateOptions):
-        values["generate_content_config"] = _generate_config(node, node.generate_content_config)
-    delivering = _context(node, scope, values)
+    if isinstance(options := values.get("generate_content_config"), GenerateOptions):
+        values["generate_content_config"] = _generate_config(node, options)
+    if delivering is None and _asks_a_model(node.instruction):
+        delivering = Delivering(Context("default"), scope.named.origins)
     if delivering is not None or "instruction" in values:
         values["instruction"] = compile_instruction(values.get("instruction"), delivering)
     if "global_instruction" in values:
         values["global_instruction"] = compile_instruction(values["global_instruction"])
-    if node.children:
-        inner = replace(scope, in_loop=False)
-        values["sub_agents"] = [compile_node(child, inner) for child in node.children]
     made = construct(FluentLlmAgent, node, values)
     made.bind(node)
     if delivering is not None:
@@ -268,14 +262,30 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     return made
 
 
+def _beside(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
+    """Put what an agent has beside ADK's fields into `values`; what delivers its context, if it has one."""
+    if node.selector is not None:
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
+        )
+    if node.written_fields and answered_fields(node):
+        values.pop("output_key", None)  # each field has its own
+        values["output_schema"] = answer_schema(node)
+    if node.children:
+        inner = replace(scope, in_loop=False)
+        values["sub_agents"] = [compile_node(child, inner) for child in node.children]
+    return _context(node, scope, values)
+
+
+def _asks_a_model(instruction: object) -> bool:
+    return isinstance(instruction, PromptSpec) and instruction.needs_model
+
+
 def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
-    """What delivers the context of an agent; `None` where ADK does it all."""
+    """What delivers the context of an agent; `None` where ADK assembles the conversation."""
     spec = node.annotations.context
-    if spec is None and isinstance(node.instruction, str):
-        return None
     if not isinstance(spec, Context) or spec.op == "default":
-        asks = isinstance(node.instruction, PromptSpec) and node.instruction.needs_model
-        return Delivering(Context("default"), scope.named.origins) if asks else None
+        return None
     delivering = Delivering(spec, scope.named.origins)
     if not delivering.is_untouched and values.setdefault("include_contents", "none") != "none":
         raise CompileError(

@@ -75,7 +75,7 @@ class FluentWorkflow(Workflow):
         return self._ir
 
 
-def compile_workflow(root: Node, model_for: ModelFor) -> Workflow:
+def compile_workflow(root: Node, model_for: ModelFor | None = None) -> Workflow:
     """A `Workflow` for a tree; always of fresh objects. A single step gets a `Workflow` around it."""
     if not isinstance(root, _COMPOSITES):
         _visitor(root)  # to refuse it under its own name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from adk_fluent.backends.adk.compiler import ModelFor, own_model
+from adk_fluent.backends.adk.compiler import ModelFor
 from adk_fluent.errors import CompileError
 from adk_fluent.ir.base import Node
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from google.adk.workflow import Workflow
 
 
-def build_workflow(node: Node, model_for: ModelFor = own_model) -> Workflow:
+def build_workflow(node: Node, model_for: ModelFor | None = None) -> Workflow:
     """An ADK `Workflow` for `node`: a root for `App(root_agent=...)` and `Runner(node=...)`.
 
     Each composite becomes a `Workflow` of its own inside the one around it, and carries its IR as agents do.
