@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
+from google.adk.agents.live_request_queue import LiveRequestQueue
 from google.adk.apps.app import App
+from google.adk.models import BaseLlm
+from google.adk.models.base_llm_connection import BaseLlmConnection
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
@@ -426,3 +431,53 @@ async def test_state_and_artifacts_of_blanked_events_stay() -> None:
     assert [(e.author, e.state_delta, e.is_final, e.branch, e.metadata) for e in whole] == [
         (e.author, e.state_delta, e.is_final, e.branch, e.metadata) for e in blank
     ]
+
+
+class Line(BaseLlmConnection):
+    """A live connection on which the model says one thing."""
+
+    async def send_history(self, history: list[types.Content]) -> None:
+        """Take it."""
+
+    async def send_content(self, content: types.Content) -> None:
+        """Take it."""
+
+    async def send_realtime(self, blob: Any) -> None:
+        """Take it."""
+
+    async def receive(self) -> AsyncGenerator[LlmResponse, None]:
+        """Say it."""
+        yield reply("a secret")
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Live(BaseLlm):
+    """A model for live conversations."""
+
+    @asynccontextmanager
+    async def connect(self, llm_request: object) -> AsyncGenerator[BaseLlmConnection, None]:
+        """Open a line."""
+        yield Line()
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Not used."""
+        yield reply("not live")
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+async def test_a_live_conversation_is_marked_and_filtered(filtered: bool) -> None:
+    """The Runner of `to_runner()` marks and blanks the events of ADK's `run_live`, too."""
+    agent = Agent("a", Live(model="live")).hide()
+    runner = (agent.filtered() if filtered else agent).to_runner(session_service=InMemorySessionService())
+    await runner.session_service.create_session(app_name=runner.app_name, user_id="user", session_id="s")
+    queue = LiveRequestQueue()
+    live = runner.run_live(user_id="user", session_id="s", live_request_queue=queue)
+    async with aclosing(live) as events:
+        event = await anext(events)
+    assert (event.custom_metadata or {})["adk_fluent.visibility"] == "internal"
+    assert (event.content is None) is filtered

@@ -77,16 +77,22 @@ class FluentRunner(Runner):
         """ADK's `run_async`, with the expression's `RunConfig` unless another is given."""
         async with aclosing(self.annotated(**options)) as events:
             async for event in events:
-                yield without_words(event) if sight_of(event, self._outlet).blanked else event
+                yield self._seen(event)
+
+    async def run_live(self, **options: Any) -> AsyncGenerator[Event, None]:
+        """ADK's `run_live`."""
+        async with aclosing(super().run_live(**options)) as events:
+            async for event in events:
+                yield self._seen(marked(event, sight_of(event, self._outlet)))
 
     async def annotated(self, **options: Any) -> AsyncGenerator[Event, None]:
-        """The same, with what nobody but agents should see still in the events."""
+        """What `run_async` gives, before a policy blanks anything."""
         if options.get("run_config") is None:
             options["run_config"] = run_config(self._config)
         give(options.get("state_delta"))
-        events = super().run_async(**options)
-        try:
+        async with aclosing(super().run_async(**options)) as events:
             async for event in events:
                 yield marked(event, sight_of(event, self._outlet))
-        finally:
-            await events.aclose()
+
+    def _seen(self, event: Event) -> Event:
+        return without_words(event) if sight_of(event, self._outlet).blanked else event
