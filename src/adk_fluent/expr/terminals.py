@@ -144,8 +144,8 @@ class Terminals(Generic[T_co]):
             options: see `RunOptions`.
 
         Returns:
-            All events, with `.text` and `.output` (the answer to the user), `.visible` (the events that the user
-            should see), `.state`, `.usage` and `.pending`.
+            All events, with `.text` and `.output` (the answer to the user), `.visible` (the events that are
+            for the user), `.state`, `.usage` and `.pending`.
         """
         return await self._run(options).result(prompt)
 
