@@ -78,6 +78,7 @@ def _command(arguments: argparse.Namespace) -> int:
             arguments.target,
             arguments.prompt,
             as_json=arguments.json,
+            verbose=arguments.verbose,
             sessions=arguments.session_db,
             session_id=arguments.session,
         )
@@ -121,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("target", metavar="TARGET")
     run.add_argument("prompt", metavar="PROMPT", nargs="?", help="the user's message")
     run.add_argument("--json", action="store_true", help="one JSON object per event and line")
+    run.add_argument("-v", "--verbose", action="store_true", help="show what agents say to each other, too")
     run.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
     run.add_argument("--session", metavar="ID", help="the session to go on in; made when missing")
 

@@ -118,13 +118,19 @@ class Terminals(Generic[T_co]):
         return self.build()
 
     def to_app(self, config: ExecutionConfig | None = None) -> App:
-        """The native ADK `App`: the agent with its plugins and configuration; for `adk web` and runners."""
+        """The native ADK `App`: the agent with its plugins and configuration; for `adk web` and runners.
+
+        One of its plugins marks every event with who should see it; see `adk_fluent.visibility`.
+        """
         from adk_fluent.backends.adk.backend import ADKBackend
 
-        return ADKBackend().compile(self.node, config).app
+        return ADKBackend().compile(self.node, config).published()
 
     def to_runner(self, config: ExecutionConfig | None = None, **services: Unpack[ServiceOptions]) -> Runner:
-        """A native ADK `Runner` that knows the configuration's limits and creates missing sessions."""
+        """A native ADK `Runner` that knows the configuration's limits and creates missing sessions.
+
+        It marks every event with who should see it, and blanks what `.filtered()` hides.
+        """
         from adk_fluent.backends.adk.backend import ADKBackend
         from adk_fluent.backends.adk.runner import Services
 
@@ -141,7 +147,8 @@ class Terminals(Generic[T_co]):
             options: see `RunOptions`.
 
         Returns:
-            All events, with `.text`, `.output`, `.state`, `.usage` and `.pending`.
+            All events, with `.text` and `.output` (the answer to the user), `.visible` (the events that are
+            for the user), `.state`, `.usage` and `.pending`.
         """
         return await self._run(options).result(prompt)
 
