@@ -19,11 +19,12 @@ from adk_fluent import (
     race,
     tap,
     transfer,
+    visibility,
 )
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import NODE_TYPES
-from adk_fluent.visibility import _SILENT, infer_visibility  # pyright: ignore[reportPrivateUsage]  # held against the list of types
+from adk_fluent.visibility import _SILENT, Sight, infer_visibility, outlet_of  # pyright: ignore[reportPrivateUsage]  # held against the list of types
 
 a, b, c, d = (Agent(name) for name in "abcd")
 
@@ -71,6 +72,12 @@ def nothing(state: object) -> None:
         (a >> b.proceed_if(always), "b"),
         (a.delegate(b, c), "abc"),
         (a.delegate(b) >> c, "c"),
+        (a.delegate(Pipeline(b, c)) >> S.set(x=1), "ac"),
+        (a >> b.delegate(c.delegate(d)), "bcd"),
+        (a.timeout(3) // (b >> c), "ac"),
+        (a >> map_over("xs", b | c), "bc"),
+        (race(a, b) // c >> d, "d"),
+        (S.capture("q") >> a.tap(print), "a"),
         (RemoteAgent("a", endpoint="http://127.0.0.1:1", fallback=b), "ab"),
         (RemoteAgent("a", endpoint="http://127.0.0.1:1") >> c, "c"),
         (a >> transfer("c", condition=always) >> b >> c >> d, "cd"),
@@ -91,6 +98,7 @@ def test_steps_that_say_nothing_are_zero_cost() -> None:
     pipeline = S.capture("q") >> a >> S.set(x=1) >> tap(always) >> gate(always) >> Route("x").eq(1, b)
     seen = infer_visibility(pipeline)
     assert seen["gate"] == "user"
+    assert infer_visibility(gate(always).hide() >> a)["gate"] == "user"
     silent = {"sequence", "capture", "set", "always", "route"}
     assert {name for name, who in seen.items() if who == "zero_cost"} == silent
 
@@ -109,6 +117,83 @@ def test_policies_hold_for_what_is_inside() -> None:
     assert users((a >> b).transparent() >> c) == "abc"
     assert users((a >> b.hide()).transparent()) == "a"
     assert users((a >> b).filtered()) == users((a >> b).annotated()) == "b"
+
+
+def test_a_gate_and_what_stands_around_it() -> None:
+    """Who speaks before a gate is internal like before any step, as an agent speaks after it."""
+    seen = infer_visibility(a >> gate(always, message="Send it?") >> b)
+    assert (seen["a"], seen["gate"], seen["b"]) == ("internal", "user", "user")
+    assert infer_visibility(a >> gate(always))["a"] == "user"
+
+
+def test_a_delegate_takes_the_class_of_who_hands_over() -> None:
+    """Agents that get control by a transfer are seen as their parent is, unless they say otherwise."""
+    assert users(a.delegate(b, c).hide() >> d) == "d"
+    assert users(a.delegate(b.hide(), c)) == "ac"
+    assert users(a.delegate(b.show(), c) >> d) == "bd"
+
+
+def standing_in(expression: Expr[Any]) -> str:
+    """The agents whose words are the answer when nobody visible speaks, in one word."""
+    sights = outlet_of(expression.node).sights
+    return "".join(name for name, sight in sorted(sights.items()) if sight.stands_in)
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        (a >> b, ""),
+        (a >> b.proceed_if(always), "a"),
+        (a >> (b >> c).proceed_if(always), "a"),
+        (a >> b >> c.proceed_if(always), "b"),
+        (a >> b.proceed_if(always) >> c, ""),
+        (a >> Route("k").eq("x", b), ""),
+        (a >> map_over("xs", b), "a"),
+        (a >> (b // S.set(x=1)), "a"),
+        (a >> (b // c), ""),
+        (a >> race(b, S.set(x=1)), "a"),
+        (a >> b.hide(), "a"),
+        (a.hide() >> b.hide(), ""),
+        (a >> gate(always) >> b, ""),
+        (Loop(a, b.proceed_if(always)) >> nothing, "a"),
+    ],
+    ids=repr,
+)
+def test_who_has_the_last_word_when_steps_are_skipped(expression: Expr[Any], found: str) -> None:
+    """An internal agent stands in where all that may speak to the user after it can be skipped."""
+    assert standing_in(expression) == found
+
+
+def blanked(expression: Expr[Any]) -> str:
+    """The agents whose words are blanked for the caller, in one word."""
+    sights = outlet_of(expression.node).sights
+    return "".join(name for name, sight in sorted(sights.items()) if sight.blanked and name in "abcd")
+
+
+def test_the_nearest_policy_holds() -> None:
+    """`.filtered()` blanks who is not for the user in its expression; an inner `.annotated()` undoes it."""
+    assert blanked(a >> b) == ""
+    assert blanked((a >> b >> c).filtered()) == "ab"
+    assert blanked((a >> b).filtered() >> c >> d) == "ab"
+    assert blanked(((a >> b).annotated() >> c >> d).filtered()) == "c"
+    assert blanked((a >> b).filtered().annotated()) == ""
+    assert blanked((a.show() >> b >> c.hide()).filtered()) == "bc"
+    assert blanked((a >> b).filtered().transparent()) == ""
+
+
+def test_who_is_not_in_the_tree_runs_inside_a_tool() -> None:
+    """Authors that a tree does not know are internal, but the user and ADK itself; all is seen of nothing."""
+    outlet = outlet_of((a >> b).filtered().node)
+    assert outlet.sight("inside") == Sight("internal", blanked=True)
+    assert outlet.sight("user") == outlet.sight("model") == Sight("user")
+    assert outlet_of(S.set(x=1).node).sight("anybody") == Sight("user")
+
+
+def test_the_plugin_is_found_by_its_public_name() -> None:
+    """`adk_fluent.visibility.VisibilityPlugin` is there; a misspelt name gets the list of names."""
+    assert visibility.VisibilityPlugin(a).name == "adk_fluent_visibility"
+    with pytest.raises(AttributeError, match=r"has no 'VisibilityPlugins'; it has .*VisibilityPlugin"):
+        _ = getattr(visibility, "VisibilityPlugins")  # noqa: B009
 
 
 def test_a_reused_agent_is_judged_at_each_place() -> None:

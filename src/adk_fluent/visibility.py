@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import Visibility
@@ -29,6 +32,83 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 
+if TYPE_CHECKING:
+    from adk_fluent.backends.adk.visibility import VisibilityPlugin
+else:
+
+    def __getattr__(name: str) -> object:
+        """`VisibilityPlugin`, which imports ADK."""
+        if name != "VisibilityPlugin":
+            raise AttributeError(f"{__name__} has no {name!r}; it has {', '.join(__all__)}.")
+        return import_module("adk_fluent.backends.adk.visibility").VisibilityPlugin
+
+
+__all__ = ["Visibility", "VisibilityPlugin", "infer_visibility"]
+
+VISIBILITY: Final = "adk_fluent.visibility"
+"""Metadata of an event: who sees it."""
+
+USER_FACING: Final = "adk_fluent.is_user_facing"
+"""Metadata of an event: whether the user sees it."""
+
+STANDS_IN: Final = "adk_fluent.stands_in"
+"""Metadata of an internal event: it is the answer if what follows is skipped and nobody visible speaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Who sees what one step says.
+
+    Attributes:
+        visibility: who.
+        blanked: whether a policy blanks its words for the caller.
+        stands_in: whether it has the last word when everything that may speak after it is skipped.
+        marks: the metadata that says so.
+    """
+
+    visibility: Visibility
+    blanked: bool = False
+    stands_in: bool = False
+    marks: Mapping[str, Any] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        marks: dict[str, Any] = {VISIBILITY: self.visibility, USER_FACING: self.visibility == "user"}
+        if self.stands_in:
+            marks[STANDS_IN] = True
+        object.__setattr__(self, "marks", MappingProxyType(marks))
+
+
+SEEN: Final = Sight("user")
+"""What the user sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """What a tree's events are where they leave a run: a look-up by author, made once.
+
+    Attributes:
+        sights: author → who sees what it says.
+        others: the same for authors that are not in the tree: what runs inside a tool.
+    """
+
+    sights: Mapping[str, Sight]
+    others: Sight = SEEN
+
+    def sight(self, author: str) -> Sight:
+        """Who sees what `author` says."""
+        return self.sights.get(author, self.others)
+
+
+def outlet_of(root: Node) -> Outlet:
+    """The outlet of a tree with unique names."""
+    inference = _Inference(root)
+    sights = inference.run()
+    # ADK says "model" where a plugin ends a run with an answer, and may give back what the user said.
+    sights = {"user": SEEN, "model": SEEN, **sights}
+    if not inference.places[0].speaks:
+        return Outlet(sights)  # a native agent of which nothing is known
+    return Outlet(sights, Sight("internal", any(place.filtered for place in inference.places)))
+
 
 def infer_visibility(x: object) -> Mapping[str, Visibility]:
     """For every step of a tree, by its unique name, who sees what it says.
@@ -48,11 +128,15 @@ def infer_visibility(x: object) -> Mapping[str, Visibility]:
         >>> seen["c"], seen["route"], seen["booker"]
         ('internal', 'zero_cost', 'user')
     """
-    root = _root(x)
-    return _Inference(root).run()
+    return {name: sight.visibility for name, sight in _Inference(root_of(x)).run().items()}
 
 
-def _root(x: object) -> Node:
+def root_of(x: object) -> Node:
+    """The tree of an expression, a node, or a native agent or app that adk-fluent built.
+
+    Raises:
+        ArgumentError: it is none of these.
+    """
     for value in (x, getattr(x, "node", None), getattr(x, "_ir", None)):
         if isinstance(value, Node):
             return value
@@ -60,15 +144,17 @@ def _root(x: object) -> Node:
     if isinstance(inner, Node):
         return inner
     raise ArgumentError(
-        "infer_visibility() takes an expression, an IR node or what was built of one, "
-        f"not {type(x).__name__}."
+        f"Only an expression, an IR node or what was built of one has a visibility, not {type(x).__name__}."
     )
 
 
 class _Place:
     """Where one node stands: what is around it and inside it."""
 
-    __slots__ = ("children", "follows", "name", "node", "parent", "said", "speaks")
+    __slots__ = (
+        *("answers", "children", "filtered", "follows", "follows_surely"),
+        *("name", "node", "parent", "said", "speaks"),
+    )
 
     def __init__(self, node: Node, name: str, parent: _Place | None) -> None:
         self.node: Any = node
@@ -76,8 +162,12 @@ class _Place:
         self.parent = parent
         self.children: list[_Place] = []
         self.speaks = isinstance(node, AgentNode | RemoteAgentNode)
-        self.follows = False
-        """Whether something that speaks runs after it."""
+        self.answers = False
+        """Whether something in it is sure to speak, and not hidden; see `_answers`."""
+        self.follows = self.follows_surely = False
+        """Whether something that speaks may run after it, and whether something that `answers` does."""
+        self.filtered = False
+        """Whether the policy around it is `.filtered()`."""
         self.said: Visibility | None = None
         """What `.show()`, `.hide()` or `.transparent()` of this node or one around it says."""
 
@@ -96,25 +186,41 @@ class _Inference:
                 parent.children.append(place)
             stack.extend((child, place) for child in reversed(node.children))
 
-    def run(self) -> dict[str, Visibility]:
+    def run(self) -> dict[str, Sight]:
+        for place in self.places:
+            self._inherit(place)
         for place in reversed(self.places):
             place.speaks = place.speaks or any(child.speaks for child in place.children)
+            place.answers = _answers(place)
         for place in self.places:
-            self._settle(place)
+            self._order(place)
         final = {place.node.target for place in self.places if _hands_over_last(place)}
-        return {place.name: self._seen(place, final) for place in self.places}
+        return {place.name: self._sight(place, final) for place in self.places}
 
-    def _settle(self, place: _Place) -> None:
-        """What the place inherits, and passes on to those inside it."""
-        if (said := _override(place.node)) is not None:
-            place.said = said
-        elif place.parent is not None:
-            place.said = place.parent.said
+    def _inherit(self, place: _Place) -> None:
+        """What is said about the place itself, or else about what is around it."""
+        annotations, parent = place.node.annotations, place.parent
+        place.said = _override(place.node) or (parent.said if parent else None)
+        if annotations.policy is not None:
+            place.filtered = annotations.policy == "filtered"
+        elif parent is not None:
+            place.filtered = parent.filtered
+
+    def _order(self, place: _Place) -> None:
+        """What follows those inside the place."""
         in_order = isinstance(place.node, SequenceNode | LoopNode)
-        follows = place.follows
+        follows, surely = place.follows, place.follows_surely
         for child in reversed(place.children):
-            child.follows = follows
+            child.follows, child.follows_surely = follows, surely
             follows = follows or (in_order and child.speaks)
+            surely = surely or (in_order and child.answers)
+
+    def _sight(self, place: _Place, final: set[str]) -> Sight:
+        seen = self._seen(place, final)
+        if seen == "user":
+            return SEEN
+        by_place = seen == "internal" and place.said is None
+        return Sight(seen, place.filtered, stands_in=by_place and not place.follows_surely)
 
     def _seen(self, place: _Place, final: set[str]) -> Visibility:
         silent = _SILENT[type(place.node)]
@@ -125,6 +231,22 @@ class _Inference:
         if not place.follows or (final and _is_last_in(place, final)):
             return "user"
         return "internal"
+
+
+def _answers(place: _Place) -> bool:
+    """Whether it says something to the user, or to agents that do, whenever it runs and does not fail."""
+    inside = [child.answers for child in place.children]
+    if isinstance(place.node, AgentNode | RemoteAgentNode):
+        return place.said in (None, "user") or any(inside)
+    match place.node:
+        case FallbackNode() | RaceNode():  # one of them, whichever it is
+            return bool(inside) and all(inside)
+        case (
+            RouteNode(key=None, default=None) | MapOverNode()
+        ):  # nothing, where a condition or a list says so
+            return False
+        case _:
+            return any(inside)
 
 
 def _override(node: Node) -> Visibility | None:

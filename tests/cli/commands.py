@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from typing import Any
 from google.adk.sessions import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINES = Path(__file__).resolve().parent / "targets" / "pipelines.py"
 
@@ -40,6 +43,27 @@ def process(*arguments: object, cwd: Path | None = None, **more: str) -> subproc
     """`python -m adk_fluent ARGUMENTS` in a process of its own, its output a pipe."""
     command = [sys.executable, "-m", "adk_fluent", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, cwd=cwd, env=environment(**more), timeout=120)
+
+
+def in_terminal(*arguments: object, **more: str) -> str:
+    """What `python -m adk_fluent ARGUMENTS` shows on a terminal, colours included; it must exit with 0."""
+    inner, outer = pty.openpty()
+    command = [sys.executable, "-m", "adk_fluent", *map(str, arguments)]
+    running = subprocess.Popen(command, stdout=outer, stderr=outer, env=environment(**more))
+    os.close(outer)
+    shown = b""
+    while piece := _piece(inner):
+        shown += piece
+    os.close(inner)
+    assert running.wait(timeout=60) == 0, shown.decode()
+    return shown.decode().replace("\r\n", "\n")
+
+
+def _piece(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # Linux says so when the other end is closed
+        return b""
 
 
 def stored(file: Path, session_id: str, app: str = "pipelines") -> list[tuple[str, str]]:

@@ -14,7 +14,9 @@ def test_it_prints_mermaid(cli: Cli, name: str) -> None:
     """An expression, and the native agent built from it, print the same Mermaid text."""
     done = cli("viz", f"{PIPELINES}:{name}")
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith('flowchart TD\n  writer("writer")\n  editor("editor")\n  writer --> editor\n')
+    assert done.out.startswith(
+        'flowchart TD\n  writer("writer")\n  editor("editor<br/>to the user")\n  writer --> editor\n'
+    )
     assert 'writer -. "draft" .-> editor' in done.out
 
 
@@ -25,7 +27,13 @@ def test_it_draws_a_native_team(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("suffix", "start"),
-    [("mmd", "flowchart TD\n"), ("md", "```mermaid\nflowchart TD\n"), ("txt", "● writer → draft")],
+    [
+        ("mmd", "flowchart TD\n"),
+        ("md", "```mermaid\nflowchart TD\n"),
+        ("svg", "<svg "),
+        ("html", "<!doctype html>\n"),
+        ("txt", "● writer → draft"),
+    ],
 )
 def test_it_writes_files(cli: Cli, tmp_path: Path, suffix: str, start: str) -> None:
     """The ending of the file chooses the format."""
@@ -35,16 +43,19 @@ def test_it_writes_files(cli: Cli, tmp_path: Path, suffix: str, start: str) -> N
 
 
 @pytest.mark.newest
-def test_it_writes_svg(cli: Cli, tmp_path: Path) -> None:
-    """With the extra `viz`, `-o x.svg` writes an image."""
-    assert cli("viz", PIPELINES, "-o", "picture.svg").code == 0
-    assert (tmp_path / "picture.svg").read_text().startswith("<svg")
+def test_it_writes_png(cli: Cli, tmp_path: Path) -> None:
+    """With the extra `viz`, `-o x.png` writes an image."""
+    assert cli("viz", PIPELINES, "-o", "picture.png").code == 0
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        ("picture.gif", "viz cannot write 'picture.gif'; end it with one of .mmd, .md, .svg, .txt."),
+        (
+            "picture.gif",
+            "viz cannot write 'picture.gif'; end it with one of .mmd, .md, .svg, .png, .html, .txt.",
+        ),
         ("no/such/picture.mmd", "Cannot write 'no/such/picture.mmd': No such file or directory."),
     ],
 )

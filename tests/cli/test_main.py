@@ -19,7 +19,7 @@ try:
     main(sys.argv[1:])
 except SystemExit as leaving:
     print(leaving.code, file=sys.stderr)
-large = ("google.adk", "google.genai", "pydantic", "rich", "merman", "xllamacpp")
+large = ("google.adk", "google.genai", "pydantic", "rich", "resvg_py", "xllamacpp")
 heavy = sorted(m for m in sys.modules if m.startswith(large))
 print(json.dumps(heavy), file=sys.stderr)
 """

@@ -111,6 +111,8 @@ def test_adk_api_server_serves_it(cli: Cli, tmp_path: Path) -> None:
         (event["author"], event["content"]["parts"][0]["text"]) for event in events if event.get("content")
     ]
     assert said == [("writer", "A draft."), ("editor", "Shorter.")]
+    marks = {event["author"]: event["customMetadata"]["adk_fluent.visibility"] for event in events}
+    assert marks == {"writer": "internal", "editor": "user"}
 
 
 def _free_port() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -11,11 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import PIPELINES, Cli, environment, state, stored
+from tests.cli.commands import ANSI, PIPELINES, Cli, environment, in_terminal, state, stored
 from tests.cli.gemini import Gemini, serve
 
 KEYS = (
-    *("type", "author", "text", "partial", "final", "state", "tool_calls", "tool_results", "transfer_to"),
+    *(
+        "type",
+        "author",
+        "text",
+        "partial",
+        "final",
+        "visibility",
+        "state",
+        "tool_calls",
+        "tool_results",
+        "transfer_to",
+    ),
     *("pending", "usage", "model", "error", "branch", "id", "invocation_id", "timestamp"),
 )
 
@@ -26,12 +38,69 @@ def lines(text: str) -> list[str]:
 
 
 def test_a_run_shows_who_speaks_and_what_went_to_state(cli: Cli) -> None:
-    """Each agent has its name, its words and the keys it wrote; nothing else is printed."""
-    done = cli("run", PIPELINES, "Hi")
+    """With `--verbose` each agent has its name, its words and the keys it wrote; nothing else is printed."""
+    done = cli("run", PIPELINES, "Hi", "--verbose")
     assert (done.code, done.err) == (0, "")
     shown = lines(done.out)
-    assert shown[:6] == ["● writer", "  Hello from the writer.", "  → draft", "", "● editor", "  Hello."]
+    assert shown[:3] == ["● writer  internal", "  Hello from the writer.", "  → draft"]
+    assert shown[3:6] == ["", "● editor", "  Hello."]
     assert "7 tokens" in done.out
+
+
+def test_a_pipe_gets_the_answer_alone(cli: Cli) -> None:
+    """Where the output is no terminal, it is what the user should see, and nothing around it."""
+    done = cli("run", PIPELINES, "Hi")
+    assert (done.code, done.out, done.err) == (0, "Hello.\n", "")
+    answers = cli("run", f"{PIPELINES}:both", "Hi").out.removesuffix("\n").split("\n\n")
+    assert sorted(answers) == ["four five", "one two three"]
+
+
+def test_a_pipe_gets_no_answer_that_was_withdrawn(cli: Cli) -> None:
+    """What a failed branch had begun to say is not in the output."""
+    assert cli("run", f"{PIPELINES}:half_saved", "Hi").out == "Hello from the writer.\n"
+
+
+def test_a_skipped_step_leaves_the_answer_to_the_one_before(cli: Cli) -> None:
+    """Where nobody visible spoke, since the last step was skipped, the words before it are the answer."""
+    assert cli("run", f"{PIPELINES}:skipped", "Hi").out == "Hello from the writer.\n"
+
+
+def test_the_question_of_a_gate_does_not_mix_with_the_answer() -> None:
+    """Where only the output goes into a pipe, a gate asks the person on the error output."""
+    inner, outer = pty.openpty()
+    command = [sys.executable, "-m", "adk_fluent", "run", f"{PIPELINES}:gated", "Hi"]
+    os.write(inner, b"y\n")
+    done = subprocess.run(command, stdin=outer, capture_output=True, env=environment(), timeout=60)
+    os.close(inner)
+    os.close(outer)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Hello.\n", b"gate asks: Send it?\n")
+
+
+def test_a_policy_holds_for_json_too(cli: Cli) -> None:
+    """`.filtered()` blanks what agents say to each other in the objects as well."""
+    done = cli("run", f"{PIPELINES}:discreet", "Hi", "--json")
+    *events, result = [json.loads(line) for line in done.out.splitlines()]
+    assert {event["visibility"]: event["text"] for event in events} == {"internal": None, "user": "Hello."}
+    assert [event["state"] for event in events if event["state"]] == [{"draft": "Hello from the writer."}]
+    assert result["text"] == "Hello."
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_terminal_shows_who_works_behind_the_answer(verbose: bool) -> None:
+    """On a terminal agents that speak to others are a line each, without their words, unless asked for."""
+    shown = ANSI.sub("", in_terminal("run", PIPELINES, "Hi", *["-v"] * verbose))
+    assert ("Hello from the writer." in shown) is verbose
+    assert [line.split("  ")[0] for line in shown.splitlines() if line.startswith(("○", "●"))] == (
+        ["● writer", "● editor"] if verbose else ["○ writer", "● editor"]
+    )
+    assert "\n  Hello.\n" in shown
+
+
+def test_a_terminal_shows_the_answer_of_one_who_stands_in() -> None:
+    """On a terminal the answer appears although its agent speaks to others when nobody is skipped."""
+    shown = ANSI.sub("", in_terminal("run", f"{PIPELINES}:skipped", "Hi")).splitlines()
+    assert shown[0].startswith("○ writer   → draft   7 tokens")
+    assert shown[1:] == ["", "● writer", "  Hello from the writer."]
 
 
 @pytest.mark.parametrize(
@@ -45,14 +114,14 @@ def test_a_run_shows_who_speaks_and_what_went_to_state(cli: Cli) -> None:
 )
 def test_native_agents_and_apps_run(cli: Cli, name: str, said: str) -> None:
     """An ADK agent, an App and what `build()` gave run like an expression."""
-    done = cli("run", f"{PIPELINES}:{name}", "Hi")
+    done = cli("run", f"{PIPELINES}:{name}", "Hi", "--verbose")
     assert done.code == 0
     assert f"  {said}" in done.out.splitlines()
 
 
 def test_branches_that_speak_at_once_are_shown_one_after_the_other(cli: Cli) -> None:
     """The words of two branches are not mixed."""
-    done = cli("run", f"{PIPELINES}:both", "Hi")
+    done = cli("run", f"{PIPELINES}:both", "Hi", "-v")
     assert done.out.splitlines()[0] == "∥ at the same time: left, right"
     assert "  one two three" in done.out.splitlines()
     assert "  four five" in done.out.splitlines()
@@ -60,7 +129,7 @@ def test_branches_that_speak_at_once_are_shown_one_after_the_other(cli: Cli) -> 
 
 def test_a_tool_call_and_its_result_are_shown(cli: Cli) -> None:
     """A tool call shows its arguments and what it gave."""
-    done = cli("run", f"{PIPELINES}:tools", "Weather?")
+    done = cli("run", f"{PIPELINES}:tools", "Weather?", "-v")
     assert "  clerk calls weather(city=Rome)" in done.out
     assert '  weather gave {"result": "sunny"}' in done.out
 
@@ -68,7 +137,7 @@ def test_a_tool_call_and_its_result_are_shown(cli: Cli) -> None:
 def test_what_would_steer_the_terminal_is_left_out(cli: Cli) -> None:
     """Escape sequences and control characters in an answer are not printed."""
     done = cli("run", f"{PIPELINES}:hostile", "Hi")
-    assert "  red alert here" in done.out
+    assert done.out == "red alert here\n"
     assert "\x1b" not in done.out
     assert "\x07" not in done.out
 
@@ -98,8 +167,7 @@ def test_a_chat_keeps_one_session_until_an_empty_line(cli: Cli) -> None:
 def test_a_chat_ends_with_the_input(cli: Cli) -> None:
     """The end of the input ends the chat, with exit code 0."""
     done = cli("run", PIPELINES, stdin="one\n")
-    assert done.code == 0
-    assert done.out.count("● writer") == 1
+    assert (done.code, done.out) == (0, "Hello.\n\n")
 
 
 def test_a_session_in_a_file_goes_on(cli: Cli, tmp_path: Path) -> None:
@@ -114,7 +182,7 @@ def test_a_session_in_a_file_goes_on(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("answer", "said"), [("y", "● editor"), ("n", "Not approved: Send it?")])
 def test_an_approval_is_asked_for(cli: Cli, answer: str, said: str) -> None:
     """A gate asks on the terminal's input; `y` goes on, anything else refuses."""
-    done = cli("run", f"{PIPELINES}:gated", "Hi", stdin=f"{answer}\n")
+    done = cli("run", f"{PIPELINES}:gated", "Hi", "-v", stdin=f"{answer}\n")
     assert done.code == 0
     assert "■ gate asks: Send it?" in done.out
     assert said in done.out
@@ -149,7 +217,7 @@ def test_a_failed_run_gives_one_line(cli: Cli, name: str, line: str) -> None:
 @pytest.mark.parametrize("name", ["rescued", "saved"])
 def test_a_failure_that_a_fallback_caught_is_none(cli: Cli, name: str) -> None:
     """A failed branch of a fallback is shown, and the run is fine."""
-    done = cli("run", f"{PIPELINES}:{name}", "Hi")
+    done = cli("run", f"{PIPELINES}:{name}", "Hi", "-v")
     assert (done.code, done.err) == (0, "")
     assert "failed, the next one takes over" in done.out
     assert "  Hello from the writer." in done.out
@@ -179,7 +247,7 @@ def test_wrong_usage(cli: Cli, arguments: tuple[object, ...], line: str) -> None
 
 def test_half_an_answer_is_not_stored(cli: Cli, tmp_path: Path) -> None:
     """What a stream gave before it broke is neither an event of the session nor in its state."""
-    done = cli("run", f"{PIPELINES}:half", "Hi", "--session-db", "kept.db", "--session", "s")
+    done = cli("run", f"{PIPELINES}:half", "Hi", "-v", "--session-db", "kept.db", "--session", "s")
     assert "This is only the beg" in done.out
     assert stored(tmp_path / "kept.db", "s") == [("user", "Hi")]
     assert state(tmp_path / "kept.db", "s") == {}
@@ -188,7 +256,7 @@ def test_half_an_answer_is_not_stored(cli: Cli, tmp_path: Path) -> None:
 def test_ctrl_c_leaves_the_session_whole(cli: Cli, tmp_path: Path) -> None:
     """Ctrl-C in the middle of an answer: one line, exit code 130, and the session goes on afterwards."""
     place = ["--session-db", str(tmp_path / "kept.db"), "--session", "s"]
-    command = [sys.executable, "-m", "adk_fluent", "run", f"{PIPELINES}:endless", "Hi", *place]
+    command = [sys.executable, "-m", "adk_fluent", "run", f"{PIPELINES}:endless", "Hi", "-v", *place]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     assert running.stdout is not None
     seen = b""
@@ -217,7 +285,7 @@ def test_gemini_text_that_breaks_off_is_not_stored(
     with serve(Gemini({"writer": "A long answer that stops in the middle."}, {"writer": "break"})) as gemini:
         monkeypatch.setenv("GOOGLE_API_KEY", "none")
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
-        done = cli("run", "cloud.py", "Hi", "--session-db", "kept.db", "--session", "s")
+        done = cli("run", "cloud.py", "Hi", "-v", "--session-db", "kept.db", "--session", "s")
     assert done.code == 1
     assert "A long answer" in done.out
     assert done.err.startswith("adk-fluent: model error in agent 'writer': ")
@@ -231,7 +299,7 @@ def test_a_workflow_runs(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(
         "from tests.cli.targets.pipelines import pipeline\nroot_agent = pipeline.build(target='workflow')\n"
     )
-    done = cli("run", "flow.py:root_agent", "Hi")
+    done = cli("run", "flow.py:root_agent", "Hi", "-v")
     assert (done.code, done.err) == (0, "")
     assert "  Hello from the writer." in done.out.splitlines()
     assert "  Hello." in done.out.splitlines()

@@ -23,20 +23,20 @@ def write(path: Path, text: str) -> Path:
 def test_a_file_needs_no_attribute_for_the_usual_names(cli: Cli, tmp_path: Path, name: str) -> None:
     """A file without `:attr` gives its `pipeline`, `app` or `root_agent`."""
     write(tmp_path / "some.py", EXPRESSION.format(name=name, agent="me") + "other = Agent('not_me')\n")
-    assert 'me("me")' in cli("viz", "some.py").out
+    assert 'me("me' in cli("viz", "some.py").out
 
 
 def test_pipeline_comes_before_app_and_root_agent(cli: Cli, tmp_path: Path) -> None:
     """Where a file has several of the usual names, `pipeline` wins, then `app`."""
     text = "".join(EXPRESSION.format(name=n, agent=n) for n in ("root_agent", "app", "pipeline"))
     write(tmp_path / "some.py", text)
-    assert 'pipeline("pipeline")' in cli("viz", "some.py").out
+    assert 'pipeline("pipeline' in cli("viz", "some.py").out
 
 
 def test_the_only_expression_of_a_file_is_found(cli: Cli, tmp_path: Path) -> None:
     """A file with one expression under any name needs no `:attr`."""
     write(tmp_path / "some.py", EXPRESSION.format(name="whatever", agent="me"))
-    assert 'me("me")' in cli("viz", "some.py").out
+    assert 'me("me' in cli("viz", "some.py").out
 
 
 def test_several_expressions_ask_for_a_name(cli: Cli, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_an_attribute_of_a_file_and_of_a_module(cli: Cli, tmp_path: Path) -> Non
         tmp_path / "some_flow.py", EXPRESSION.format(name="one", agent="me") + "class Box:\n    inner = one\n"
     )
     pictures = [cli("viz", t).out for t in ("some_flow.py:one", "some_flow:one", "some_flow:Box.inner")]
-    assert 'me("me")' in pictures[0]
+    assert 'me("me' in pictures[0]
     assert pictures[0] == pictures[1] == pictures[2]
 
 
@@ -60,7 +60,7 @@ def test_a_file_may_import_its_neighbours(cli: Cli, tmp_path: Path) -> None:
     """A file that imports the module beside it loads from any working folder."""
     write(tmp_path / "deep" / "neighbour_of_some.py", EXPRESSION.format(name="it", agent="me"))
     write(tmp_path / "deep" / "some.py", "from neighbour_of_some import it as pipeline\n")
-    assert 'me("me")' in cli("viz", "deep/some.py").out
+    assert 'me("me' in cli("viz", "deep/some.py").out
 
 
 @pytest.mark.parametrize("home", ["agent.py", "__init__.py"])
@@ -68,7 +68,7 @@ def test_an_agent_folder(cli: Cli, tmp_path: Path, home: str) -> None:
     """A folder with `root_agent` in `agent.py` or `__init__.py` is found as `adk web` finds it."""
     write(tmp_path / "bots" / "folder_bot" / "__init__.py", "")
     write(tmp_path / "bots" / "folder_bot" / home, NATIVE.format(agent="me"))
-    assert 'me("me")' in cli("viz", "bots/folder_bot").out
+    assert 'me("me' in cli("viz", "bots/folder_bot").out
 
 
 def test_an_agent_folder_prefers_its_app(cli: Cli, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_agent_folder_prefers_its_app(cli: Cli, tmp_path: Path) -> None:
     )
     write(tmp_path / "app_bot" / "__init__.py", "")
     write(tmp_path / "app_bot" / "agent.py", text)
-    assert 'in_app("in_app")' in cli("viz", "app_bot").out
+    assert 'in_app("in_app' in cli("viz", "app_bot").out
 
 
 def test_an_agent_folder_brings_its_environment(
@@ -100,7 +100,7 @@ def test_an_agent_folder_of_yaml(cli: Cli, tmp_path: Path) -> None:
     """A folder with `root_agent.yaml` alone is built by ADK."""
     text = "name: me\nmodel: gemini-2.5-flash\ninstruction: Answer.\n"
     write(tmp_path / "yaml_bot" / "root_agent.yaml", text)
-    assert 'me("me")' in cli("viz", "yaml_bot").out
+    assert 'me("me' in cli("viz", "yaml_bot").out
 
 
 @pytest.mark.parametrize(

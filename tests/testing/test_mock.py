@@ -124,7 +124,7 @@ async def test_a_dict_is_merged_into_state() -> None:
     assert result.state == {"intent": "billing", "n": 2}
     assert "billing" in system(backend.calls["b"][0])
     assert result[0].state_delta == {"intent": "billing", "n": 2}
-    assert result[0].metadata == {}
+    assert result[0].metadata == {"adk_fluent.visibility": "internal", "adk_fluent.is_user_facing": False}
 
 
 async def test_a_dict_of_a_structured_agent_is_its_answer_alone() -> None:

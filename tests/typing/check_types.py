@@ -198,6 +198,14 @@ async def running() -> None:
         assert_type(event, AgentEvent)
 
 
+# --- pictures -------------------------------------------------------------------------------------
+
+assert_type(text.visualize(), str)
+assert_type(text.visualize("svg"), str)
+assert_type(invoice.visualize(format="html"), str)
+assert_type((text >> invoice).visualize(format="png"), bytes)
+
+
 # --- functions that users write -------------------------------------------------------------------
 
 

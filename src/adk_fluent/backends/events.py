@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from adk_fluent.ir.annotations import Visibility
+from adk_fluent.visibility import STANDS_IN
 
 if TYPE_CHECKING:
     from google.adk.events import Event
@@ -96,6 +99,8 @@ class AgentEvent:
         branch: the parallel branch it happened on.
         usage: tokens it reports, with the model's name in `model`.
         error: what went wrong, for an event that reports a failure.
+        visibility: who should see it: the `user`, only other agents (`internal`), or nobody, since its author
+            says nothing (`zero_cost`). What asks a person is always for the user.
         raw: ADK's own event.
     """
 
@@ -121,20 +126,51 @@ class AgentEvent:
     usage: Usage | None = None
     error: str | None = None
     pending: tuple[Pending, ...] = ()
+    visibility: Visibility = "user"
     raw: Event | None = field(default=None, repr=False, compare=False)
 
 
 def answers(events: Iterable[AgentEvent]) -> list[AgentEvent]:
-    """The events that carry an answer: whole text, and not withdrawn by a later fallback."""
+    """The events that carry an answer to the user: whole text, and not withdrawn by a later fallback.
+
+    Where nobody visible spoke, since the steps that would have were skipped (`.proceed_if`), the events of
+    those who spoke before them.
+    """
+    said = [e for e in standing(events) if e.is_final and e.content and not e.is_partial]
+    seen = [e for e in said if e.visibility == "user"]
+    return seen or [e for e in said if e.metadata.get(STANDS_IN)]
+
+
+def standing(events: Iterable[AgentEvent]) -> list[AgentEvent]:
+    """The events without those that a later fallback withdrew."""
     listed = list(events)
     discarded = {key for event in listed for key in event.metadata.get(DISCARDS, ())}
-    return [e for e in listed if e.is_final and e.content and not e.is_partial and e.id not in discarded]
+    return [e for e in listed if e.id not in discarded] if discarded else listed
+
+
+def blanked(event: AgentEvent) -> AgentEvent:
+    """The event without what it says; what it did to state, artifacts and the run stays."""
+    raw = None if event.raw is None else without_words(event.raw)
+    return replace(event, content=None, parts=(), tool_calls=[], tool_responses=[], raw=raw)
+
+
+def without_words(event: Event) -> Event:
+    """A copy of an ADK event without what it says."""
+    known = type(event).model_fields
+    return event.model_copy(update={name: None for name in _WORDS if name in known})
+
+
+_WORDS: Final = (
+    *("content", "output", "grounding_metadata", "citation_metadata", "logprobs_result"),
+    *("input_transcription", "output_transcription"),
+)
+"""The fields of an ADK event that hold words, whichever the installed ADK has."""
 
 
 def final_text(events: Iterable[AgentEvent]) -> str:
-    """The text of the last answer among `events`, or an empty string.
+    """The text of the last answer to the user among `events`, or an empty string.
 
-    Events that only change state never count.
+    Events that only change state never count, nor do answers meant for other agents.
 
     >>> said = AgentEvent("a", "Hello.", is_final=True)
     >>> final_text([said, AgentEvent("s", state_delta={"k": 1}, is_final=True)])
@@ -171,8 +207,17 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     @property
     def text(self) -> str:
-        """The text of the last answer, or an empty string."""
+        """The text of the last answer to the user; empty when there was none.
+
+        What agents say to each other does not count. Where the steps that would have answered were skipped
+        (`.proceed_if`), the last answer before them does, unless its agent is hidden by `.hide()`.
+        """
         return final_text(self)
+
+    @property
+    def visible(self) -> list[AgentEvent]:
+        """The events that the user should see, without what a later fallback withdrew."""
+        return [event for event in standing(self) if event.visibility == "user"]
 
     @property
     def output(self) -> T_co:

@@ -57,6 +57,10 @@ class Conversation:
         """The tree that runs, with unique names."""
         return self._compiled.named.root
 
+    def shown(self, event: AgentEvent) -> AgentEvent:
+        """The event as the target's policy lets a caller see it."""
+        return self._compiled.shown(event)
+
     async def turn(
         self, prompt: str, state: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[AgentEvent, None]:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from adk_fluent import Agent, Pipeline, Route
+from adk_fluent import Agent, C, Pipeline, Route
 from adk_fluent.state import declares
 
 if TYPE_CHECKING:
-    from google.adk.agents.callback_context import CallbackContext
     from google.adk.models import BaseLlm
-    from google.adk.models.llm_request import LlmRequest
 
     from adk_fluent.ir.matching import StateView
 
@@ -84,10 +82,13 @@ class Opening(BaseModel):
 
 
 def support(model: str | BaseLlm) -> Pipeline[Any]:
-    """Classify → route → specialist → two checks at the same time → reply."""
+    """Classify → route → specialist → two checks at the same time → reply.
+
+    Each agent sees what the customer wrote, not what the others said; the customer sees the reply alone.
+    """
 
     def clerk(name: str, answer: type[T], instruction: str) -> Agent[T]:
-        return Agent(name, model).instruct(instruction).before_model(customer_only).returns(answer)
+        return Agent(name, model).instruct(instruction).context(C.user_only()).returns(answer)
 
     triage = clerk("triage", Ticket, TRIAGE).writes("ticket")
     desk = (
@@ -122,9 +123,3 @@ def write_letter(state: StateView) -> dict[str, str]:
     """Put the answers together; a small model cannot copy text, and plain code can."""
     thanks = "Thank you for your patience." if state["tone"]["tone"] == "upset" else "Thank you for writing."
     return {"letter": f"{state['opening']['reply']} {state['draft']['reply']} {thanks}"}
-
-
-def customer_only(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
-    """Let an agent see what the customer wrote, not what the other agents said."""
-    if callback_context.user_content:
-        llm_request.contents = [callback_context.user_content]

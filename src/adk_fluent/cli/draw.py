@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from adk_fluent.backends.viz import to_mermaid, to_outline, to_svg
+from adk_fluent.backends import viz
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import load
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node
 
-FORMATS = (".mmd", ".md", ".svg", ".txt")
+FORMATS: Final[Mapping[str, Callable[[Node], str | bytes]]] = {
+    ".mmd": lambda node: viz.to_mermaid(node),
+    ".md": lambda node: f"```mermaid\n{viz.to_mermaid(node)}```\n",
+    ".svg": lambda node: viz.to_svg(node),
+    ".png": lambda node: viz.to_png(node),
+    ".html": lambda node: viz.to_html(node),
+    ".txt": lambda node: f"{viz.to_outline(node)}\n",
+}
+"""How a picture is made, by the ending of its file; only what makes it is imported."""
 
 
 def draw(target: str, output: Path | None) -> int:
@@ -21,29 +30,21 @@ def draw(target: str, output: Path | None) -> int:
     Raises:
         UsageError: the ending is none of `FORMATS`, or TARGET cannot be loaded.
         UnsupportedNodeError: it holds an agent whose inside cannot be seen.
+        MissingExtraError: `.png` without the extra `viz`.
     """
     if output is not None and output.suffix not in FORMATS:
         raise UsageError(f"viz cannot write {output.name!r}; end it with one of {', '.join(FORMATS)}.")
     node = _node(target)
     if output is None:
-        sys.stdout.write(to_mermaid(node))
+        sys.stdout.write(viz.to_mermaid(node))
         return 0
-    picture = _picture(node, output.suffix)
+    picture = FORMATS[output.suffix](node)
     try:
-        output.write_text(picture, encoding="utf-8")
+        output.write_bytes(picture.encode() if isinstance(picture, str) else picture)
     except OSError as error:
         raise UsageError(f"Cannot write {str(output)!r}: {error.strerror}.") from error
     print(f"wrote {output}")
     return 0
-
-
-def _picture(node: Node, suffix: str) -> str:
-    if suffix == ".txt":
-        return f"{to_outline(node)}\n"
-    mermaid = to_mermaid(node)
-    if suffix == ".md":
-        return f"```mermaid\n{mermaid}```\n"
-    return to_svg(mermaid) if suffix == ".svg" else mermaid
 
 
 def _node(target: str) -> Node:

@@ -79,6 +79,7 @@ def _command(arguments: argparse.Namespace) -> int:
             arguments.target,
             arguments.prompt,
             as_json=arguments.json,
+            verbose=arguments.verbose,
             sessions=arguments.session_db,
             session_id=arguments.session,
         )
@@ -134,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("target", metavar="TARGET")
     run.add_argument("prompt", metavar="PROMPT", nargs="?", help="the user's message")
     run.add_argument("--json", action="store_true", help="one JSON object per event and line")
+    run.add_argument("-v", "--verbose", action="store_true", help="show what agents say to each other, too")
     run.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
     run.add_argument("--session", metavar="ID", help="the session to go on in; made when missing")
 
@@ -151,14 +153,14 @@ def _parser() -> argparse.ArgumentParser:
     preview.add_argument("prompt", metavar="PROMPT", help="the user's message")
     preview.add_argument("--json", action="store_true", help="the same as JSON")
 
-    viz = command("viz", "draw a pipeline as a Mermaid flowchart")
+    viz = command("viz", "draw a pipeline: Mermaid text, an image, or a page to click through")
     viz.add_argument("target", metavar="TARGET")
     viz.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
-        help="write a .mmd, .md, .svg or .txt file (svg needs the extra viz)",
+        help="write a .html page, or a .svg, .png, .md, .mmd or .txt file (png needs the extra viz)",
     )
 
     new = command("new", "make an agent folder that `adk web` opens")

@@ -6,11 +6,12 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Protocol
 
-from adk_fluent.backends.events import AgentEvent, Pending, final_text
+from adk_fluent.backends.events import AgentEvent, Pending, answers, final_text
 from adk_fluent.cli.conversation import Conversation
 from adk_fluent.cli.errors import FailedRunError, UsageError
 from adk_fluent.cli.paper import Paper, paper
@@ -29,16 +30,24 @@ class View(Protocol):
         """Show what was held back."""
         ...
 
+    def answer(self, said: Sequence[AgentEvent]) -> None:
+        """Show the answers to the user, as far as they were not."""
+        ...
+
 
 def run(
     target: str,
     prompt: str | None,
     *,
     as_json: bool = False,
+    verbose: bool = False,
     sessions: Path | None = None,
     session_id: str | None = None,
 ) -> int:
     """Run TARGET once, or chat with it in one session until an empty line or the end of the input.
+
+    A terminal shows the words meant for the user as they come, and a line for each agent that works behind
+    them; anything else gets the answers alone. `verbose` shows everything that happens.
 
     Raises:
         UsageError: TARGET cannot be loaded, or the session file's folder is missing.
@@ -53,11 +62,11 @@ def run(
     # One loop for all turns, since models and stores are bound to it; between them Ctrl-C is Python's own.
     with asyncio.Runner() as loop:
         if prompt is not None:
-            _turn(loop, talk, prompt, out, as_json)
+            _turn(loop, talk, prompt, _view(talk, out, as_json, verbose), out)
             return 0
         while text := _ask("you › ", out, as_json):
             try:
-                _turn(loop, talk, text, out, as_json)
+                _turn(loop, talk, text, _view(talk, out, as_json, verbose), out)
                 if not as_json:
                     out.line()
             except FailedRunError as error:
@@ -67,13 +76,21 @@ def run(
     return 0
 
 
-def _turn(loop: asyncio.Runner, talk: Conversation, prompt: str, out: Paper, as_json: bool) -> None:
-    view: View = JsonView() if as_json else Screen(out, talk.root, time.perf_counter)
+def _view(talk: Conversation, out: Paper, as_json: bool, verbose: bool) -> View:
+    if as_json:
+        return JsonView(talk.shown)
+    if verbose or sys.stdout.isatty():
+        return Screen(out, talk.root, time.perf_counter, verbose)
+    return AnswerView(out)
+
+
+def _turn(loop: asyncio.Runner, talk: Conversation, prompt: str, view: View, out: Paper) -> None:
     events: list[AgentEvent] = []
     loop.run(_follow(talk.turn(prompt), view, events))
     while talk.pending:
-        answers = {pending.id: _approved(pending, out, as_json) for pending in talk.pending}
-        loop.run(_follow(talk.answer(answers), view, events))
+        approvals = {pending.id: _approved(pending, out, view) for pending in talk.pending}
+        loop.run(_follow(talk.answer(approvals), view, events))
+    view.answer(answers(events))
     if isinstance(view, JsonView):
         view.result(talk.session_id, final_text(events), loop.run(talk.state()))
 
@@ -99,9 +116,13 @@ def _ask(question: str, out: Paper, as_json: bool) -> str:
         return ""
 
 
-def _approved(pending: Pending, out: Paper, as_json: bool) -> bool:
+def _approved(pending: Pending, out: Paper, view: View) -> bool:
     payload = f" {json.dumps(dict(pending.payload), default=repr)}" if pending.payload else ""
-    if not as_json:
+    as_json = isinstance(view, JsonView)
+    if isinstance(view, AnswerView):  # the output is for a program, the question for a person
+        if sys.stdin.isatty():
+            print(f"{pending.agent} asks: {pending.message}{payload}", file=sys.stderr)
+    elif not as_json:
         out.line(("■ ", "agent"), (f"{pending.agent} asks: {pending.message}{payload}", "strong"))
     answer = _ask("approve? [y/N] ", out, as_json).lower()
     if not answer and not sys.stdin.isatty():
@@ -111,17 +132,46 @@ def _approved(pending: Pending, out: Paper, as_json: bool) -> bool:
     return answer in ("y", "yes")
 
 
+class AnswerView:
+    """The answers to the user and nothing else, once it is sure that they are the answers."""
+
+    def __init__(self, out: Paper) -> None:
+        self._out = out
+
+    def show(self, event: AgentEvent) -> None:
+        """Nothing yet: a fallback may withdraw it."""
+
+    def end(self) -> None:
+        """Nothing is held back that should be shown when a run fails."""
+
+    def answer(self, said: Sequence[AgentEvent]) -> None:
+        """Write the answers, an empty line between two."""
+        for number, event in enumerate(said):
+            if number:
+                self._out.line()
+            self._out.paragraph(event.content or "")
+
+
 class JsonView:
-    """One JSON object per event and line, with the same keys every time."""
+    """One JSON object per event and line, with the same keys every time.
+
+    Args:
+        shown: what a policy leaves of an event.
+    """
+
+    def __init__(self, shown: Callable[[AgentEvent], AgentEvent]) -> None:
+        self._shown = shown
 
     def show(self, event: AgentEvent) -> None:
         """Write one event."""
+        event = self._shown(event)
         self._write(
             type="event",
             author=event.author,
             text=event.content,
             partial=event.is_partial,
             final=event.is_final,
+            visibility=event.visibility,
             state=event.state_delta,
             tool_calls=[{"name": c.tool_name, "args": c.args, "id": c.call_id} for c in event.tool_calls],
             tool_results=[
@@ -142,6 +192,9 @@ class JsonView:
 
     def end(self) -> None:
         """Nothing is held back."""
+
+    def answer(self, said: Sequence[AgentEvent]) -> None:
+        """Nothing: the result says it."""
 
     def result(self, session_id: str, text: str, state: dict[str, Any]) -> None:
         """Write what the turn came to."""

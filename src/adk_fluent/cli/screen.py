@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from adk_fluent.backends.events import AgentEvent, Usage
 from adk_fluent.backends.viz.labels import branches
-from adk_fluent.cli.paper import Paper
+from adk_fluent.cli.paper import Paper, Style
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import ParallelNode, RouteNode
 
@@ -25,6 +25,7 @@ class _Turn:
 
     author: str
     branch: str | None
+    style: Style
     text: str = ""
 
 
@@ -32,16 +33,20 @@ class _Turn:
 class Screen:
     """Shows events as they come; branches that speak at the same time one after the other.
 
+    What agents say to each other is faint, or left out: then a line says who worked.
+
     Attributes:
         paper: where it is shown.
         root: the tree that runs, with unique names; from it come the lines about routes and branches.
         clock: measures how long each agent takes; `None` shows neither times nor tokens.
+        verbose: whether to show what is not meant for the user, too.
         usage: what all model calls used together.
     """
 
     paper: Paper
     root: Node
     clock: Clock | None = None
+    verbose: bool = False
     usage: Usage = field(default_factory=Usage)
     _steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     _shown: set[str] = field(default_factory=set[str])
@@ -49,7 +54,9 @@ class Screen:
     _began: dict[str, float] = field(default_factory=dict[str, float])
     _waiting: list[tuple[AgentEvent, float]] = field(default_factory=list[tuple[AgentEvent, float]])
     _mark: float = 0.0
-    _started: bool = False
+    _gap: bool | None = None
+    """Whether an empty line comes before the next; `None` before the first."""
+    _answered: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         self._steps = structure(self.root)
@@ -69,20 +76,27 @@ class Screen:
             if event.branch != speaking.branch:  # a sibling, at the same time
                 self._waiting.append((event, now))
                 return
-            self.paper.end()  # it never finished: it failed, or was cancelled
-            self._current = None
+            self._stop()  # it never finished: it failed, or was cancelled
         self._draw(event, now)
         if self._current is None:
             self._catch_up()
 
     def end(self) -> None:
         """Show what is still held back, and end the line."""
-        self.paper.end()
-        self._current = None
+        self._stop()
         while self._waiting:
             self._catch_up()
-            self.paper.end()
-            self._current = None
+            self._stop()
+
+    def answer(self, said: Sequence[AgentEvent]) -> None:
+        """Show the answer, should it be one that is not meant for the user where others speak later."""
+        if said and said[-1].id not in self._answered:
+            self._say(said[-1])
+            self._stop()
+
+    def _stop(self) -> None:
+        self.paper.end(self._current.style if self._current else "")
+        self._current = None
 
     def _catch_up(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -95,52 +109,68 @@ class Screen:
     # --- one event --------------------------------------------------------------------------------
 
     def _draw(self, event: AgentEvent, now: float) -> None:
+        if event.visibility != "user" and not self.verbose:
+            self._mention(event, now)
+            return
         if event.content:
-            turn = self._speaker(event)
+            self._say(event)
             if event.is_partial:
-                turn.text += event.content
-                self.paper.say(event.content, indent=2)
                 return
-            if not turn.text:
-                self.paper.say(event.content, indent=2)
-            self.paper.end()
-            self._footer(event, now - self._began.pop(event.author, now))
-            self._current = None
+            self._stop()
+            self._answered.add(event.id)
+            if facts := self._facts(event, now):
+                self.paper.line(("  " + facts, "faint"))
         elif event.state_delta:
             self._state(event)
         self._notes(event)
 
+    def _say(self, event: AgentEvent) -> None:
+        turn = self._speaker(event)
+        if event.is_partial or not turn.text:
+            turn.text += event.content or ""
+            self.paper.say(event.content or "", turn.style, indent=2)
+
+    def _mention(self, event: AgentEvent, now: float) -> None:
+        """One line for an agent that speaks to others, or a step that writes state."""
+        if event.is_partial or not (event.content or event.state_delta):
+            return
+        self._lead_in(event.author)
+        mark = "○" if event.content else "ƒ"
+        facts = self._facts(event, now) if event.content else _keys(event)
+        self.paper.line((f"{mark} {event.author}   {facts}".rstrip(), "faint"))
+
     def _speaker(self, event: AgentEvent) -> _Turn:
         if self._current is None:
-            self._lead_in(event.author)
-            self.paper.line(("● ", "agent"), (event.author, "agent"))
-            self._current = _Turn(event.author, event.branch)
+            inner = event.visibility != "user" and self.verbose
+            self._lead_in(event.author, own=True)
+            note = "  internal" if inner else ""
+            self.paper.line(("● ", "agent"), (event.author, "agent"), (note, "faint"))
+            self._current = _Turn(event.author, event.branch, "faint" if inner else "")
         return self._current
 
-    def _lead_in(self, author: str) -> None:
-        if self._started:
+    def _lead_in(self, author: str, own: bool = False) -> None:
+        """What comes before a step: an empty line around the `own` paragraph of one, and where it stands."""
+        if self._gap is not None and (own or self._gap):
             self.paper.line()
-        self._started = True
+        self._gap = own
         for step in self._steps.get(author, ()):
             if step not in self._shown:
                 self._shown.add(step)
                 self.paper.line((step, "faint"))
 
-    def _footer(self, event: AgentEvent, seconds: float) -> None:
-        facts: list[str] = []
-        if event.state_delta:
-            facts.append("→ " + ", ".join(event.state_delta))
+    def _facts(self, event: AgentEvent, now: float) -> str:
+        seconds = now - self._began.pop(event.author, now)
+        facts = [_keys(event)] if event.state_delta else []
         if event.usage:
             self.usage += event.usage
         if self.clock:
             facts += [f"{event.usage.total_tokens} tokens"] if event.usage else []
             facts.append(f"{seconds:.1f} s")
-        if facts:
-            self.paper.line(("  " + "   ".join(facts), "faint"))
+        return "   ".join(facts)
 
     def _state(self, event: AgentEvent) -> None:
-        self.paper.end()
-        self._lead_in(event.author)
+        self._stop()
+        self._lead_in(event.author, own=True)
         self.paper.line(("ƒ ", "agent"), (event.author, "agent"))
         for key, value in event.state_delta.items():
             shown = "removed" if value is None else f"= {brief(value)}"
@@ -159,6 +189,10 @@ class Screen:
             self.paper.line((f"  {agent} failed, the next one takes over: {brief(problem)}", "bad"))
         if event.error and event.content:
             self.paper.line((f"  cut short: {brief(event.error)}", "faint"))
+
+
+def _keys(event: AgentEvent) -> str:
+    return "→ " + ", ".join(event.state_delta)
 
 
 def structure(root: Node) -> dict[str, tuple[str, ...]]:

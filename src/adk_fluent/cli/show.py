@@ -82,7 +82,7 @@ async def _show(out: Paper, prompt: str, scripted: bool, model: str | None) -> N
     out.line()
     pipeline = support("scripted" if scripted else model or _local())
     talk = Conversation(Target(pipeline, "support"), backend=_script() if scripted else None)
-    screen = Screen(out, talk.root, None if scripted else time.perf_counter)
+    screen = Screen(out, talk.root, None if scripted else time.perf_counter, verbose=True)
     began = time.perf_counter()
     try:
         async with aclosing(talk.turn(prompt)) as events:

@@ -65,7 +65,11 @@ class Declarations:
         return self._say(policy="transparent")
 
     def filtered(self) -> Self:
-        """Blank what is not for the user also in the events that `run` and `stream` give."""
+        """Take the words out of events that are not for the user, in whatever runs this.
+
+        That is `run`, `stream`, `session` and the Runner of `to_runner()`; what the events did to state and
+        artifacts stays in them. The stored session and what other agents see stay whole.
+        """
         return self._say(policy="filtered")
 
     def annotated(self) -> Self:

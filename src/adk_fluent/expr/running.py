@@ -93,9 +93,10 @@ class Run(Generic[T_co]):
 
     async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
         """Events as they happen."""
+        shown = self.compiled.shown
         async with aclosing(self.events(prompt, self._session_id(), streaming=True)) as events:
             async for event in events:
-                yield event
+                yield shown(event)
 
     async def result(self, prompt: Any, session_id: str | None = None) -> RunResult[T_co]:
         """All events of the run, with the state after it."""
@@ -176,12 +177,13 @@ class Run(Generic[T_co]):
         )
 
     async def _collect(self, events: Sequence[AgentEvent], session_id: str) -> RunResult[T_co]:
-        from adk_fluent.backends.events import RunResult
+        from adk_fluent.backends.events import RunResult, answers
 
         compiled = self.compiled
+        answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
         session = await self.backend.session(compiled, session_id, self._user_id, self.services)
         return RunResult[T_co](
-            events,
+            [event if event is answer else compiled.shown(event) for event in events],
             state=session.state,
             session_id=session_id,
             origins=compiled.named.origins,

@@ -121,13 +121,19 @@ class Terminals(Generic[T_co]):
         return self.build()
 
     def to_app(self, config: ExecutionConfig | None = None) -> App:
-        """The native ADK `App`: the agent with its plugins and configuration; for `adk web` and runners."""
+        """The native ADK `App`: the agent with its plugins and configuration; for `adk web` and runners.
+
+        One of its plugins marks every event with who should see it; see `adk_fluent.visibility`.
+        """
         from adk_fluent.backends.adk.backend import ADKBackend
 
-        return ADKBackend().compile(self.node, config).app
+        return ADKBackend().compile(self.node, config).published()
 
     def to_runner(self, config: ExecutionConfig | None = None, **services: Unpack[ServiceOptions]) -> Runner:
-        """A native ADK `Runner` that knows the configuration's limits and creates missing sessions."""
+        """A native ADK `Runner` that knows the configuration's limits and creates missing sessions.
+
+        It marks every event with who should see it, and blanks what `.filtered()` hides.
+        """
         from adk_fluent.backends.adk.backend import ADKBackend
         from adk_fluent.backends.adk.runner import Services
 
@@ -144,7 +150,8 @@ class Terminals(Generic[T_co]):
             options: see `RunOptions`.
 
         Returns:
-            All events, with `.text`, `.output`, `.state`, `.usage` and `.pending`.
+            All events, with `.text` and `.output` (the answer to the user), `.visible` (the events that are
+            for the user), `.state`, `.usage` and `.pending`.
         """
         return await self._run(options).result(prompt)
 
@@ -240,7 +247,6 @@ class Terminals(Generic[T_co]):
         >>> from adk_fluent import Agent
         >>> print(Agent("helper").model("gemini-2.5-flash").instruct("Help.").explain())  # doctest: +ELLIPSIS
         helper (agent)
-        ...
           model:        gemini-2.5-flash
           instruction:  "Help."
         ...
@@ -285,26 +291,40 @@ class Terminals(Generic[T_co]):
 
         return await preview(self, prompt, responses, state=state)
 
-    def visualize(self, format: Literal["mermaid", "svg"] = "mermaid") -> str:
-        """The expression as a picture: control as solid lines, state from writer to reader as dashed ones.
+    @overload
+    def visualize(self, format: Literal["mermaid", "svg", "html"] = "mermaid") -> str: ...
+    @overload
+    def visualize(self, format: Literal["png"]) -> bytes: ...
+    def visualize(self, format: Literal["mermaid", "svg", "html", "png"] = "mermaid") -> str | bytes:
+        """The expression as a picture, made in this process, without a network.
+
+        Control is solid, state from writer to reader dashed. What the user hears has a thick border and says
+        so, what says nothing a dashed one.
 
         Args:
-            format: `mermaid` gives the text of a Mermaid flowchart; `svg` gives an image and needs the extra
-                `pip install 'adk-fluent[viz]'`.
+            format: `mermaid` gives the text of a Mermaid flowchart; `svg` an image as text; `html` one
+                self-contained page that shows, on a click, what a step sees, writes and does wrong; `png`
+                the bytes of an image, and needs the extra `pip install 'adk-fluent[viz]'`.
 
         Raises:
             ArgumentError: there is no such format.
-            MissingExtraError: `svg` without the extra.
+            MissingExtraError: `png` without the extra.
 
         >>> from adk_fluent import Agent
         >>> print((Agent("a").writes("x") >> Agent("b")).visualize())  # doctest: +ELLIPSIS
         flowchart TD
         ...
         """
-        from adk_fluent.backends.viz import to_mermaid, to_svg
+        from adk_fluent.backends.viz import to_html, to_mermaid, to_png, to_svg
         from adk_fluent.errors import ArgumentError
 
-        if format not in ("mermaid", "svg"):
-            raise ArgumentError(f"visualize(format={format!r}): choose 'mermaid' or 'svg'.")
-        mermaid = to_mermaid(self.node)
-        return mermaid if format == "mermaid" else to_svg(mermaid)
+        match format:
+            case "mermaid":
+                return to_mermaid(self.node)
+            case "svg":
+                return to_svg(self.node)
+            case "html":
+                return to_html(self.node)
+            case "png":
+                return to_png(self.node)
+        raise ArgumentError(f"visualize(format={format!r}): choose 'mermaid', 'svg', 'png' or 'html'.")

@@ -1,4 +1,4 @@
-"""Pictures: Mermaid text, SVG and the outline for a terminal."""
+"""Pictures as text: Mermaid and the outline for a terminal, and the data flow that pictures show."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import pytest
 
 from adk_fluent import Agent, FanOut, Loop, Route, S, gate, loop_until, map_over, race, tap, transfer
-from adk_fluent.backends.viz import to_mermaid, to_outline, to_svg
+from adk_fluent.backends.viz import to_mermaid, to_outline
 from adk_fluent.backends.viz.flow import data_edges
 from adk_fluent.backends.viz.labels import LABELS, REFUSED_TYPES
 from adk_fluent.backends.viz.mermaid import BOXES, FRAMES
 from adk_fluent.backends.viz.outline import SIGNS
-from adk_fluent.errors import ArgumentError, MissingExtraError, UnsupportedNodeError
+from adk_fluent.errors import ArgumentError, UnsupportedNodeError
 from adk_fluent.ir import (
     NODE_TYPES,
     ArtifactNode,
@@ -42,7 +42,7 @@ a, b, c = Agent("a").writes("x"), Agent("b").writes("x"), Agent("c").instruct("U
 SAMPLES: dict[type[Node], tuple[Node, str]] = {
     type(expression.node): (expression.node, words)
     for expression, words in [
-        (Agent("solo"), 'solo("solo")'),
+        (Agent("solo"), 'solo("solo<br/>to the user")'),
         (a >> c, "a --> c"),
         (a | b, '["at the same time"]'),
         (Loop(a, max_iterations=3).until(good_enough), '["repeat up to 3× until good_enough(score)"]'),
@@ -58,7 +58,10 @@ SAMPLES: dict[type[Node], tuple[Node, str]] = {
         (S.capture("note"), "keep the last message"),
     ]
 }
-SAMPLES[RemoteAgentNode] = (RemoteAgentNode(name="far", endpoint="http://127.0.0.1:1"), 'far[["far"]]')
+SAMPLES[RemoteAgentNode] = (
+    RemoteAgentNode(name="far", endpoint="http://127.0.0.1:1"),
+    'far[["far<br/>to the user"]]',
+)
 SAMPLES[ArtifactNode] = (ArtifactNode(operation="publish", filename="a.md"), '[("publish a.md")]')
 
 
@@ -129,9 +132,42 @@ def test_labels_cannot_break_the_diagram(text: str, shown: str) -> None:
 @pytest.mark.newest
 @pytest.mark.parametrize("name", ["end", "graph", "subgraph", "style", "klick", "größe", "o_x"])
 def test_names_that_mean_something_to_mermaid(name: str) -> None:
-    """An agent may be called after a word of Mermaid, or in any script; the drawing shows its name."""
-    picture = (Agent(name).writes("k") >> Agent("reader").instruct("{k}")).visualize(format="svg")
-    assert f">{name}<" in picture
+    """An agent may be called after a word of Mermaid, or in any script; a Mermaid renderer shows its name."""
+    assert f">{name}<" in drawn((Agent(name).writes("k") >> Agent("reader").instruct("{k}")).visualize())
+
+
+def drawn(mermaid: str) -> str:
+    """Mermaid text as an independent renderer draws it."""
+    from merman import Merman  # pyright: ignore[reportMissingTypeStubs]  # it has none
+
+    return Merman().render_svg(mermaid, None)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("kind", [kind for kind in NODE_TYPES if kind not in REFUSED_TYPES])
+def test_every_node_type_is_mermaid(kind: type[Node]) -> None:
+    """What is written for each node type is Mermaid to an independent renderer."""
+    assert drawn(to_mermaid(SAMPLES[kind][0])).startswith("<svg")
+
+
+def test_the_border_says_who_hears_a_step() -> None:
+    """User-facing steps have a thick border and say so, silent ones a dashed border, others a thin one."""
+    text = to_mermaid((Agent("first") >> S.set(x=1) >> Agent("last")).node)
+    assert 'last("last<br/>to the user")' in text
+    assert 'first("first")' in text
+    for style, look, member in [
+        ("user", "stroke-width:4px", "last"),
+        ("internal", "stroke-width:1px", "first"),
+        ("zero_cost", "stroke-width:2px,stroke-dasharray:6 4", "set"),
+    ]:
+        assert f"  classDef {style} {look}\n  class {member} {style}\n" in text
+
+
+def test_show_and_hide_change_the_border() -> None:
+    """What `.show()` and `.hide()` say, the picture shows."""
+    text = to_mermaid((Agent("first").show() >> Agent("last").hide()).node)
+    assert "class first user" in text
+    assert "class last internal" in text
 
 
 def test_ids_stay_apart() -> None:
@@ -227,7 +263,7 @@ def test_a_transfer_leads_to_its_target() -> None:
     assert "to_target --> skipped" not in text
 
 
-# --- the outline and SVG --------------------------------------------------------------------------
+# --- the outline ------------------------------------------------------------------------------
 
 
 def test_the_outline_of_a_whole_pipeline() -> None:
@@ -254,31 +290,7 @@ def test_the_outline_of_a_whole_pipeline() -> None:
     ]
 
 
-@pytest.mark.newest
-def test_svg_shows_every_agent() -> None:
-    """`visualize(format="svg")` is an image with the agents' names and the state keys."""
-    picture = (a >> c).visualize(format="svg")
-    assert picture.startswith("<svg")
-    for words in (">a<", ">c<", ">x<"):
-        assert words in picture
-
-
-def test_svg_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package that draws, one line names the extra."""
-    monkeypatch.setitem(sys.modules, "merman", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'adk-fluent\[viz\]'"):
-        to_svg("flowchart TD\n  a --> b\n")
-
-
-@pytest.mark.newest
-def test_text_that_is_no_mermaid() -> None:
-    """Text that cannot be drawn is refused in one line."""
-    with pytest.raises(Exception, match="cannot be drawn") as caught:
-        to_svg("flowchart TD\n  a[[[")
-    assert "\n" not in str(caught.value)
-
-
 def test_an_unknown_format() -> None:
     """`visualize` refuses a format it does not have."""
-    with pytest.raises(ArgumentError, match="choose 'mermaid' or 'svg'"):
-        a.visualize(format="gif")  # pyright: ignore[reportArgumentType]  # the wrong value is the point
+    with pytest.raises(ArgumentError, match="choose 'mermaid', 'svg', 'png' or 'html'"):
+        a.visualize(format="gif")  # pyright: ignore[reportCallIssue,reportArgumentType]  # the wrong value is the point

@@ -94,6 +94,9 @@ half = Agent("half", Says(text="This is only the beg", ending="error")).writes("
 blocked = Agent("blocked", Says(text="", ending="blocked"))
 rescued = Agent("blocked", Says(text="", ending="blocked")) // writer
 saved = Agent("broken", Says(text="", ending="error")) // writer
+half_saved = half // writer
+skipped = writer >> editor.proceed_if(lambda state: False)
+discreet = pipeline.filtered()
 endless = Agent("endless", Says(text="Still here", ending="never")).writes("answer")
 needy = Agent("needy", Says(text="Hm.")).instruct("Use {nothing_writes_this}.")
 tools = Agent("clerk", CallsTool()).tool(weather)

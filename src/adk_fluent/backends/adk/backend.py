@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -38,18 +38,20 @@ from adk_fluent.backends.adk.helpers import named_model
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
 from adk_fluent.backends.adk.signals import unanswered
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
-from adk_fluent.backends.events import AgentEvent, Pending
+from adk_fluent.backends.adk.visibility import VisibilityPlugin
+from adk_fluent.backends.events import AgentEvent, Pending, blanked
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.checking import check_on_build
 from adk_fluent.errors import AnswerError, SessionError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import AgentNode, TimeoutNode
+from adk_fluent.visibility import Outlet, outlet_of
 
 DEFAULT_USER = "user"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compiled:
     """A native app with what running it needs to know.
 
@@ -70,8 +72,27 @@ class Compiled:
         """A runner on these services; the same one for the same services."""
         found = self._runners.get(services.key)
         if found is None:
-            found = self._runners[services.key] = FluentRunner(self.app, self.config, services)
+            made = FluentRunner(self.app, self.config, services, self.outlet)
+            found = self._runners[services.key] = made
         return found
+
+    @cached_property
+    def outlet(self) -> Outlet:
+        """Who should see which events."""
+        return outlet_of(self.named.root)
+
+    def published(self) -> App:
+        """The app for ADK's own runners and servers, whose events only a plugin can mark.
+
+        The plugin is the last, since ADK asks no further one after it.
+        """
+        plugins = [*self.app.plugins, VisibilityPlugin(self.named.root)]
+        return self.app.model_copy(update={"plugins": plugins})
+
+    def shown(self, event: AgentEvent) -> AgentEvent:
+        """The event as `.filtered()` lets the caller see it."""
+        hidden = event.visibility != "user" and self.outlet.sight(event.author).blanked
+        return blanked(event) if hidden else event
 
     def parse(self, author: str, text: str) -> Any:
         """The answer of an agent as the type it returns, or as text.
@@ -208,7 +229,7 @@ class ADKBackend:
         runner = compiled.runner(self.services(services))
         session_id = session_id or str(uuid.uuid4())
         delta = await self._prepare(runner, user_id, session_id, dict(state or {}))
-        events = runner.run_async(
+        events = runner.annotated(
             user_id=user_id,
             session_id=session_id,
             new_message=message,
@@ -326,7 +347,7 @@ class ADKBackend:
         for branch, message in messages[:-1]:
             answer = Event(author="user", invocation_id=invocation, branch=branch, content=message)
             await runner.session_service.append_event(session, answer)
-        events = runner.run_async(
+        events = runner.annotated(
             user_id=user_id,
             session_id=session_id,
             invocation_id=invocation,

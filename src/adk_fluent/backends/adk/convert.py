@@ -21,6 +21,7 @@ from adk_fluent.backends.adk.signals import failure
 from adk_fluent.backends.events import AgentEvent, Pending, ToolCallInfo, ToolResponseInfo, Usage
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.errors import ArgumentError, CompileError
+from adk_fluent.visibility import VISIBILITY
 
 Prompt = Any
 """Text, a `Content`, a `Part`, or a list of texts and parts."""
@@ -62,6 +63,7 @@ def to_agent_event(event: Event) -> AgentEvent:
     parts = (event.content.parts if event.content else None) or []
     calls = event.get_function_calls()
     usage = event.usage_metadata
+    metadata = dict(event.custom_metadata or {})
     return AgentEvent(
         author=event.author,
         content=spoken_text(event) or None,
@@ -78,7 +80,7 @@ def to_agent_event(event: Event) -> AgentEvent:
         is_partial=bool(event.partial),
         end_of_agent=bool(actions.end_of_agent),
         agent_state=actions.agent_state,
-        metadata=dict(event.custom_metadata or {}),
+        metadata=metadata,
         timestamp=event.timestamp,
         id=event.id,
         invocation_id=event.invocation_id,
@@ -90,6 +92,7 @@ def to_agent_event(event: Event) -> AgentEvent:
         usage=None if usage is None else _usage(usage),
         error=failure(event),
         pending=tuple(_pending(event, call) for call in calls if call.name == CONFIRMATION),
+        visibility=metadata.get(VISIBILITY, "user"),
         raw=event,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
@@ -18,7 +19,10 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from adk_fluent.backends.adk.convert import knowingly, run_config
 from adk_fluent.backends.adk.temporary import give
+from adk_fluent.backends.adk.visibility import marked, sight_of
+from adk_fluent.backends.events import without_words
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.visibility import Outlet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,9 +53,14 @@ def shared_services() -> Services:
 
 
 class FluentRunner(Runner):
-    """ADK's `Runner` that knows the expression's limits and creates missing sessions."""
+    """ADK's `Runner` that knows the expression's limits and creates missing sessions.
 
-    def __init__(self, app: App, config: ExecutionConfig, services: Services) -> None:
+    Its events are marked with who should see them, and blanked where a policy says so. This happens to copies
+    on their way out, after ADK has stored and used the events: a plugin cannot do it, since ADK from 1.31 on
+    stores what a plugin gives back.
+    """
+
+    def __init__(self, app: App, config: ExecutionConfig, services: Services, outlet: Outlet) -> None:
         assert services.session_service is not None
         super().__init__(
             app=app,
@@ -62,15 +71,28 @@ class FluentRunner(Runner):
             auto_create_session=True,
         )
         self._config = config
+        self._outlet = outlet
 
     async def run_async(self, **options: Any) -> AsyncGenerator[Event, None]:
         """ADK's `run_async`, with the expression's `RunConfig` unless another is given."""
+        async with aclosing(self.annotated(**options)) as events:
+            async for event in events:
+                yield self._seen(event)
+
+    async def run_live(self, **options: Any) -> AsyncGenerator[Event, None]:
+        """ADK's `run_live`."""
+        async with aclosing(super().run_live(**options)) as events:
+            async for event in events:
+                yield self._seen(marked(event, sight_of(event, self._outlet)))
+
+    async def annotated(self, **options: Any) -> AsyncGenerator[Event, None]:
+        """What `run_async` gives, before a policy blanks anything."""
         if options.get("run_config") is None:
             options["run_config"] = run_config(self._config)
         give(options.get("state_delta"))
-        events = super().run_async(**options)
-        try:
+        async with aclosing(super().run_async(**options)) as events:
             async for event in events:
-                yield event
-        finally:
-            await events.aclose()
+                yield marked(event, sight_of(event, self._outlet))
+
+    def _seen(self, event: Event) -> Event:
+        return without_words(event) if sight_of(event, self._outlet).blanked else event

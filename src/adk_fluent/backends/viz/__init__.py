@@ -1,7 +1,21 @@
 """Pictures of expressions; pure functions of the IR that need no ADK."""
 
-from adk_fluent.backends.viz.mermaid import to_mermaid
-from adk_fluent.backends.viz.outline import to_outline
-from adk_fluent.backends.viz.svg import to_svg
+from __future__ import annotations
 
-__all__ = ["to_mermaid", "to_outline", "to_svg"]
+from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.viz.mermaid import to_mermaid
+    from adk_fluent.backends.viz.outline import to_outline
+    from adk_fluent.backends.viz.page import to_html
+    from adk_fluent.backends.viz.png import to_png
+    from adk_fluent.backends.viz.svg import to_svg
+
+__all__ = ["to_html", "to_mermaid", "to_outline", "to_png", "to_svg"]
+
+__getattr__ = lazy(
+    __name__,
+    {"to_html": "page", "to_mermaid": "mermaid", "to_outline": "outline", "to_png": "png", "to_svg": "svg"},
+)

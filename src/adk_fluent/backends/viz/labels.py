@@ -29,6 +29,9 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 
+TO_THE_USER: Final = "to the user"
+"""What stands in the box of an agent whose words the user gets."""
+
 
 def label(node: Node) -> str:
     """What a picture writes into or above a node.

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from adk_fluent.backends.viz.flow import data_edges
-from adk_fluent.backends.viz.labels import branches, label
+from adk_fluent.backends.viz.labels import TO_THE_USER, branches, label
+from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import edges
 from adk_fluent.ir.naming import Named, resolve_names
@@ -29,6 +30,7 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
+from adk_fluent.visibility import infer_visibility
 
 BOXES: Final[Mapping[type[Node], tuple[str, str, str]]] = {
     AgentNode: ("(", ")", "agent"),
@@ -50,9 +52,15 @@ FRAMES: Final[frozenset[type[Node]]] = frozenset(
 """Node types that are drawn as a frame around their children."""
 
 _STYLES: Final = {
-    "agent": "fill:#e8f0fe,stroke:#4a76c9,color:#1b2a41",
-    "choice": "fill:#fff4dc,stroke:#c9973a,color:#3d2f12",
-    "state": "fill:#eef3ee,stroke:#7d997d,color:#22301f",
+    "agent": "fill:#e8f0fe,stroke:#2f5aa8,color:#1b2a41",
+    "choice": "fill:#fff4dc,stroke:#8a6414,color:#3d2f12",
+    "state": "fill:#eef3ee,stroke:#4f6b4f,color:#22301f",
+}
+# Who sees what a step says: by the border alone, so that it shows without colour and on any background.
+_BORDERS: Final[Mapping[Visibility, str]] = {
+    "user": "stroke-width:4px",
+    "internal": "stroke-width:1px",
+    "zero_cost": "stroke-width:2px,stroke-dasharray:6 4",
 }
 _WORDS: Final = {"back": "again", "else": "on failure", "delegate": "may hand over"}
 # Words that end or start something in Mermaid, and so cannot name a node.
@@ -66,6 +74,7 @@ _PLAIN_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def to_mermaid(node: Node) -> str:
     """A Mermaid flowchart: control as solid lines, state from writer to reader as dashed ones.
 
+    A step that the user hears has a thick border and says so; one that says nothing has a dashed border.
     Equal expressions give equal text. Needs neither ADK nor any other package.
 
     Args:
@@ -81,18 +90,19 @@ def to_mermaid(node: Node) -> str:
         >>> print(to_mermaid(pipeline.node))  # doctest: +ELLIPSIS
         flowchart TD
           a("a")
-          b("b")
+          b("b<br/>to the user")
           a --> b
           a -. "x" .-> b
           classDef agent ...
     """
-    named = resolve_names(node)
-    return "\n".join(["flowchart TD", *(f"  {line}" for line in _Chart(named).lines())]) + "\n"
+    chart = _Chart(resolve_names(node), infer_visibility(node))
+    return "\n".join(["flowchart TD", *(f"  {line}" for line in chart.lines())]) + "\n"
 
 
 class _Chart:
-    def __init__(self, named: Named) -> None:
+    def __init__(self, named: Named, visibility: Mapping[str, Visibility]) -> None:
         self._named = named
+        self._visibility = visibility
         self._nodes = list(walk(named.root))
         self._ids = _ids(self._nodes)
         self._knots = 0
@@ -121,8 +131,10 @@ class _Chart:
 
     def _box(self, node: Node, text: str) -> str:
         opening, closing, _ = BOXES[type(node)]
-        text = "each" if isinstance(node, MapOverNode) else text  # its frame says the rest
-        return f"{self._ids[node.name]}{opening}{_quoted(text)}{closing}"
+        words = _quoted("each" if isinstance(node, MapOverNode) else text)  # its frame says the rest
+        if isinstance(node, AgentNode | RemoteAgentNode) and self._visibility[node.name] == "user":
+            words = f'{words[:-1]}<br/>{TO_THE_USER}"'
+        return f"{self._ids[node.name]}{opening}{words}{closing}"
 
     def _arrows(self) -> Iterator[str]:
         by_name = {node.name: node for node in self._nodes}
@@ -182,13 +194,14 @@ class _Chart:
                 yield from self._join(sources, targets, f"-. {words} .->", "-.->", f"([{words}])")
 
     def _styles(self) -> Iterator[str]:
-        for style, look in _STYLES.items():
-            members = [
-                self._ids[n.name] for n in self._nodes if type(n) in BOXES and BOXES[type(n)][2] == style
-            ]
-            if members:
-                yield f"classDef {style} {look}"
-                yield f"class {','.join(members)} {style}"
+        drawn = [node for node in self._nodes if type(node) in BOXES]
+        kinds = {node.name: BOXES[type(node)][2] for node in drawn}
+        for looks, chosen in ((_STYLES, kinds), (_BORDERS, self._visibility)):
+            for style, look in looks.items():
+                members = [self._ids[node.name] for node in drawn if chosen[node.name] == style]
+                if members:
+                    yield f"classDef {style} {look}"
+                    yield f"class {','.join(members)} {style}"
 
 
 def _ids(nodes: list[Node]) -> dict[str, str]:

@@ -1,0 +1,142 @@
+"""What a picture consists of: boxes, frames, lines and words, each with its place in pixels."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from adk_fluent.ir.annotations import Visibility
+
+Shape = Literal["round", "sharp", "hexagon", "remote", "header"]
+LineKind = Literal["control", "transfer", "data"]
+Point = tuple[float, float]
+
+TITLE: Final = 13.5
+"""Font size of a box's title, which is bold."""
+SMALL: Final = 11.5
+"""Font size of everything else."""
+LEADING: Final = 1.35
+"""Height of a line of text, in font sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A step, or the head of a frame.
+
+    Attributes:
+        name: the step's unique name.
+        kind: its node type in one word.
+        shape: how it is drawn.
+        visibility: who sees what it says.
+        title: the lines of its title.
+        captions: the lines below: what it reads and writes, and whether the user sees it.
+        x: left edge.
+        y: top edge.
+    """
+
+    name: str
+    kind: str
+    shape: Shape
+    visibility: Visibility
+    title: tuple[str, ...]
+    captions: tuple[str, ...]
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The border around the steps of a composite; its head is the box of the same name."""
+
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line between steps.
+
+    Attributes:
+        path: where it runs, as an SVG path.
+        arrow: whether it ends in an arrowhead.
+        source: the step that data or a transfer comes from; empty for other control.
+        target: the step it goes to; empty for other control.
+        keys: the state keys that a data line carries.
+    """
+
+    kind: LineKind
+    path: str
+    arrow: bool
+    source: str = ""
+    target: str = ""
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Words on a line, centred at a point."""
+
+    text: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A whole picture, and the rectangle that it fills."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    frames: tuple[Frame, ...]
+    lines: tuple[Line, ...]
+    labels: tuple[Label, ...]
+
+
+def wrapped(text: str, columns: int, most: int = 6) -> tuple[str, ...]:
+    """Text in lines of at most so many characters, and at most so many lines; the rest is an ellipsis.
+
+    >>> wrapped("Refund over the limit", 12)
+    ('Refund over', 'the limit')
+    """
+    lines = textwrap.wrap(text, columns, max_lines=most, placeholder=" …")
+    return tuple(lines) or ("",)
+
+
+def text_width(text: str, size: float, *, bold: bool = False) -> float:
+    """How wide a text may get, in the widest of the fonts that a picture asks for (DejaVu Sans)."""
+    return size * sum(map(_advance, text)) * (1.12 if bold else 1.0)
+
+
+_ADVANCES: Final = {
+    character: width
+    for width, characters in [
+        (0.32, "' ,.IJijl"),
+        (0.41, "-/:;\\f|!()[]rt"),
+        (0.55, '"*_`sz?Lc'),
+        (0.65, "FPTYaekovxy$0123456789EKSbdghnpqu{}"),
+        (0.76, "ABCRVXZDGHNU"),
+        (0.86, "&OQw#+<=>M^~"),
+        (1.0, "%m@W"),
+    ]
+    for character in characters
+}
+
+
+def _advance(character: str) -> float:
+    """The width of a character at font size 1."""
+    known = _ADVANCES.get(character)
+    if known is not None:
+        return known
+    if unicodedata.combining(character):
+        return 0.0
+    return 1.05 if unicodedata.east_asian_width(character) in "WF" else 0.8
