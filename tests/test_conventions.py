@@ -18,7 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE = ("src", "codegen", "benchmarks", "examples", "tests")
 
 # Only these import google.adk; the import rules in pyproject.toml say the same of the source text.
-MAY_IMPORT_ADK = ("a2a", "backends.adk", "backends.mock", "eval", "local", "telemetry", "testing")
+MAY_IMPORT_ADK = (
+    "a2a",
+    "backends.adk",
+    "backends.mock",
+    "backends.preview",
+    "eval",
+    "local",
+    "telemetry",
+    "testing",
+)
 # The one module that may use names which ADK keeps to itself.
 PRIVATE_NAMES = "src/adk_fluent/backends/adk/private.py"
 

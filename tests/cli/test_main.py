@@ -36,7 +36,7 @@ def test_help_imports_nothing_large() -> None:
     """`adk-fluent --help` names every command and imports neither ADK nor any other large package."""
     text, heavy = loaded("--help")
     assert all(f"    {command} " in text for command in ("demo", "run", "viz", "new"))
-    assert "exit codes: 0 fine, 1 the run failed, 2 wrong usage" in text
+    assert "exit codes: 0 fine, 1 the run failed or the check found errors, 2 wrong usage" in text
     assert heavy == []
 
 

@@ -448,10 +448,13 @@ def responses(maker: Maker, expression: Expr[Any], runs: list[int]) -> dict[str,
 def response(act: Act, name: str, runs: list[int]) -> Any:
     """One response of a scripted model."""
     match act:
-        case Say(_, typed=True):
-            return lambda request: {"text": said(name, runs[0])}
-        case Say(value):
-            return lambda request: f"{value} {said(name, runs[0])}"
+        case Say(value, typed):
+
+            def answer(request: LlmRequest) -> Any:
+                words = said(name, runs[0])
+                return {"text": words} if typed else f"{value} {words}"
+
+            return answer
         case Hand(to, aside):
 
             def hand_over(request: LlmRequest) -> types.Content:

@@ -1,6 +1,7 @@
 """Arguments, dispatch, and every error as one line.
 
-Exit codes: 0 fine, 1 the run failed, 2 wrong usage or a TARGET that cannot be loaded, 130 interrupted.
+Exit codes: 0 fine, 1 the run failed or the check found errors, 2 wrong usage or a TARGET that cannot be
+loaded, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TARGET is one of
   path/folder        an agent folder as `adk web` opens it: app, else root_agent
 It may be an adk-fluent expression, an ADK agent, or an ADK App.
 
-exit codes: 0 fine, 1 the run failed, 2 wrong usage, 130 interrupted
+exit codes: 0 fine, 1 the run failed or the check found errors, 2 wrong usage, 130 interrupted
 """
 
 
@@ -86,6 +87,18 @@ def _command(arguments: argparse.Namespace) -> int:
         from adk_fluent.cli.draw import draw
 
         return draw(arguments.target, arguments.output)
+    if arguments.command == "check":
+        from adk_fluent.cli.look import check
+
+        return check(arguments.target, strict=arguments.strict, as_json=arguments.json)
+    if arguments.command == "explain":
+        from adk_fluent.cli.look import explain
+
+        return explain(arguments.target, as_json=arguments.json)
+    if arguments.command == "preview":
+        from adk_fluent.cli.look import preview
+
+        return preview(arguments.target, arguments.prompt, as_json=arguments.json)
     from adk_fluent.cli.new import new
 
     return new(arguments.folder)
@@ -108,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=TARGET_HELP if name in ("run", "viz") else None,
+            epilog=None if name in ("demo", "new") else TARGET_HELP,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             parents=[common],
         )
@@ -125,6 +138,20 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("-v", "--verbose", action="store_true", help="show what agents say to each other, too")
     run.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
     run.add_argument("--session", metavar="ID", help="the session to go on in; made when missing")
+
+    check = command("check", "find what is wrong with a pipeline, without running it")
+    check.add_argument("target", metavar="TARGET")
+    check.add_argument("--strict", action="store_true", help="take every warning and note for an error")
+    check.add_argument("--json", action="store_true", help="the whole report as JSON")
+
+    explain = command("explain", "say what each agent of a pipeline reads, sees, writes and answers")
+    explain.add_argument("target", metavar="TARGET")
+    explain.add_argument("--json", action="store_true", help="the same as JSON")
+
+    preview = command("preview", "print the requests that models would get; none is asked")
+    preview.add_argument("target", metavar="TARGET")
+    preview.add_argument("prompt", metavar="PROMPT", help="the user's message")
+    preview.add_argument("--json", action="store_true", help="the same as JSON")
 
     viz = command("viz", "draw a pipeline: Mermaid text, an image, or a page to click through")
     viz.add_argument("target", metavar="TARGET")

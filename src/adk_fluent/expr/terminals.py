@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from google.adk.workflow import Workflow
     from google.genai.types import Content, Part
 
+    from adk_fluent.backends.adk.scripted import Response
     from adk_fluent.backends.events import AgentEvent, RunResult
+    from adk_fluent.backends.preview import Preview
     from adk_fluent.backends.protocol import Backend
     from adk_fluent.config import ExecutionConfig
     from adk_fluent.expr.running import Run
     from adk_fluent.expr.session import Chat
     from adk_fluent.inspection.anatomy import LlmAnatomy
-    from adk_fluent.inspection.data_flow import DataFlows
+    from adk_fluent.inspection.concerns import DataFlows
+    from adk_fluent.inspection.explanation import Explanation
     from adk_fluent.inspection.per_agent import PerAgent
     from adk_fluent.ir.base import Node
 
@@ -222,7 +225,7 @@ class Terminals(Generic[T_co]):
         >>> (Agent("a").writes("x") >> Agent("b").reads("x")).data_flow()["b"].reads
         "C.from_state('x') — state keys only"
         """
-        from adk_fluent.inspection.data_flow import data_flow
+        from adk_fluent.inspection.concerns import data_flow
 
         return data_flow(self.node)
 
@@ -237,6 +240,56 @@ class Terminals(Generic[T_co]):
         from adk_fluent.inspection.anatomy import llm_anatomy
 
         return llm_anatomy(self.node)
+
+    def explain(self) -> Explanation:
+        """All that is known before a run: the shape, and of each agent what goes in and out and is wrong.
+
+        >>> from adk_fluent import Agent
+        >>> print(Agent("helper").model("gemini-2.5-flash").instruct("Help.").explain())  # doctest: +ELLIPSIS
+        helper (agent)
+          model:        gemini-2.5-flash
+          instruction:  "Help."
+        ...
+        """
+        from adk_fluent.inspection.explanation import explain
+
+        return explain(self.node)
+
+    async def preview(
+        self,
+        prompt: Prompt,
+        responses: Mapping[str, Response] | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+    ) -> Preview:
+        """The exact requests that a run would send, put together by ADK itself; no real model is asked.
+
+        Tools are not run, unless one of `responses` calls them.
+
+        Args:
+            prompt: what the user says; as for `run`.
+            responses: agent → what its model answers, as for `mock_backend`. An agent without one gives the
+                smallest instance of the type it `returns`; the first value that a route, or else a loop,
+                compares the key with that it writes; or a sentence that says whose answer this is.
+            state: what is in the session before.
+
+        Returns:
+            Agent → its `LlmRequest`s in call order; `str()` shows all of them.
+
+        Raises:
+            ArgumentError: `responses` names an agent that is not there.
+            RunError: a real run would fail in the same way, as for a missing key.
+
+        >>> import asyncio
+        >>> from adk_fluent import Agent, C
+        >>> pipeline = Agent("a").writes("x") >> Agent("b").context(C.none()).instruct("Use {x}.")
+        >>> found = asyncio.run(pipeline.preview("Hi", {"a": "this"}))
+        >>> found["b"][0].contents[0].parts[0].text
+        'Hi'
+        """
+        from adk_fluent.backends.preview import preview
+
+        return await preview(self, prompt, responses, state=state)
 
     @overload
     def visualize(self, format: Literal["mermaid", "svg", "html"] = "mermaid") -> str: ...

@@ -8,18 +8,32 @@ from adk_fluent._lazy import lazy
 
 if TYPE_CHECKING:
     from adk_fluent.inspection.anatomy import LlmAnatomy, Reach, llm_anatomy
-    from adk_fluent.inspection.data_flow import DataFlow, data_flow
+    from adk_fluent.inspection.concerns import DataFlow, data_flow
+    from adk_fluent.inspection.explanation import AgentPicture, Explanation, explain
     from adk_fluent.inspection.per_agent import PerAgent
 
 _HOMES = {
-    "DataFlow": "data_flow",
+    "AgentPicture": "explanation",
+    "DataFlow": "concerns",
+    "Explanation": "explanation",
     "LlmAnatomy": "anatomy",
     "PerAgent": "per_agent",
     "Reach": "anatomy",
-    "data_flow": "data_flow",
+    "data_flow": "concerns",
+    "explain": "explanation",
     "llm_anatomy": "anatomy",
 }
 
-__all__ = ["DataFlow", "LlmAnatomy", "PerAgent", "Reach", "data_flow", "llm_anatomy"]
+__all__ = [
+    "AgentPicture",
+    "DataFlow",
+    "Explanation",
+    "LlmAnatomy",
+    "PerAgent",
+    "Reach",
+    "data_flow",
+    "explain",
+    "llm_anatomy",
+]
 
 __getattr__ = lazy(__name__, _HOMES)

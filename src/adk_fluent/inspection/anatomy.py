@@ -15,7 +15,7 @@ from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.sight import shown, shown_of_earlier, sight_of
 from adk_fluent.contracts.sources import Words
 from adk_fluent.contracts.touches import unknown_functions
-from adk_fluent.inspection.data_flow import shown_keys
+from adk_fluent.inspection.concerns import shown_keys
 from adk_fluent.inspection.per_agent import PerAgent
 from adk_fluent.inspection.wording import (
     fields_of,

@@ -63,4 +63,5 @@ def listed(names: Iterable[str]) -> str:
 
 def hanging(label: str, text: str) -> str:
     """A label, and a text that may have several lines, indented below its first."""
-    return label + text.replace("\n", "\n" + " " * len(label))
+    first, *others = text.split("\n")
+    return "\n".join([label + first, *(" " * len(label) + line if line else "" for line in others)])

@@ -1,0 +1,175 @@
+"""`.preview()`: the requests that models would get, gathered without any model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from adk_fluent.backends.adk.scripted import Response
+from adk_fluent.backends.adk.unscripted import DEFAULT_MODEL, Unscripted, fresh_sessions
+from adk_fluent.backends.mock import MockBackend
+from adk_fluent.backends.requests import answer_form, request_text
+from adk_fluent.backends.stand_ins import stand_in
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import ArgumentError, did_you_mean
+from adk_fluent.inspection.per_agent import PerAgent
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.nodes import AgentNode
+
+if TYPE_CHECKING:
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.plugins.base_plugin import BasePlugin
+
+    from adk_fluent.backends.events import Pending, RunResult
+_LIVE: Final = {"tools_dict": True, "config": {"response_schema": True}}
+"""Objects of a request that are not data."""
+
+
+class Preview(PerAgent["list[LlmRequest]"]):
+    """Agent → the requests its model would get, in call order; agents that are not asked come last.
+
+    `str()` shows every call in the order in which they are made. An agent that is used in several places
+    stands here once, under the name it was given.
+
+    Args:
+        found: the pairs.
+        order: every request with its agent, in the order of the calls.
+        pending: the approvals that the run stopped to wait for.
+
+    Attributes:
+        order: every request with its agent, in the order of the calls.
+        pending: the approvals that the run stopped to wait for.
+    """
+
+    __slots__ = ("order", "pending")
+
+    def __init__(
+        self,
+        found: Iterable[tuple[str, list[LlmRequest]]] = (),
+        *,
+        order: Iterable[tuple[str, LlmRequest]] = (),
+        pending: Iterable[Pending] = (),
+    ) -> None:
+        super().__init__(found)
+        self.order = tuple(order)
+        self.pending = tuple(pending)
+
+    def to_json(self) -> str:
+        """Every request in call order, as JSON; the layout is stable, and `version` says which it is."""
+        calls = [
+            {
+                "agent": agent,
+                "answer": answer_form(request),
+                "request": request.model_dump(mode="json", exclude_none=True, exclude=_LIVE),
+            }
+            for agent, request in self.order
+        ]
+        silent = [agent for agent, requests in self.items() if not requests]
+        pending = [{"agent": one.agent, "message": one.message} for one in self.pending]
+        return json.dumps(
+            {"version": 1, "calls": calls, "not_asked": silent, "pending": pending}, indent=2, default=repr
+        )
+
+    def __str__(self) -> str:
+        counts: dict[str, int] = {}
+        blocks: list[str] = []
+        for number, (agent, request) in enumerate(self.order, 1):
+            counts[agent] = counts.get(agent, 0) + 1
+            of = f", call {counts[agent]} of {len(self[agent])}" if len(self[agent]) > 1 else ""
+            blocks.append(f"{number}. {agent} ({request.model}){of}\n{request_text(request)}")
+        if silent := [agent for agent, requests in self.items() if not requests]:
+            blocks.append(f"Not asked: {', '.join(silent)}.")
+        blocks += [f"Stopped: {one.agent} waits for approval: {one.message}" for one in self.pending]
+        return "\n\n".join(blocks) or "There is no agent here."
+
+
+class PreviewBackend(MockBackend):
+    """Scripted models under the names of the real ones, since ADK builds requests by the model's name.
+
+    Args:
+        root: the expression's node.
+        responses: what some agents answer, as for `mock_backend`; the others get stand-ins.
+
+    Raises:
+        ArgumentError: there is no agent of a name in `responses`, or no answer can be made up.
+    """
+
+    def __init__(self, root: Node, responses: Mapping[str, Response]) -> None:
+        agents = {node.name: node for node in walk(root) if isinstance(node, AgentNode)}
+        copies = resolve_names(root).origins
+        _check_names(responses, [*agents, *copies])
+        made = {name: stand_in(node, root) for name, node in agents.items() if name not in responses}
+        super().__init__({**made, **responses}, default="(what a helper model answers)")
+        self.order: list[tuple[str, LlmRequest]] = []
+        named = [name for name in copies if name in agents or name in responses]
+        self.calls = {name: _Log(name, self.order) for name in named if copies[name] in agents}
+        self._models = dict(_models(root, DEFAULT_MODEL))
+
+    def model_for(self, node: AgentNode, origin: str) -> BaseLlm:
+        """A scripted model with the name of the agent's own."""
+        made = super().model_for(node, origin)
+        made.model = self._models[origin]
+        return made
+
+    def plugins(self) -> list[BasePlugin]:
+        """Those of every run, and what answers for models that no script plays."""
+        return [*super().plugins(), Unscripted(name="adk_fluent_unscripted")]
+
+
+class _Log(list["LlmRequest"]):
+    """The requests of one agent, which are noted in the order of all, too."""
+
+    def __init__(self, agent: str, order: list[tuple[str, LlmRequest]]) -> None:
+        super().__init__()
+        self._agent, self._order = agent, order
+
+    def append(self, request: LlmRequest) -> None:
+        """Note a request."""
+        super().append(request)
+        self._order.append((self._agent, request))
+
+
+def _check_names(responses: Mapping[str, Response], agents: Iterable[str]) -> None:
+    for name in responses:
+        if name.isidentifier() and name not in agents:  # the others are those of helper models
+            near = did_you_mean(name, agents) or f" There is {', '.join(agents) or 'none'}."
+            raise ArgumentError(f"preview(responses=) names {name!r}, and there is no such agent.{near}")
+
+
+def _models(node: Node, above: str) -> Iterable[tuple[str, str]]:
+    """Agent → the name of its model; as in ADK, an agent that names none has that of the agent above."""
+    if isinstance(node, AgentNode):
+        if node.model is not UNSET and node.model:
+            above = node.model if isinstance(node.model, str) else node.model.model
+        yield node.name, above
+    for child in node.children:
+        yield from _models(child, above)
+
+
+async def preview(
+    expression: Any,
+    prompt: Any,
+    responses: Mapping[str, Response] | None = None,
+    *,
+    state: Mapping[str, Any] | None = None,
+) -> Preview:
+    """The exact requests of a run, with scripted models; see `Terminals.preview`."""
+    root: Node = expression.node
+    backend = PreviewBackend(root, responses or {})
+    result: RunResult[Any] = await expression.run(
+        prompt,
+        state=dict(state or {}),
+        backend=backend,
+        config=ExecutionConfig(contracts="off"),
+        session_service=fresh_sessions(),
+    )
+    asked = sorted(backend.calls, key=lambda agent: _first(agent, backend.order))
+    found = [(agent, list(backend.calls[agent])) for agent in asked if ":" not in agent]
+    return Preview(found, order=backend.order, pending=result.pending)
+
+
+def _first(agent: str, order: list[tuple[str, LlmRequest]]) -> int:
+    return next((number for number, (name, _) in enumerate(order) if name == agent), len(order))

@@ -1,0 +1,155 @@
+"""Answers that stand in for a model's where nobody says what it would answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.matching import Match
+from adk_fluent.ir.nodes import AgentNode, LoopNode, RouteNode
+from adk_fluent.state.answers import answer_schema, answered_fields
+
+_FORMATS: Final[Mapping[str, str]] = {
+    "date": "2000-01-01",
+    "date-time": "2000-01-01T00:00:00Z",
+    "time": "00:00:00Z",
+    "duration": "PT1S",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "email": "name@example.com",
+    "uri": "https://example.com/",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "json-string": "{}",
+}
+"""Text of the formats that pydantic puts into JSON schemas; the addresses are those reserved for examples."""
+
+
+def stand_in(node: AgentNode, root: Node) -> str:
+    """What the model of an agent answers for want of anything better.
+
+    An agent that returns a type gives the smallest instance of it; one whose answer a route or loop compares
+    gives the first value that is asked for; every other one says that this is its answer.
+
+    Args:
+        root: the tree it stands in.
+
+    Raises:
+        ArgumentError: no instance of the type can be made up; the message says what to give instead.
+    """
+    schema = answer_schema(node) if node.written_fields and answered_fields(node) else node.output_schema
+    if schema is not UNSET and schema is not None:
+        return json.dumps(_instance(schema, node.name))
+    wanted = first_wanted(root).get(node.output_key) if isinstance(node.output_key, str) else None
+    return wanted if wanted is not None else f"(what {node.name} answers)"
+
+
+def first_wanted(root: Node) -> Mapping[str, str]:
+    """State key → the first value that a route, or else a loop, compares it with."""
+    found: dict[str, str] = {}
+    nodes = list(walk(root))
+    tests = [test for node in nodes if isinstance(node, RouteNode) for test, _ in node.rules]
+    tests += [node.until for node in nodes if isinstance(node, LoopNode) and node.until]
+    for test in tests:
+        if isinstance(test, Match) and test.op in ("eq", "contains") and test.value is not None:
+            found.setdefault(test.key, str(test.value))
+    return found
+
+
+def _instance(schema: Any, agent: str) -> Any:
+    """The smallest JSON value of a type, or of a JSON schema."""
+    if hasattr(schema, "model_dump") and not isinstance(schema, type):  # a Schema of google.genai
+        return smallest(schema.model_dump(mode="json", exclude_none=True), {})
+    if isinstance(schema, Mapping):
+        return smallest(cast("Mapping[str, Any]", schema), _definitions(cast("Mapping[str, Any]", schema)))
+    adapter = TypeAdapter[Any](schema)
+    described = adapter.json_schema()
+    value = smallest(described, _definitions(described))
+    try:
+        adapter.validate_json(json.dumps(value))
+    except ValidationError as error:
+        raise ArgumentError(
+            f"preview() cannot make up an answer of {agent!r}: {error.errors()[0]['msg']}. "
+            f"Give one: responses={{{agent!r}: ...}}."
+        ) from error
+    return value
+
+
+def _definitions(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return schema.get("$defs") or {}
+
+
+def smallest(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
+    """The smallest value that a JSON schema describes, as far as its usual keywords tell.
+
+    >>> smallest({"type": "array", "items": {"type": "integer", "minimum": 3}, "minItems": 2}, {})
+    [3, 3]
+    """
+    if "$ref" in schema:
+        return smallest(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    if "const" in schema:
+        return schema["const"]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    for choice in ("anyOf", "oneOf", "allOf", "any_of"):
+        if schema.get(choice):
+            return smallest(schema[choice][0], definitions)
+    kind: object = schema.get("type")
+    if isinstance(kind, list):
+        kind = cast("list[object]", kind)[0]
+    make = _MAKERS.get(str(kind).lower())
+    return make(schema, definitions) if make else {}
+
+
+def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    return {name: smallest(properties[name], definitions) for name in schema.get("required") or ()}
+
+
+def _array(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Any]:
+    fixed = [smallest(item, definitions) for item in schema.get("prefixItems") or ()]
+    more = int(schema.get("minItems") or schema.get("min_items") or 0) - len(fixed)
+    return fixed + [smallest(schema.get("items") or {}, definitions) for _ in range(more)]
+
+
+def _string(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    text = _FORMATS.get(str(schema.get("format")), "text")
+    shortest, longest = int(schema.get("minLength") or 0), schema.get("maxLength")
+    return text.ljust(shortest, "x")[:longest]
+
+
+def _integer(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> int:
+    return int(_number(schema, definitions))
+
+
+def _number(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> float:
+    if (least := schema.get("minimum")) is not None:
+        return least
+    if (below := schema.get("exclusiveMinimum")) is not None:
+        above = schema.get("exclusiveMaximum", schema.get("maximum"))
+        return (below + above) / 2 if above is not None and above <= below + 1 else below + 1
+    most = schema.get("maximum", schema.get("exclusiveMaximum"))
+    return 0 if most is None or most > 0 else most - 1
+
+
+def _boolean(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
+    return False
+
+
+def _null(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> None:
+    return None
+
+
+_MAKERS: Final = {
+    "object": _object,
+    "array": _array,
+    "string": _string,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "null": _null,
+}

@@ -1,0 +1,219 @@
+"""`.explain()`: all that is known of an expression before it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+from adk_fluent.contracts.checking import check_all
+from adk_fluent.contracts.effects import writes_of
+from adk_fluent.contracts.facts import Facts, is_native, root_of
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.reads import CALLBACKS, reads_of
+from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
+from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
+from adk_fluent.inspection.concerns import DataFlow, data_flow
+from adk_fluent.inspection.per_agent import PerAgent
+from adk_fluent.inspection.wording import NOT_SET, hanging, prompt_text
+from adk_fluent.ir.annotations import Visibility
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+
+CONCERNS: Final = ("reads", "accepts", "returns", "writes", "contract")
+"""The lines of a `DataFlow`."""
+
+LINES: Final = ("system", "history", "context", "tools", "constraint", "after")
+"""The lines of an `LlmAnatomy`."""
+
+
+@frozen
+class AgentPicture(Frozen):
+    """One agent.
+
+    Attributes:
+        agent: its unique name.
+        kind: `agent` or `remote`.
+        model: the name of its model, or its endpoint if it is remote; empty if ADK decides.
+        description: what other agents are told about it.
+        instruction: what it is told, placeholders unfilled.
+        data_flow: its five concerns.
+        anatomy: what its model is sent; `None` for a remote agent.
+        callbacks: `before_model` and the like → the names of the functions, in order.
+        children: the agents it can hand over to as its own.
+        visibility: who sees what it says.
+        issues: what the contract check says about it, promises that hold left out.
+    """
+
+    agent: str
+    kind: str
+    data_flow: DataFlow
+    visibility: Visibility
+    model: str = ""
+    description: str = ""
+    instruction: str = ""
+    anatomy: LlmAnatomy | None = None
+    callbacks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    children: tuple[str, ...] = ()
+    issues: tuple[ContractIssue, ...] = ()
+
+    def __str__(self) -> str:
+        """One line a concern, then the findings."""
+        rows = [row for row in self._rows() if row[1]]
+        lines = [f"{self.agent} ({self.kind})"]
+        lines += [hanging(f"  {label + ':':<13} ", text) for label, text in rows]
+        lines += [hanging("  ", str(issue)) for issue in self.issues]
+        return "\n".join(lines)
+
+    def data(self) -> dict[str, Any]:
+        """What is known, as JSON-able values; what its model is sent is `null` for a remote agent."""
+        flow, seen = self.data_flow, self.anatomy
+        sent = seen and {
+            **{name: getattr(seen, name) for name in LINES},
+            **{
+                name: sorted(getattr(seen, name))
+                for name in ("sees", "certain", "hides", "earlier", "doubled")
+            },
+            "keys": list(seen.keys),
+            "tool_names": list(seen.tool_names),
+            "unknown": list(seen.unknown),
+        }
+        return {
+            "agent": self.agent,
+            "kind": self.kind,
+            "model": self.model,
+            "description": self.description,
+            "instruction": self.instruction,
+            "data_flow": {name: getattr(flow, name) for name in CONCERNS},
+            "anatomy": sent,
+            "callbacks": {where: list(names) for where, names in self.callbacks},
+            "children": list(self.children),
+            "visibility": self.visibility,
+            "issues": [issue.code for issue in self.issues],
+        }
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        yield "model", self.model or NOT_SET
+        yield "description", self.description
+        yield "instruction", f'"{self.instruction}"' if self.instruction else ""
+        yield from ((concern, getattr(self.data_flow, concern)) for concern in CONCERNS)
+        if (anatomy := self.anatomy) is not None:
+            yield "history", anatomy.history
+            yield "sees twice", ", ".join(sorted(anatomy.doubled))
+            yield "tools", anatomy.tools
+            yield "unknown", ", ".join(anatomy.unknown)
+        yield "callbacks", "; ".join(f"{where}: {', '.join(names)}" for where, names in self.callbacks)
+        yield "children", ", ".join(self.children)
+        yield "visibility", self.visibility
+
+
+@frozen
+class Explanation(Frozen):
+    """An expression, explained; `str()` is plain text for a person.
+
+    Attributes:
+        shape: the steps as an outline, one a line, each with the state keys it reads and writes.
+        agents: its agents, one by one.
+        report: the whole contract report.
+    """
+
+    shape: str
+    agents: PerAgent[AgentPicture]
+    report: ContractReport
+
+    def to_json(self) -> str:
+        """The same as JSON; the layout is stable, and `version` says which it is."""
+        agents = [agent.data() for agent in self.agents.values()]
+        report = json.loads(self.report.to_json())
+        found = {"version": 1, "shape": self.shape, "agents": agents, "report": report}
+        return json.dumps(found, indent=2, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        """The outline, each agent, and the findings that concern no agent."""
+        told = {issue for agent in self.agents.values() for issue in agent.issues}
+        others = [issue for issue in _findings(self.report) if issue not in told]
+        blocks = [self.shape] if len(self.agents) != 1 or "\n" in self.shape else []
+        blocks += [str(agent) for agent in self.agents.values()]
+        if others:
+            blocks.append("\n".join(map(str, others)))
+        return "\n\n".join(blocks)
+
+
+def explain(subject: object) -> Explanation:
+    """All that is known before a run.
+
+    Args:
+        subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.
+
+    Example:
+        >>> from adk_fluent import Agent, S
+        >>> print(explain(Agent("a").writes("x") >> S.rename(x="y") >> Agent("b").reads("y")).shape)
+        sequence
+          a (agent) → x
+          rename (transform) x → y
+          b (agent) y →
+    """
+    facts = Facts(root_of(subject), resolved=is_native(subject))
+    report = check_all(subject)
+    flows, anatomies = data_flow(facts), llm_anatomy(facts)
+    pictures = (
+        (step.name, _picture(step, flows[step.name], anatomies.get(step.name), facts, report))
+        for step in facts.steps
+        if step.is_model
+    )
+    return Explanation(shape="\n".join(_outline(facts)), agents=PerAgent(pictures), report=report)
+
+
+def _findings(report: ContractReport) -> list[ContractIssue]:
+    return [issue for issue in report.issues if issue.severity is not Severity.OK]
+
+
+def _picture(
+    step: Step, flow: DataFlow, anatomy: LlmAnatomy | None, facts: Facts, report: ContractReport
+) -> AgentPicture:
+    node: AgentNode | RemoteAgentNode = step.node
+    given = node.given
+    description = given.get("description")
+    return AgentPicture(
+        agent=step.name,
+        kind=node.kind,
+        model=_model(node),
+        description=description if isinstance(description, str) else "",
+        instruction=prompt_text(given.get("instruction")),
+        data_flow=flow,
+        anatomy=anatomy,
+        callbacks=tuple(_callbacks(given)),
+        children=tuple(child.name for child in step.children),
+        visibility=facts.visibility[step.name],
+        issues=tuple(issue for issue in _findings(report) if issue.agent == step.name),
+    )
+
+
+def _model(node: AgentNode | RemoteAgentNode) -> str:
+    if isinstance(node, RemoteAgentNode):
+        return node.endpoint
+    if node.selector is not None:
+        names = ", ".join(candidate.model for candidate in node.selector.candidates)
+        return f"{node.selector.strategy} of {names}"
+    model = None if node.model is UNSET else node.model
+    return model if isinstance(model, str) else getattr(model, "model", "") or ""
+
+
+def _callbacks(given: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for field in CALLBACKS:
+        functions = cast("tuple[object, ...]", given.get(field, ()))
+        if functions:
+            names = tuple(function_name(function, "<lambda>") for function in functions)
+            yield field.removesuffix("_callback"), names
+
+
+def _outline(facts: Facts) -> Iterator[str]:
+    for step in facts.steps:
+        depth = sum(1 for _ in step.above())
+        kind = f" ({step.node.kind})" * (not step.name.startswith(step.node.kind))
+        reads = ", ".join(dict.fromkeys(read.key for read in reads_of(step)))
+        writes = ", ".join(writes_of(step))
+        keys = f" {reads} → {writes}".replace("  ", " ").rstrip() if reads or writes else ""
+        yield f"{'  ' * depth}{step.name}{kind}{keys}"

@@ -1,0 +1,116 @@
+"""`adk-fluent check`, `explain` and `preview`: what they print and the codes they end with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import PIPELINES, Cli
+
+FAULTY = """
+from adk_fluent import Agent
+root_agent = (Agent("a").writes("summery") >> Agent("b").instruct("Present {summary}.")).build()
+"""
+COMMANDS = [("check",), ("explain",), ("preview", "hi")]
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Path:
+    """A file whose pipeline reads a misspelt key."""
+    path = tmp_path / "faulty.py"
+    path.write_text(FAULTY)
+    return path
+
+
+@pytest.mark.parametrize("name", ["pipeline", "built"])
+def test_check_says_what_is_found(cli: Cli, name: str) -> None:
+    """An expression, and what was built of it, get the same findings and a count; notes are no failure."""
+    done = cli("check", f"{PIPELINES}:{name}")
+    assert (done.code, done.err) == (0, "")
+    first, *_, last = done.out.splitlines()
+    assert first == '⚠ editor has C.default() with predecessor writer.outputs("draft"): INFO'
+    assert last == "1 note; 1 promise holds."
+
+
+def test_check_fails_for_errors(cli: Cli, faulty: Path) -> None:
+    """An error makes the exit code 1."""
+    done = cli("check", faulty)
+    assert (done.code, done.err) == (1, "")
+    assert done.out.startswith("✗ b reads {summary} in instruction: ERROR\n")
+    assert "1 error" in done.out.splitlines()[-1]
+
+
+def test_check_can_be_strict(cli: Cli) -> None:
+    """With --strict a note is an error."""
+    assert cli("check", PIPELINES, "--strict").code == 1
+
+
+def test_check_gives_json(cli: Cli, faulty: Path) -> None:
+    """--json prints the whole report in its stable layout, with the same exit code."""
+    done = cli("check", faulty, "--json")
+    report = json.loads(done.out)
+    assert (done.code, report["version"], report["ok"]) == (1, 1, False)
+    issue = report["issues"][0]
+    assert (issue["code"], issue["agent"], issue["key"]) == ("unresolved-template-var", "b", "summary")
+
+
+@pytest.mark.parametrize("name", ["pipeline", "built"])
+def test_explain_prints_the_picture(cli: Cli, name: str) -> None:
+    """The outline and every agent are printed."""
+    done = cli("explain", f"{PIPELINES}:{name}")
+    assert (done.code, done.err) == (0, "")
+    assert "  writer (agent) → draft\n  editor (agent) draft →\n" in done.out
+    assert '  instruction:  "Shorten: {draft}"\n' in done.out
+
+
+def test_explain_gives_json(cli: Cli) -> None:
+    """--json prints the same as data."""
+    agents = json.loads(cli("explain", PIPELINES, "--json").out)["agents"]
+    assert [agent["anatomy"]["sees"] for agent in agents] == [["user"], ["user", "writer"]]
+
+
+@pytest.mark.parametrize("name", ["pipeline", "built"])
+def test_preview_prints_the_requests(cli: Cli, name: str) -> None:
+    """Every request is printed, with an answer made up where an earlier agent's is needed."""
+    done = cli("preview", f"{PIPELINES}:{name}", "A poem, please")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("1. writer (says)\n  system: ")
+    assert "\n  user: A poem, please\n" in done.out
+    assert "\n2. editor (says)\n  system: Shorten: (what writer answers)\n" in done.out
+
+
+def test_preview_gives_json(cli: Cli) -> None:
+    """--json prints the requests as data, in call order."""
+    calls = json.loads(cli("preview", PIPELINES, "hi", "--json").out)["calls"]
+    assert [call["agent"] for call in calls] == ["writer", "editor"]
+
+
+def test_preview_of_a_run_that_fails(cli: Cli, faulty: Path) -> None:
+    """A run that would fail is told in one line, with exit code 1."""
+    done = cli("preview", faulty, "hi")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("adk-fluent: Agent 'b' needs state key 'summary'")
+
+
+@pytest.mark.parametrize(("command", "rest"), [(command, rest) for command, *rest in COMMANDS])
+def test_an_agent_of_adk_alone(cli: Cli, command: str, rest: list[str]) -> None:
+    """An agent that was not made with adk-fluent is wrong usage, and the line says what can be done."""
+    done = cli(command, f"{PIPELINES}:team", *rest)
+    assert (done.code, done.out) == (2, "")
+    assert "made with ADK alone" in done.err
+    assert "`adk-fluent run` runs it" in done.err
+
+
+@pytest.mark.parametrize(("command", "rest"), [(command, rest) for command, *rest in COMMANDS])
+def test_a_target_that_is_not_there(cli: Cli, command: str, rest: list[str]) -> None:
+    """A TARGET that cannot be loaded is wrong usage."""
+    done = cli(command, "nothing.py", *rest)
+    assert (done.code, done.out) == (2, "")
+    assert "There is no file 'nothing.py'" in done.err
+
+
+def test_an_empty_prompt(cli: Cli) -> None:
+    """An empty PROMPT is wrong usage."""
+    assert cli("preview", PIPELINES, " ").code == 2

@@ -1,0 +1,85 @@
+"""`.explain()`: everything about an expression in one value."""
+
+from __future__ import annotations
+
+import json
+
+from adk_fluent import Agent, Route, S
+from adk_fluent.inspection import explain
+from tests.inspection.test_anatomy import Intent, lookup
+
+PIPELINE = (
+    Agent("classifier", "gemini-2.5-flash").describe("Sorts requests.").returns(Intent).writes("intent")
+    >> Route("intent")
+    .eq("booking", Agent("booker").instruct("Book {intent}").tool(lookup))
+    .otherwise(Agent("x"))
+    >> S.rename(intent="old")
+    >> Agent("end").instruct("End {sumary}").delegate(Agent("helper"))
+)
+
+
+def note(callback_context: object) -> None:
+    """Do nothing."""
+
+
+def test_the_shape_is_an_outline() -> None:
+    """Every step stands in the outline with the keys it reads and writes."""
+    assert PIPELINE.explain().shape.splitlines() == [
+        "sequence",
+        "  classifier (agent) → intent",
+        "  route intent →",
+        "    booker (agent) intent →",
+        "    x (agent)",
+        "  rename (transform) intent → old",
+        "  end (agent) sumary →",
+        "    helper (agent)",
+    ]
+
+
+def test_every_concern_is_there() -> None:
+    """Model, instruction, the five concerns, tools, callbacks, children, visibility and findings."""
+    text = str(PIPELINE.explain().agents["booker"])
+    for line in (
+        "booker (agent)",
+        "  model:        (not set)",
+        '  instruction:  "Book {intent}"',
+        "  reads:        C.default() — the whole conversation, {intent}",
+        "  returns:      (not set — plain text)",
+        "  history:      FULL: user, classifier",
+        "  sees twice:   classifier",
+        "  tools:        lookup",
+        "  visibility:   internal",
+    ):
+        assert line in text.splitlines()
+    end = PIPELINE.explain().agents["end"]
+    assert end.children == ("helper",)
+    assert [issue.code for issue in end.issues] == ["unresolved-template-var"]
+    assert "  ✗ end reads {sumary} in instruction: ERROR" in str(end).splitlines()
+    classifier = PIPELINE.explain().agents["classifier"]
+    assert (classifier.model, classifier.description) == ("gemini-2.5-flash", "Sorts requests.")
+    assert "  callbacks:    before_agent: note" in str(Agent("a").before_agent(note).explain()).splitlines()
+
+
+def test_every_finding_is_told_once() -> None:
+    """A finding stands at its agent; one about a step that is no agent stands at the end."""
+    pipeline = Agent("a").writes("x") >> Route("y").eq("1", Agent("b")) >> Agent("end")
+    text = str(pipeline.explain())
+    for issue in pipeline.check().issues:
+        if issue.severity.value != "ok":
+            assert text.count(issue.message) == 1
+    assert pipeline.check().errors[0].agent == "route"
+
+
+def test_it_is_json_too() -> None:
+    """The JSON holds the same, and says which layout it has."""
+    found = json.loads(PIPELINE.explain().to_json())
+    assert found["version"] == 1
+    assert [agent["agent"] for agent in found["agents"]] == ["classifier", "booker", "x", "end", "helper"]
+    assert found["agents"][1]["anatomy"]["doubled"] == ["classifier"]
+    assert found["report"] == json.loads(PIPELINE.check().to_json())
+
+
+def test_a_single_agent_needs_no_outline() -> None:
+    """An expression of one agent is told without an outline, and so is what was built of it."""
+    assert str(Agent("a").explain()).splitlines()[0] == "a (agent)"
+    assert str(explain(Agent("a").build())) == str(Agent("a").explain())
