@@ -53,6 +53,13 @@ def test_one_of_several_is_heard() -> None:
     assert heard((Agent("a") // Agent("b")) >> Agent("end"), "end") == {"a": False, "b": False}
 
 
+def test_long_conversations_can_be_heard() -> None:
+    """Who spoke is found in a conversation of thousands of turns, each of which took one of two ways."""
+    choice = Route("k").eq("x", Agent("a")).otherwise(Agent("b"))
+    flow = analyse(Pipeline(*[choice] * 3000, Agent("end")).node)
+    assert len(flow.speakers(flow.plan.by_name["end"])) == 6000
+
+
 def test_the_walk_is_linear() -> None:
     """Twice the steps are twice the visits, in sequences, routes, branches and nested loops."""
 

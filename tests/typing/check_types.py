@@ -7,6 +7,7 @@ from typing import Any, Never, assert_type
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
+from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
 
 from adk_fluent import (
@@ -28,10 +29,13 @@ from adk_fluent import (
     until,
 )
 from adk_fluent.backends.events import AgentEvent, RunResult
+from adk_fluent.backends.preview import Preview
+from adk_fluent.contracts import ContractIssue
 from adk_fluent.expr.base import Conditional, Step, Timeout
 from adk_fluent.expr.session import Chat
 from adk_fluent.expr.transforms import Transform
 from adk_fluent.expr.workflow import Fallback, MapOver, Race
+from adk_fluent.inspection import DataFlow, Explanation, LlmAnatomy
 from adk_fluent.ir import AgentNode, Node, RouteNode
 from tests.samples import Invoice, State, Ticket, add, count_words, is_done, log_call, look
 
@@ -196,6 +200,22 @@ async def running() -> None:
         assert_type((await chat.send("hi")).output, Invoice)
     async for event in invoice.stream("hi"):
         assert_type(event, AgentEvent)
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+assert_type(text.data_flow()["text"], DataFlow)
+assert_type((text >> invoice).llm_anatomy()["text"], LlmAnatomy)
+assert_type(text.llm_anatomy()["text"].sees, frozenset[str])
+assert_type(text.explain(), Explanation)
+assert_type(text.explain().agents["text"].issues, tuple[ContractIssue, ...])
+
+
+async def look_at_requests() -> None:
+    """Requests that a preview gathers."""
+    preview = await (text >> invoice).preview("hi", {"text": "hello"}, state={"k": 1})
+    assert_type(preview, Preview)
+    assert_type(preview["text"], list[LlmRequest])
 
 
 # --- pictures -------------------------------------------------------------------------------------

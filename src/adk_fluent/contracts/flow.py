@@ -9,7 +9,7 @@ from adk_fluent.contracts.fact import PRESENT, Fact
 from adk_fluent.contracts.plan import Branch, Plan, Step
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.sources import Words, WrittenIn, words_in
-from adk_fluent.contracts.talk import History, Voice, audible, heard
+from adk_fluent.contracts.talk import AllOf, History, Known, OneOf, Voice, audible, heard
 
 
 @dataclass(slots=True)
@@ -32,6 +32,8 @@ class Flow:
     upstream: dict[Step, dict[Step, None]] = field(default_factory=dict[Step, "dict[Step, None]"])
     voices: dict[Voice, None] = field(default_factory=dict["Voice", None])
     edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
+    _known: Known = field(default_factory=dict["OneOf | AllOf", "dict[Voice, bool]"])
+    _left: dict[str, Words] = field(default_factory=dict[str, Words])
 
     @property
     def reads(self) -> list[Read]:
@@ -40,7 +42,7 @@ class Flow:
 
     def speakers(self, step: Step) -> Mapping[Step, bool]:
         """Whose text may be in the conversation that `step` could see; true where it certainly is."""
-        return heard(self.situations.get(step, ()))
+        return heard(self.situations.get(step, ()), self._known)
 
     def earlier_speakers(self, step: Step) -> set[Step]:
         """Whose text of earlier runs of the session may be in the conversation that `step` could see."""
@@ -53,4 +55,8 @@ class Flow:
 
     def words_left(self, key: str) -> Words:
         """Whose words an earlier run of the session may have left in a key."""
-        return words_in([Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))], self.plan.steps)
+        found = self._left.get(key)
+        if found is None:
+            left = Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))
+            found = self._left[key] = words_in([left], self.plan.steps)
+        return found

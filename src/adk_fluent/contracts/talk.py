@@ -86,20 +86,27 @@ Voice = tuple[Step, Branch]
 """A step that speaks, on a branch; a transfer may make it speak on another than where it stands."""
 
 
-def heard(situations: Sequence[tuple[History | None, Branch]]) -> Mapping[Step, bool]:
+Known = dict["OneOf | AllOf", "dict[Voice, bool]"]
+"""Who spoke in conversations that took one of several ways, or several: found once for all listeners."""
+
+
+def heard(
+    situations: Sequence[tuple[History | None, Branch]], known: Known | None = None
+) -> Mapping[Step, bool]:
     """Who may have spoken, so that a listener could hear it, in any of several situations.
 
     Args:
         situations: what was said before the listener ran and the branch it ran on, once per situation.
+        known: what was found for other listeners; it grows.
 
     Returns:
         Speaker → whether it is certain, in every situation.
     """
-    memo: dict[int, dict[Voice, bool]] = {}
+    known = {} if known is None else known
     ways: list[dict[Step, bool]] = []
     for history, branch in situations:
         way: dict[Step, bool] = {}
-        for (step, spoken_on), certain in _voices(history, memo).items():
+        for (step, spoken_on), certain in _voices(history, known).items():
             if audible(spoken_on, branch):
                 way[step] = way.get(step, False) or certain
         ways.append(way)
@@ -111,19 +118,31 @@ def audible(spoken_on: Branch, branch: Branch) -> bool:
     return branch[: len(spoken_on)] == spoken_on or not branch
 
 
-def _voices(history: History | None, memo: dict[int, dict[Voice, bool]]) -> dict[Voice, bool]:
+def _voices(history: History | None, known: Known) -> dict[Voice, bool]:
+    """Everybody who spoke, and whether certainly; without recursion, since conversations are long."""
+    latest, before = _since_fork(history)
+    pending = [before] if before is not None else []
+    while pending:
+        fork = pending[-1]
+        pieces = [_since_fork(way) for way in fork.ways]
+        missing = [piece[1] for piece in pieces if piece[1] is not None and piece[1] not in known]
+        if fork in known or not missing:
+            pending.pop()
+        pending += missing
+        if not missing and fork not in known:
+            ways = [_all_of([known[earlier], said]) if earlier else said for said, earlier in pieces]
+            known[fork] = _one_of(ways) if isinstance(fork, OneOf) else _all_of(ways)
+    return latest if before is None else _all_of([known[before], latest])
+
+
+def _since_fork(history: History | None) -> tuple[dict[Voice, bool], OneOf | AllOf | None]:
+    """Who spoke since the conversation last came of several ways, and that place."""
     latest: dict[Voice, bool] = {}
     while isinstance(history, Said):
         voice = (history.step, history.branch)
         latest[voice] = latest.get(voice, False) or history.certain
         history = history.before
-    if history is None:
-        return latest
-    known = memo.get(id(history))
-    if known is None:
-        ways = [_voices(way, memo) for way in history.ways]
-        known = memo[id(history)] = _one_of(ways) if isinstance(history, OneOf) else _all_of(ways)
-    return _all_of([known, latest])
+    return latest, history
 
 
 V = TypeVar("V")

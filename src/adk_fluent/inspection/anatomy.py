@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
@@ -35,8 +36,7 @@ TRANSFER = "transfer_to_agent"
 """The tool by which ADK lets a model hand over to another agent."""
 
 
-@frozen
-class Reach(Frozen):
+class Reach(NamedTuple):
     """A text of an author reaches an agent's model.
 
     Attributes:
@@ -151,15 +151,17 @@ def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
           6. After:      response goes to the conversation
     """
     facts = facts_of(subject)
-    agents = [step for step in facts.steps if isinstance(step.node, AgentNode)]
-    return PerAgent((step.name, _Look(step, facts).anatomy()) for step in agents)
+    models = [step for step in facts.steps if step.is_model]
+    agents = [step for step in models if isinstance(step.node, AgentNode)]
+    return PerAgent((step.name, _Look(step, facts, models).anatomy()) for step in agents)
 
 
 class _Look:
     """One agent, looked at."""
 
-    def __init__(self, step: Step, facts: Facts) -> None:
+    def __init__(self, step: Step, facts: Facts, models: list[Step]) -> None:
         self.step = step
+        self.models = models
         self.facts = facts
         self.node: AgentNode = step.node
         self.sight = sight_of(step.node)
@@ -169,7 +171,7 @@ class _Look:
         context, prompt = shown_keys(self.step)
         reaches = tuple(self._reaches())
         seen = {reach.author for reach in reaches}
-        authors = [USER, *(step.name for step in self.facts.steps if step.is_model)]
+        authors = [USER, *(step.name for step in self.models)]
         stored = writes_of(self.step)
         schema = None if self.node.output_schema is UNSET else self.node.output_schema
         return LlmAnatomy(
@@ -225,7 +227,7 @@ class _Look:
 
     def _named(self, words: Words) -> list[Step]:
         """The agents whose words they are, in order."""
-        found = [step for step in self.facts.steps if step.is_model] if words.anybody else words.steps
+        found = self.models if words.anybody else words.steps
         return sorted(found, key=lambda step: step.index)
 
     def _system(self) -> str:
