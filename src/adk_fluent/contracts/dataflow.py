@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, Final, cast
 
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import surely_written
+from adk_fluent.context.view import made_by, surely_written
 from adk_fluent.contracts.effects import effects_of, writes_of
-from adk_fluent.contracts.fact import PRESENT, Fact, Why, alternatives, written
+from adk_fluent.contracts.fact import ABSENT, PRESENT, Fact, Why, alternatives, written
 from adk_fluent.contracts.flow import Flow
 from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.matches import exhaustive
@@ -63,7 +63,12 @@ _ROUNDS: Final = 8
 
 
 def analyse(
-    root: Node, state: Mapping[str, Any] | None = None, *, open_state: bool = False, resolved: bool = False
+    root: Node,
+    state: Mapping[str, Any] | None = None,
+    *,
+    open_state: bool = False,
+    resolved: bool = False,
+    later_run: bool = False,
 ) -> Flow:
     """Walk a tree.
 
@@ -71,9 +76,14 @@ def analyse(
         state: what is in the session's state before the run; `None` values count as absent.
         open_state: whether there may be more in it.
         resolved: whether `resolve_names` has named the tree.
+        later_run: whether an earlier run of the session may have left there whatever the tree writes.
     """
     flow = Flow(plan(root, resolved=resolved))
     start = State()
+    if later_run:
+        for key in dict.fromkeys(key for step in flow.plan.steps for key in writes_of(step)):
+            if not key.startswith("temp:"):
+                start.set(key, Fact(PRESENT | ABSENT, of=(Start(key),)))
     if open_state:
         start.blur(flow.plan.root)
     for key, value in (state or {}).items():
@@ -153,7 +163,7 @@ class _Walk:
             if read.via in ("tool", "callback"):
                 late.append(read)
             else:
-                read.meets(state.look(read.key))
+                read.meets(self._before_asking(step, read.key, state))
         if node.tools:
             use_tools(state, step, node)
         for name in ("before_model_callback", "after_model_callback"):
@@ -195,6 +205,14 @@ class _Walk:
                 else:
                     state.maybe(key, fact, Why("context", step, (step,)))
         self._speak(step, state, certain=not node.children)
+
+    def _before_asking(self, step: Step, key: str, state: State) -> Fact:
+        """What the instruction meets at a key: its own context may just have written it."""
+        fact, spec = state.look(key), step.node.annotations.context
+        if isinstance(spec, Context) and key in made_by(spec):
+            fact = fact.or_else(ANYBODY)
+            fact.mask |= PRESENT
+        return fact
 
     def _written_by(self, spec: ContextSpec, step: Step, state: State) -> frozenset[str]:
         """The keys that a context writes in any case."""
