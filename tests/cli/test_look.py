@@ -42,6 +42,12 @@ def test_check_fails_for_errors(cli: Cli, faulty: Path) -> None:
     assert "1 error" in done.out.splitlines()[-1]
 
 
+def test_check_knows_the_state_before(cli: Cli, faulty: Path) -> None:
+    """A key that --state gives is there."""
+    done = cli("check", faulty, "--state", "summary=short")
+    assert (done.code, done.err) == (0, "")
+
+
 def test_check_can_be_strict(cli: Cli) -> None:
     """With --strict a note is an error."""
     assert cli("check", PIPELINES, "--strict").code == 1
@@ -79,6 +85,28 @@ def test_preview_prints_the_requests(cli: Cli, name: str) -> None:
     assert done.out.startswith("1. writer (says)\n  system: ")
     assert "\n  user: A poem, please\n" in done.out
     assert "\n2. editor (says)\n  system: Shorten: (what writer answers)\n" in done.out
+
+
+def test_preview_takes_answers_and_state(cli: Cli, faulty: Path) -> None:
+    """What --answer and --state give is what the requests hold; a later agent sees the answer."""
+    done = cli("preview", faulty, "hi", "--state", "summary=[1, 2]", "--answer", "a=Once = upon a time")
+    assert (done.code, done.err) == (0, "")
+    assert "Present [1, 2]." in done.out
+    assert "Once = upon a time" in done.out
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--state", "summary"), "--state takes NAME=VALUE, not 'summary'."),
+        (("--answer", "=yes"), "--answer takes NAME=VALUE, not '=yes'."),
+    ],
+)
+def test_a_value_without_a_name(cli: Cli, faulty: Path, given: tuple[str, str], message: str) -> None:
+    """What is no NAME=VALUE is wrong usage."""
+    done = cli("preview", faulty, "hi", *given)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
 
 
 def test_preview_gives_json(cli: Cli) -> None:

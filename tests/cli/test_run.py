@@ -65,6 +65,13 @@ def test_a_skipped_step_leaves_the_answer_to_the_one_before(cli: Cli) -> None:
     assert cli("run", f"{PIPELINES}:skipped", "Hi").out == "Hello from the writer.\n"
 
 
+def test_state_before_the_first_turn(cli: Cli) -> None:
+    """--state is in the session when the run begins, so neither the check nor the run misses the key."""
+    done = cli("run", f"{PIPELINES}:needy", "Hi", "--state", "nothing_writes_this=hammer", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out.splitlines()[-1])["state"] == {"nothing_writes_this": "hammer"}
+
+
 def test_the_question_of_a_gate_does_not_mix_with_the_answer() -> None:
     """Where only the output goes into a pipe, a gate asks the person on the error output."""
     inner, outer = pty.openpty()

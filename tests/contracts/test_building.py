@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, Route
 from adk_fluent.config import ExecutionConfig
@@ -68,7 +69,7 @@ def test_an_unknown_mode_is_refused() -> None:
 
 async def test_the_state_of_a_run_counts(caplog: pytest.LogCaptureFixture) -> None:
     """A key that `run(state=...)` gives is not reported, nor one that a session of before may hold."""
-    backend = mock_backend(default="ok")
+    backend = mock_backend(default="ok", session_service=InMemorySessionService())
     await LOST.run("hi", backend=backend, state={"nothing_here": "x"})
     await LOST.named("again").run("hi", backend=backend, session_id="s", state={"nothing_here": "x"})
     assert caplog.records == []

@@ -10,11 +10,27 @@ from typing import Any
 
 import pytest
 
-from adk_fluent import Agent, C, FanOut, Loop, P, Pipeline, Route, S, gate, map_over, race, tap, transfer
+from adk_fluent import (
+    Agent,
+    C,
+    FanOut,
+    Loop,
+    P,
+    Pipeline,
+    Route,
+    S,
+    gate,
+    map_over,
+    race,
+    tap,
+    transfer,
+    until,
+)
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Conditional, Expr, Step, Timeout
 from adk_fluent.expr.transforms import Transform
 from adk_fluent.expr.workflow import Fallback, MapOver, Race
+from adk_fluent.state import declares
 from tests.samples import EXPRESSIONS, is_done, look
 
 a, b = Agent("a"), Agent("b")
@@ -216,3 +232,33 @@ def test_a_spec_is_no_step(spec: Any, message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         _ = Agent("a") >> spec
     assert str(caught.value) == f">> takes an expression or a function of the state, not {message}"
+
+
+@declares(reads=["tries"], writes=["seen"])
+def _notes(state: Any) -> bool:
+    return bool(state)
+
+
+OBSERVED: dict[str, Callable[[], object]] = {
+    "until()": lambda: Agent("a") * until(_notes),
+    "proceed_if()": lambda: Agent("a").proceed_if(_notes),
+    "when()": lambda: Route().when(_notes, Agent("a")),
+    "gate()": lambda: gate(_notes),
+    "tap()": lambda: Agent("a").tap(_notes),
+    "transfer(condition=)": lambda: transfer("a", condition=_notes),
+    "S.when()": lambda: S.when(_notes, S.set(x=1)),
+    "S.guard()": lambda: S.guard(_notes, "no"),
+    "C.when()": lambda: C.when(_notes, C.none()),
+    "P.when()": lambda: P.when(_notes, P.role("r")),
+}
+
+
+@pytest.mark.parametrize("where", OBSERVED)
+def test_what_only_looks_cannot_declare_writes(where: str) -> None:
+    """A predicate or tap that declares writes is refused at once, naming it, the key and the way out."""
+    with pytest.raises(ArgumentError) as caught:
+        OBSERVED[where]()
+    assert str(caught.value) == (
+        f"{where}: '_notes' declares that it writes 'seen', and here it can only read. "
+        "Write in a step of its own: a function of the state that returns a dict, or S.set(...)."
+    )

@@ -29,6 +29,7 @@ class Conversation:
         target: what answers.
         sessions: the SQLite file that keeps sessions; by default they end with this process.
         session_id: the session to go on in; a new one by default.
+        state: written to the session with the first turn.
         backend: what runs an expression; a test's mock, or by default ADK with the agents' own models.
 
     Attributes:
@@ -41,6 +42,7 @@ class Conversation:
         *,
         sessions: Path | None = None,
         session_id: str | None = None,
+        state: Mapping[str, Any] | None = None,
         backend: ADKBackend | None = None,
     ) -> None:
         from adk_fluent.backends.adk.backend import ADKBackend
@@ -48,9 +50,12 @@ class Conversation:
 
         store = sqlite_sessions(sessions) if sessions else None
         self._backend = backend or ADKBackend(session_service=store)
-        self._compiled, self._watch = watched(_compile(target, self._backend))
+        self._compiled, self._watch = watched(
+            _compile(target, self._backend, None if session_id else state or {})
+        )
         self.session_id = session_id or str(uuid.uuid4())
         self.pending: list[Pending] = []
+        self._state = state
 
     @property
     def root(self) -> Node:
@@ -61,14 +66,13 @@ class Conversation:
         """The event as the target's policy lets a caller see it."""
         return self._compiled.shown(event)
 
-    async def turn(
-        self, prompt: str, state: Mapping[str, Any] | None = None
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def turn(self, prompt: str) -> AsyncGenerator[AgentEvent, None]:
         """The events of one turn, pieces of answers included.
 
         Raises:
             FailedRunError: a model or tool failed.
         """
+        state, self._state = self._state, None
         events = self._backend.stream(
             self._compiled, prompt, session_id=self.session_id, state=state, streaming=True
         )
@@ -114,12 +118,13 @@ class Conversation:
             raise FailedRunError(next(iter(problems.values())))
 
 
-def _compile(target: Target, backend: ADKBackend) -> Compiled:
+def _compile(target: Target, backend: ADKBackend, state: Mapping[str, Any] | None) -> Compiled:
+    """`state` is what the check may take to be in the session; `None` if that is not known."""
     name = target.app_name if target.app_name.isidentifier() and target.app_name != "user" else ""
     config = ExecutionConfig(app_name=name) if name else ExecutionConfig()
     value = cast("Expr[Any] | object", target.value)
     if isinstance(value, Expr):
-        return backend.compile(cast("Expr[Any]", value).to_ir(), config)
+        return backend.compile(cast("Expr[Any]", value).to_ir(), config, state=state)
     from adk_fluent.backends.adk.native import adopt
 
     return adopt(value, config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from typing import Any, cast
 
 from adk_fluent.cli.errors import UsageError
@@ -17,16 +18,19 @@ OK, FINDINGS = 0, 1
 """Exit codes of `check`."""
 
 
-def check(target: str, *, strict: bool = False, as_json: bool = False) -> int:
+def check(
+    target: str, *, state: Mapping[str, Any] | None = None, strict: bool = False, as_json: bool = False
+) -> int:
     """Print what the contract checks find; 1 if there are errors.
 
     Args:
+        state: what will be in the session's state before a run.
         strict: make every warning and note an error.
 
     Raises:
         UsageError: TARGET cannot be loaded, or adk-fluent cannot look inside it.
     """
-    report = _inside(target, "checked").check(strict=strict)
+    report = _inside(target, "checked").check(state=state, strict=strict)
     _write(report.to_json() if as_json else _findings(report))
     return OK if report.ok else FINDINGS
 
@@ -42,8 +46,19 @@ def explain(target: str, *, as_json: bool = False) -> int:
     return OK
 
 
-def preview(target: str, prompt: str, *, as_json: bool = False) -> int:
-    """Print every request that models would get for PROMPT, with answers made up; no model is asked.
+def preview(
+    target: str,
+    prompt: str,
+    *,
+    answers: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
+    as_json: bool = False,
+) -> int:
+    """Print every request that models would get for PROMPT; no model is asked.
+
+    Args:
+        answers: agent → what it answers; what is not here is made up.
+        state: what is in the session's state before.
 
     Raises:
         UsageError: TARGET cannot be loaded, or adk-fluent cannot look inside it.
@@ -51,7 +66,7 @@ def preview(target: str, prompt: str, *, as_json: bool = False) -> int:
     """
     if not prompt.strip():
         raise UsageError("PROMPT is empty.")
-    found = asyncio.run(_inside(target, "previewed").preview(prompt))
+    found = asyncio.run(_inside(target, "previewed").preview(prompt, answers, state=state))
     _write(found.to_json() if as_json else str(found))
     return OK
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from adk_fluent import __version__
 from adk_fluent.cli.errors import UsageError, one_line
+from adk_fluent.cli.pairs import pairs
 from adk_fluent.errors import ADKFluentError
 
 TARGET_HELP = """\
@@ -78,6 +79,7 @@ def _command(arguments: argparse.Namespace) -> int:
         return run(
             arguments.target,
             arguments.prompt,
+            state=pairs("--state", arguments.state),
             as_json=arguments.json,
             verbose=arguments.verbose,
             sessions=arguments.session_db,
@@ -90,7 +92,8 @@ def _command(arguments: argparse.Namespace) -> int:
     if arguments.command == "check":
         from adk_fluent.cli.look import check
 
-        return check(arguments.target, strict=arguments.strict, as_json=arguments.json)
+        state = pairs("--state", arguments.state)
+        return check(arguments.target, state=state, strict=arguments.strict, as_json=arguments.json)
     if arguments.command == "explain":
         from adk_fluent.cli.look import explain
 
@@ -98,7 +101,13 @@ def _command(arguments: argparse.Namespace) -> int:
     if arguments.command == "preview":
         from adk_fluent.cli.look import preview
 
-        return preview(arguments.target, arguments.prompt, as_json=arguments.json)
+        return preview(
+            arguments.target,
+            arguments.prompt,
+            answers=pairs("--answer", arguments.answer),
+            state=pairs("--state", arguments.state),
+            as_json=arguments.json,
+        )
     from adk_fluent.cli.new import new
 
     return new(arguments.folder)
@@ -107,6 +116,14 @@ def _command(arguments: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--debug", action="store_true", help="show tracebacks and ADK's own messages")
+    start = argparse.ArgumentParser(add_help=False)
+    start.add_argument(
+        "--state",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="what is in the state before, as text or JSON; may be given several times",
+    )
     parser = argparse.ArgumentParser(
         prog="adk-fluent",
         description="Compose, draw and run agent pipelines on google-adk.",
@@ -116,14 +133,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"adk-fluent {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def command(name: str, summary: str) -> argparse.ArgumentParser:
+    def command(name: str, summary: str, *more: argparse.ArgumentParser) -> argparse.ArgumentParser:
         return commands.add_parser(
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
             epilog=None if name in ("demo", "new") else TARGET_HELP,
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            parents=[common],
+            parents=[common, *more],
         )
 
     demo = command("demo", "watch a support pipeline work, on a small model in this process")
@@ -131,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--model", metavar="NAME", help="a Gemini model instead; needs GOOGLE_API_KEY")
     demo.add_argument("--prompt", metavar="TEXT", help="what the customer writes")
 
-    run = command("run", "run a pipeline; without PROMPT, chat with it")
+    run = command("run", "run a pipeline; without PROMPT, chat with it", start)
     run.add_argument("target", metavar="TARGET")
     run.add_argument("prompt", metavar="PROMPT", nargs="?", help="the user's message")
     run.add_argument("--json", action="store_true", help="one JSON object per event and line")
@@ -139,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
     run.add_argument("--session", metavar="ID", help="the session to go on in; made when missing")
 
-    check = command("check", "find what is wrong with a pipeline, without running it")
+    check = command("check", "find what is wrong with a pipeline, without running it", start)
     check.add_argument("target", metavar="TARGET")
     check.add_argument("--strict", action="store_true", help="take every warning and note for an error")
     check.add_argument("--json", action="store_true", help="the whole report as JSON")
@@ -148,9 +165,16 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("target", metavar="TARGET")
     explain.add_argument("--json", action="store_true", help="the same as JSON")
 
-    preview = command("preview", "print the requests that models would get; none is asked")
+    preview = command("preview", "print the requests that models would get; none is asked", start)
     preview.add_argument("target", metavar="TARGET")
     preview.add_argument("prompt", metavar="PROMPT", help="the user's message")
+    preview.add_argument(
+        "--answer",
+        metavar="AGENT=ANSWER",
+        action="append",
+        default=[],
+        help="what an agent answers, as text or JSON, instead of a made-up answer",
+    )
     preview.add_argument("--json", action="store_true", help="the same as JSON")
 
     viz = command("viz", "draw a pipeline: Mermaid text, an image, or a page to click through")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,6 +39,7 @@ def run(
     target: str,
     prompt: str | None,
     *,
+    state: Mapping[str, Any] | None = None,
     as_json: bool = False,
     verbose: bool = False,
     sessions: Path | None = None,
@@ -47,7 +48,8 @@ def run(
     """Run TARGET once, or chat with it in one session until an empty line or the end of the input.
 
     A terminal shows the words meant for the user as they come, and a line for each agent that works behind
-    them; anything else gets the answers alone. `verbose` shows everything that happens.
+    them; anything else gets the answers alone. `verbose` shows everything that happens. `state` is written to
+    the session first.
 
     Raises:
         UsageError: TARGET cannot be loaded, or the session file's folder is missing.
@@ -57,7 +59,7 @@ def run(
         raise UsageError(f"There is no folder for the session file {str(sessions)!r}.")
     if prompt is not None and not prompt.strip():
         raise UsageError("PROMPT is empty; leave it out to chat.")
-    talk = Conversation(load(target), sessions=sessions, session_id=session_id)
+    talk = Conversation(load(target), sessions=sessions, session_id=session_id, state=state)
     out = paper(sys.stdout)
     # One loop for all turns, since models and stores are bound to it; between them Ctrl-C is Python's own.
     with asyncio.Runner() as loop:

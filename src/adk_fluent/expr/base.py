@@ -12,6 +12,7 @@ from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import UNSET, Node
+from adk_fluent.ir.functions import only_reads
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
@@ -171,7 +172,7 @@ class Expr(Terminals[T_co], Declarations):
 
     def tap(self, fn: TapFn) -> Pipeline[T_co]:
         """Show the state to `fn` after this ran; `fn` cannot change it."""
-        return self >> Step.from_node(TapNode(fn=function(fn, "tap()")))
+        return self >> Step.from_node(TapNode(fn=observer(fn, "tap()")))
 
     def until(self, predicate: Predicate) -> Loop[T_co]:
         """Repeat this until `predicate(state)` holds, at most 10 times; see `Loop`."""
@@ -181,7 +182,7 @@ class Expr(Terminals[T_co], Declarations):
 
     def proceed_if(self, predicate: Predicate) -> Conditional[T_co]:
         """Run this only if `predicate(state)` holds; what follows runs either way."""
-        test = function(predicate, "proceed_if()")
+        test = observer(predicate, "proceed_if()")
         return Conditional[T_co].from_node(RouteNode(rules=((test, self.node),)))
 
     # --- values -----------------------------------------------------------------------------------
@@ -252,6 +253,16 @@ def function(fn: Any, where: str) -> Any:
     """
     if not callable(fn) or isinstance(fn, Expr | type):
         raise ArgumentError(f"{where} takes a function of the state, not {describe(cast(object, fn))}.")
+    return fn
+
+
+def observer(fn: Any, where: str) -> Any:
+    """`fn` itself if it can be called and only looks at the state, as predicates and taps do.
+
+    Raises:
+        ArgumentError: it cannot, or it declares that it writes.
+    """
+    only_reads(function(fn, where), where)
     return fn
 
 

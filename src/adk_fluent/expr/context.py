@@ -10,7 +10,7 @@ from adk_fluent.context.entries import CountTokens
 from adk_fluent.context.operations import ENTRY_TYPES, FIELDS
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, did_you_mean
-from adk_fluent.expr.base import Step, describe, function
+from adk_fluent.expr.base import Step, describe, function, observer
 from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.functions import NO_ACCESS, Access, access
 from adk_fluent.ir.matching import Predicate
@@ -397,7 +397,7 @@ class C:
         if isinstance(predicate, str):
             touches = _reads(check_key(predicate, "C.when()"))
         else:
-            read = access(function(predicate, "C.when()"))
+            read = access(observer(predicate, "C.when()"))
             touches = Access(read.reads, reads_known=read.reads_known)
         return Context("when", (("test", predicate),), (spec,), spec.contents, touches)
 

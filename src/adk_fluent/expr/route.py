@@ -6,7 +6,7 @@ import re
 from typing import Any, Never, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.base import Expr, describe, function, lift
+from adk_fluent.expr.base import Expr, describe, lift, observer
 from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Comparison, Match, Predicate
@@ -83,7 +83,7 @@ class Route(Expr[T_co]):
 
     def when(self, predicate: Predicate, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when `predicate(state)` holds."""
-        return self._add(function(predicate, "when()"), then)
+        return self._add(observer(predicate, "when()"), then)
 
     def otherwise(self, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when no test holds.

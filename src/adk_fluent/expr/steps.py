@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
-from adk_fluent.expr.base import Expr, Step, describe, function
+from adk_fluent.expr.base import Expr, Step, describe, observer
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
@@ -27,7 +27,7 @@ def tap(fn: TapFn) -> Step:
     >>> Agent("a") >> tap(print)
     Pipeline(a, print)
     """
-    return Step.from_node(TapNode(fn=function(fn, "tap()")))
+    return Step.from_node(TapNode(fn=observer(fn, "tap()")))
 
 
 def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
@@ -42,7 +42,7 @@ def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
     """
     if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
         raise ArgumentError(f"gate(message=) takes text, not {message!r:.40}.")
-    return Step.from_node(GateNode(predicate=function(predicate, "gate()"), message=message))
+    return Step.from_node(GateNode(predicate=observer(predicate, "gate()"), message=message))
 
 
 def transfer(target: str, *, condition: Predicate | None = None) -> Step:
@@ -53,7 +53,7 @@ def transfer(target: str, *, condition: Predicate | None = None) -> Step:
             step starts again.
         condition: `state -> bool`; without one it always hands over.
     """
-    test = None if condition is None else function(condition, "transfer(condition=)")
+    test = None if condition is None else observer(condition, "transfer(condition=)")
     return Step.from_node(TransferNode(target=check_name(target, "target"), condition=test))
 
 
@@ -83,7 +83,7 @@ def map_over(
 
 def until(predicate: Predicate, *, max: int = 10) -> Until:
     """The right side of `body * until(predicate)`: repeat until it holds, at most `max` times."""
-    return Until(function(predicate, "until()"), max)
+    return Until(observer(predicate, "until()"), max)
 
 
 def loop_until(predicate: Predicate, body: Expr[U], *, max_iterations: int = 10) -> Loop[U]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.base import Expr, Step, describe, function
+from adk_fluent.expr.base import Expr, Step, describe, function, observer
 from adk_fluent.expr.workflow import check_key, positive
 from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
 from adk_fluent.ir.matching import Predicate, StateView, truth_of
@@ -110,7 +110,7 @@ def _plain(fn: Any, where: str) -> Any:
 
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     """A predicate and what it reads; a key stands for "this key is set and true"."""
-    test = _plain(truth_of(predicate, where), where)
+    test = observer(_plain(truth_of(predicate, where), where), where)
     seen = access(test)
     return test, Access(seen.reads, reads_known=seen.reads_known)
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, Step, describe, function, lift
+from adk_fluent.expr.base import Expr, Step, describe, lift, observer
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -301,7 +301,7 @@ class Loop(Expr[T_co], WorkflowMethods):
 
     def until(self, predicate: Predicate) -> Self:
         """The loop that also ends when `predicate(state)` holds after a round."""
-        return self._set(until=function(predicate, "until()"))
+        return self._set(until=observer(predicate, "until()"))
 
 
 class Race(Expr[T_co]):

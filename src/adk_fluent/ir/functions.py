@@ -108,6 +108,31 @@ def access(*functions: object) -> Access:
     return total
 
 
+def only_reads(fn: object, where: str) -> None:
+    """Refuse a function that declares to write although it only looks at the state.
+
+    Args:
+        fn: a predicate or a tap.
+        where: what it was given to, for the message.
+
+    Raises:
+        ArgumentError: it declares keys that it writes.
+
+    >>> @declares(writes=["seen"])
+    ... def once(state):
+    ...     return not state.get("seen")
+    >>> only_reads(once, "until()")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ArgumentError: until(): 'once' declares that it writes 'seen'
+    """
+    if keys := sorted(access(fn).writes):
+        raise ArgumentError(
+            f"{where}: {function_name(fn, '<lambda>')!r} declares that it writes "
+            f"{', '.join(map(repr, keys))}, and here it can only read. Write in a step of its own: "
+            "a function of the state that returns a dict, or S.set(...)."
+        )
+
+
 def function_name(fn: object, default: str) -> str:
     """An identifier to name a step after: the function's own name, or `default` for a lambda."""
     name = getattr(fn, "__name__", "")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from google.adk.events.event import Event
+from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.genai import types
@@ -96,11 +97,14 @@ def _plain(event: Event) -> dict[str, Any]:
     return event.model_dump(mode="json", exclude={"id", "timestamp", "invocation_id"})
 
 
+def _sent(request: LlmRequest) -> list[Any]:
+    schema = {"response_schema"}  # may be a class, which JSON cannot hold
+    plain = request.model_dump(mode="json", exclude={"tools_dict": True, "config": schema})
+    return [plain, repr(request.config.response_schema)]
+
+
 def _requests(backend: MockBackend) -> str:
-    calls = {
-        agent: [request.model_dump(mode="json", exclude={"tools_dict"}) for request in requests]
-        for agent, requests in backend.calls.items()
-    }
+    calls = {agent: [_sent(request) for request in requests] for agent, requests in backend.calls.items()}
     return CHANGING.sub("*", json.dumps(calls, default=str, sort_keys=True))
 
 

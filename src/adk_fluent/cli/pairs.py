@@ -1,0 +1,38 @@
+"""Values given on the command line as `NAME=VALUE`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from adk_fluent.cli.errors import UsageError
+
+
+def pairs(option: str, given: Iterable[str]) -> Mapping[str, Any]:
+    """What each name is given: JSON where the value is JSON, else its text.
+
+    Args:
+        option: the option that they were given with, for the message.
+        given: the values of the option, in order; a later one wins.
+
+    Raises:
+        UsageError: one of them has no name, or no `=`.
+
+    >>> pairs("--state", ["tier=gold", "tries=2", 'tags=["a"]', 'code="2"'])
+    {'tier': 'gold', 'tries': 2, 'tags': ['a'], 'code': '2'}
+    """
+    found: dict[str, Any] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{option} takes NAME=VALUE, not {pair!r}.")
+        found[name.strip()] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
