@@ -204,9 +204,22 @@ def test_a_constant_holds_nobodys_words() -> None:
 
 
 def test_words_go_round_a_loop() -> None:
-    """In a loop words may travel one step further each round."""
+    """In a loop words may travel one step further each round, also where each key is there from the start."""
+    start = S.set(x="1", y="2", c="3")
     body = B.instruct("{c?}").context(C.none()) >> S.rename(y="c") >> S.rename(x="y") >> A.writes("x")
-    assert "a" in seen(Loop(body, max_iterations=4), "b")[0]
+    assert "a" in seen(start >> Loop(body, max_iterations=4), "b")[0]
+
+
+def test_a_sibling_may_write_over_a_value() -> None:
+    """A value that is there for sure may be written over by a parallel branch while the agent runs."""
+    beside = A.writes("x") | B.instruct("{x}")
+    assert seen(S.set(x="1") >> beside, "b") == ({"a"}, set())
+
+
+def test_an_own_extract_stands_in_the_instruction() -> None:
+    """What an agent's context makes of the conversation is there when its instruction is rendered."""
+    agent = B.context(C.exclude_agents("a") | C.distill(into="x")).instruct("{x?}")
+    assert "a" not in (A.writes("x") >> agent).llm_anatomy()["b"].certain
 
 
 def test_what_earlier_runs_left() -> None:

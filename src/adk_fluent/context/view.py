@@ -79,6 +79,14 @@ def is_untouched(spec: Context) -> bool:
     return spec.op == "default" or spec.op in NEUTRAL
 
 
+def made_by(spec: Context) -> frozenset[str]:
+    """The state keys that a spec may write before its agent is asked: what it makes of the conversation."""
+    if not spec.access.writes:
+        return frozenset()
+    own = spec.access.writes if spec.op in MAKING else frozenset[str]()
+    return own.union(*map(made_by, spec.parts))
+
+
 def surely_written(spec: Context, *, anything: bool) -> frozenset[str]:
     """The state keys that a spec writes whenever its agent answers.
 

@@ -10,34 +10,26 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from adk_fluent.context.spec import Context
-from adk_fluent.context.view import surely_written
 from adk_fluent.contracts.effects import effects_of, writes_of
-from adk_fluent.contracts.fact import PRESENT, Fact, Why, alternatives, written
+from adk_fluent.contracts.fact import ABSENT, PRESENT, Fact, Why, alternatives, written
 from adk_fluent.contracts.flow import Flow
 from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.matches import exhaustive
+from adk_fluent.contracts.models import ModelWalk
 from adk_fluent.contracts.moves import (
-    call_functions,
     coordinator_of,
     cross,
     fail,
     left_early,
-    may_hand_over,
-    may_return,
     meanwhile,
     owner_of,
-    use_tools,
 )
-from adk_fluent.contracts.plan import Branch, Step, plan
-from adk_fluent.contracts.reads import Read, reads_of
+from adk_fluent.contracts.plan import Step, plan
 from adk_fluent.contracts.siblings import Siblings
-from adk_fluent.contracts.sources import ANYBODY, Gathered, SpokenIn, Start, captured
-from adk_fluent.contracts.talk import heard
-from adk_fluent.contracts.touches import ends_loops
+from adk_fluent.contracts.sources import SpokenIn, Start, captured
 from adk_fluent.contracts.transforms import apply_transform, supposing
-from adk_fluent.ir.annotations import NO_ANNOTATIONS, ContextSpec
-from adk_fluent.ir.base import UNSET, Node
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import (
     AgentNode,
     ArtifactNode,
@@ -63,7 +55,12 @@ _ROUNDS: Final = 8
 
 
 def analyse(
-    root: Node, state: Mapping[str, Any] | None = None, *, open_state: bool = False, resolved: bool = False
+    root: Node,
+    state: Mapping[str, Any] | None = None,
+    *,
+    open_state: bool = False,
+    resolved: bool = False,
+    later_run: bool = False,
 ) -> Flow:
     """Walk a tree.
 
@@ -71,9 +68,14 @@ def analyse(
         state: what is in the session's state before the run; `None` values count as absent.
         open_state: whether there may be more in it.
         resolved: whether `resolve_names` has named the tree.
+        later_run: whether an earlier run of the session may have left there whatever the tree writes.
     """
     flow = Flow(plan(root, resolved=resolved))
     start = State()
+    if later_run:
+        for key in dict.fromkeys(key for step in flow.plan.steps for key in writes_of(step)):
+            if not key.startswith("temp:"):
+                start.set(key, Fact(PRESENT | ABSENT, of=(Start(key),)))
     if open_state:
         start.blur(flow.plan.root)
     for key, value in (state or {}).items():
@@ -83,29 +85,22 @@ def analyse(
     return flow
 
 
-class _Walk:
+class _Walk(ModelWalk):
     """The walk itself.
 
     Attributes:
         later: loop → what is known at the start of its rounds but the first, of the keys its body touches.
-        entered: composite → the state in which it was entered last.
         skipped: sequence or loop → states in which a transfer skipped the rest of it.
-        left: loop → states in which an agent ended it.
         restarts: composite → states in which a transfer inside started it again.
-        gathered: composite and key → what the key held at the end of its rounds.
     """
 
     def __init__(self, flow: Flow) -> None:
-        self.flow = flow
+        super().__init__(flow)
         self.later: dict[Step, dict[str, Fact]] = {}
-        self.entered: dict[Step, State] = {}
         self.skipped: dict[Step, list[State]] = {}
-        self.left: dict[Step, list[State]] = {}
         self.restarts: dict[Step, list[State]] = {}
-        self.gathered: dict[tuple[Step, str], Gathered] = {}
         self.skipping, self.restarting = left_early(flow.plan)
         self.transferring: list[Step] = []
-        self.shift: tuple[int, Branch] = (0, ())
 
     def visit(self, step: Step, state: State) -> None:
         """Record what the step meets in `state` and what it does to it."""
@@ -125,173 +120,12 @@ class _Walk:
             speakers = state.talk.last if annotations.edge.buffering != "full" else ()
             state.talk = state.talk._replace(edges=speakers)
 
-    def branch(self, step: Step) -> Branch:
-        """The conversation branch a step runs on now: after a transfer, that of the transfer."""
-        depth, base = self.shift
-        return base + step.branch[depth:]
-
     def _take_pieces(self, step: Step, state: State) -> None:
         for speaker in state.talk.edges:
             self.flow.edges[speaker, step] = None
         state.talk = state.talk._replace(edges=())
 
-    def reads(self, step: Step, state: State) -> None:
-        """Note what is known about everything the step reads."""
-        for read in reads_of(step):
-            read.meets(state.look(read.key))
-
     # --- steps ------------------------------------------------------------------------------------
-
-    def agent(self, step: Step, state: State) -> None:
-        node: AgentNode = step.node
-        given = node.given
-        self._listen(step, state)
-        if "before_agent_callback" in given:
-            call_functions(state, step, given["before_agent_callback"])
-        late: list[Read] = []
-        for read in reads_of(step):
-            if read.via in ("tool", "callback"):
-                late.append(read)
-            else:
-                read.meets(state.look(read.key))
-        if node.tools:
-            use_tools(state, step, node)
-        for name in ("before_model_callback", "after_model_callback"):
-            if name in given:
-                call_functions(state, step, given[name])
-        for read in late:
-            read.meets(state.look(read.key))
-        leaves = bool(node.tools) and ends_loops(node)
-        stays = leaves and not self._leave_loop(step, state)
-        if node.children:
-            self._delegate(step, state)
-        elif stays:
-            self._answer_or_leave(step, state)
-        elif may_hand_over(step):
-            answered = state.fork()
-            self._answer(step, answered)
-            state.join([answered], "delegate", step, or_none=True)
-        else:
-            self._answer(step, state)
-        if "after_agent_callback" in given:
-            call_functions(state, step, given["after_agent_callback"])
-
-    def _answer(self, step: Step, state: State) -> None:
-        node: AgentNode = step.node
-        if isinstance(node.output_key, str):
-            schema = node.output_schema
-            state.set(node.output_key, written(step, str if schema in (UNSET, None) else schema, (step,)))
-        for key in node.declared_writes:
-            state.set(key, written(step))
-        for field_ref in node.written_fields:
-            text = (step,) if field_ref.is_text and len(node.written_fields) == 1 else ()
-            state.set(field_ref.key, written(step, field_ref.type, text))
-        if (spec := node.annotations.context) is not None:
-            surely = self._written_by(spec, step, state) if spec.access.writes else ()
-            for key in sorted(spec.access.writes):  # notes of its own, or what it makes of others' words
-                fact = written(step, of=(ANYBODY,))
-                if key in surely:
-                    state.set(key, fact)
-                else:
-                    state.maybe(key, fact, Why("context", step, (step,)))
-        self._speak(step, state, certain=not node.children)
-
-    def _written_by(self, spec: ContextSpec, step: Step, state: State) -> frozenset[str]:
-        """The keys that a context writes in any case."""
-        if not isinstance(spec, Context):
-            return frozenset()
-        speakers = heard([(state.talk.history, self.branch(step))])
-        return surely_written(spec, anything=any(speakers.values()))
-
-    def _speak(self, step: Step, state: State, *, certain: bool = True) -> None:
-        branch = self.branch(step)
-        self.flow.voices[step, branch] = None
-        state.talk = state.talk.spoke(step, branch, certain=certain)
-
-    def _meet(self, step: Step, state: State) -> None:
-        """Note in what conversation an agent is asked."""
-        situation = (state.talk.history, self.branch(step))
-        self.flow.situations.setdefault(step, []).append(situation)
-
-    def _listen(self, step: Step, state: State) -> None:
-        self._meet(step, state)
-        self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.talk.last))
-
-    def _delegate(self, step: Step, state: State) -> None:
-        """The agent answers, or hands over to one of its sub-agents, and that one perhaps to another."""
-        answered = state.fork()
-        self._answer(step, answered)
-        handed = state.fork()
-        self._speak_aside(step, handed)
-        ways = self._each(step, handed)
-        if step.visits == 1:
-            ways += self._hand_on(step, state, ways)
-        state.join([answered, *(way.snapshot(state) for way in ways)], "delegate", step)
-        state.talk = state.talk._replace(last=tuple(dict.fromkeys(state.talk.last)))
-
-    def _hand_on(self, step: Step, state: State, ways: list[State]) -> list[State]:
-        """A sub-agent that got control hands over to another, or back."""
-        again = state.fork()
-        again.join([way.snapshot(state) for way in ways], "delegate", step)
-        for key, fact in list(again.facts.items()):
-            again.set(key, fact.or_else(self._gathered(step, key, fact)))
-        more: list[State] = []
-        if any(may_return(child) for child in step.children):
-            self._meet(step, again)
-            for read in reads_of(step):
-                read.meets(again.look(read.key))
-            back = again.fork()
-            self._answer(step, back)
-            more.append(back)
-            self._speak_aside(step, again)
-        more += self._each(step, again)
-        for way in more:
-            for key in way.facts:
-                self._gathered(step, key, way.get(key))
-        return more
-
-    def _speak_aside(self, step: Step, state: State) -> None:
-        """What a model may say beside handing over; nobody is expected to react to it."""
-        last = state.talk.last
-        self._speak(step, state, certain=False)
-        if isinstance(step.node.output_key, str):  # newer ADKs store such text, too
-            state.maybe(step.node.output_key, written(step), Why("delegate", step, (step,)))
-        state.talk = state.talk._replace(last=last)
-
-    def _each(self, step: Step, state: State) -> list[State]:
-        ways = [state.fork() for _ in step.children]
-        for child, way in zip(step.children, ways, strict=True):
-            self.visit(child, way)
-        return ways
-
-    def _leave_loop(self, step: Step, state: State) -> bool:
-        """The agent may end the nearest loop here, and then it need not answer; whether there is one."""
-        loop = next((outer for outer in step.above() if isinstance(outer.node, LoopNode)), None)
-        if loop is None or loop not in self.entered:
-            return False
-        left = state.snapshot(self.entered[loop])
-        self._answer_or_leave(step, left)
-        self.left.setdefault(loop, []).append(left)
-        return True
-
-    def _answer_or_leave(self, step: Step, state: State) -> None:
-        answered = state.fork()
-        self._answer(step, answered)
-        state.join([answered], "left", step, or_none=True)
-
-    def remote(self, step: Step, state: State) -> None:
-        self._listen(step, state)
-        self.reads(step, state)
-        answered = state.fork()
-        if step.node.output_key:
-            answered.set(step.node.output_key, written(step, step.node.output_schema or str, (step,)))
-        self._speak(step, answered)
-        ways = [answered]
-        for child in step.children:
-            instead = state.fork()
-            self.visit(child, instead)
-            ways.append(instead)
-        state.join(ways, "fallback", step)
 
     def transform(self, step: Step, state: State) -> None:
         self.reads(step, state)
@@ -421,19 +255,13 @@ class _Walk:
         new = False
         for key in scope.facts:
             fact, before = scope.get(key), known.get(key)
-            gathered = self._gathered(step, key, fact)
+            gathered = self.gather(step, key, fact)
             if before is None:
                 merged[key], new = fact.or_else(gathered), True
             elif fact.mask | before.mask != before.mask:
                 merged[key] = alternatives([before, fact], lambda writers: Why("loop", step, writers))
                 new = True
         return merged if new else None
-
-    def _gathered(self, step: Step, key: str, fact: Fact) -> Gathered:
-        """Note what a key holds at the end of a round; in the next it may be made of that of any round."""
-        gathered = self.gathered.setdefault((step, key), Gathered())
-        gathered.facts.append(fact)
-        return gathered
 
     def parallel(self, step: Step, state: State) -> None:
         siblings = Siblings(step, [effects_of(child) for child in step.children])
@@ -448,7 +276,7 @@ class _Walk:
             fail(state, child, step)
 
     def race(self, step: Step, state: State) -> None:
-        state.join(self._each(step, state), "race", step)
+        state.join(self.each(step, state), "race", step)
 
     def fallback(self, step: Step, state: State) -> None:
         ways: list[State] = []

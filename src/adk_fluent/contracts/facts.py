@@ -48,6 +48,7 @@ class Facts:
         self.state: Mapping[str, Any] = state or {}
         self.config = config
         self.flow: Flow = analyse(root, state, open_state=open_state, resolved=resolved)
+        self._resolved = resolved
 
     @property
     def plan(self) -> Plan:
@@ -58,6 +59,11 @@ class Facts:
     def steps(self) -> list[Step]:
         """Every step, parents first."""
         return self.flow.plan.steps
+
+    @cached_property
+    def later(self) -> Flow:
+        """The same for a later run of the session; its steps are others, in the same order."""
+        return analyse(self.root, self.state, resolved=self._resolved, later_run=True)
 
     @cached_property
     def reads(self) -> list[Read]:

@@ -56,10 +56,11 @@ class Siblings:
             mask |= ABSENT
         if _others(self._clears, own) and is_session_scoped(key):
             mask |= ABSENT
-        if _others(self._unknown, own) and mask & STATUS != PRESENT:
+        unknown = _others(self._unknown, own)
+        if unknown and mask & STATUS != PRESENT:
             mask |= UNKNOWN
         if mask == base.mask:
-            return base
+            return base.or_else(WrittenIn(self.step, key)) if others or unknown else base
         writers = tuple(self._effects[index].writes[key] for index in others)
         why = Why("sibling", self.step, writers)
         return Fact(mask, base.writers + writers, (), None, why, of=(base, WrittenIn(self.step, key)))

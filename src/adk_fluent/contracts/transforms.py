@@ -248,7 +248,8 @@ def _together(state: State, step: Step, params: Params) -> None:
         over = replaced.pop(key, None)
         if over is not None and over.mask & ABSENT:
             was = state.get(key).mask & STATUS  # what was not there cannot be removed
-            fact = fact if was == ABSENT else over if was == PRESENT else fact.with_mask(PRESENT | ABSENT)
+            kept = fact if was == ABSENT else over if was == PRESENT else fact.with_mask(PRESENT | ABSENT)
+            fact = kept.or_else(over)
         state.set(key, fact.with_mask(fact.mask) if over is None or over.mask & ABSENT else over)
     for key, fact in replaced.items():
         state.set(key, fact.with_mask(fact.mask))

@@ -198,7 +198,7 @@ class _Look:
         heard = shown(self.facts.flow, self.step)
         for speaker in sorted(heard, key=lambda step: step.index):
             yield Reach(speaker.name, certain=heard[speaker])
-        for read in self._shown:
+        for read in _shown(self.step):
             words = self.facts.flow.words(read)
             if words.user:
                 yield Reach(USER, read.key)
@@ -207,10 +207,11 @@ class _Look:
                 yield Reach(speaker.name, read.key, certain=whole and _surely(read, speaker), whole=whole)
 
     def _earlier(self) -> frozenset[str]:
-        flow = self.facts.flow
-        found = {speaker.name for speaker in shown_of_earlier(flow, self.step)}
+        flow = self.facts.later
+        step = flow.plan.steps[self.step.index]
+        found = {speaker.name for speaker in shown_of_earlier(flow, step)}
         user = self.sight.earlier and self.sight.user
-        for read in self._shown:
+        for read in _shown(step):
             words = flow.words(read)
             left = [flow.words_left(key) for key in words.before if not key.startswith("temp:")]
             copied = [words] if words.anybody else []  # what copies anybody's words copies old ones, too
@@ -218,12 +219,6 @@ class _Look:
                 found.update(speaker.name for speaker in self._named(old))
                 user = user or old.user
         return frozenset([*found, *[USER] * user])
-
-    @cached_property
-    def _shown(self) -> list[Read]:
-        """What it reads and its model is shown, each key once."""
-        found = {read.key: read for read in reads_of(self.step) if read.is_shown and read.reached}
-        return list(found.values())
 
     def _named(self, words: Words) -> list[Step]:
         """The agents whose words they are, in order."""
@@ -276,6 +271,11 @@ class _Look:
 
 
 _TEXT = "none, the answer is text"
+
+
+def _shown(step: Step) -> list[Read]:
+    """What an agent reads and its model is shown, each key once."""
+    return list({read.key: read for read in reads_of(step) if read.is_shown and read.reached}.values())
 
 
 def _surely(read: Read, speaker: Step) -> bool:
