@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -80,6 +81,8 @@ class Sight:
 
 SEEN: Final = Sight("user")
 """What the user sees."""
+
+_sight_of = cache(Sight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,7 @@ class _Inference:
         if seen == "user":
             return SEEN
         by_place = seen == "internal" and place.said is None
-        return Sight(seen, place.filtered, stands_in=by_place and not place.follows_surely)
+        return _sight_of(seen, place.filtered, by_place and not place.follows_surely)
 
     def _seen(self, place: _Place, final: set[str]) -> Visibility:
         silent = _SILENT[type(place.node)]

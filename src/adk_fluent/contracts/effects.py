@@ -5,6 +5,7 @@ from __future__ import annotations
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.siblings import Effects
 from adk_fluent.contracts.touches import tool_access, unknown_functions
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, TransformNode
 from adk_fluent.state.operations import Operation
@@ -40,8 +41,13 @@ def effects_of(step: Step) -> Effects:
 
 
 def writes_of(step: Step) -> tuple[str, ...]:
-    """The keys that the step itself is known to write, in a stable order."""
-    node = step.node
+    """The keys that the step itself is known to write, in a stable order; computed once per step."""
+    if step.writes is None:
+        step.writes = _writes(step.node)
+    return step.writes
+
+
+def _writes(node: Node) -> tuple[str, ...]:
     if not isinstance(node, AgentNode):
         return tuple(sorted(node.access.writes))
     keys = [node.output_key] if isinstance(node.output_key, str) else []
@@ -51,9 +57,7 @@ def writes_of(step: Step) -> tuple[str, ...]:
         keys += sorted(node.annotations.context.access.writes)
     for tool in node.tools:
         keys += sorted(tool_access(tool).writes)
-    for field, callbacks in node.given.items():
-        if field.endswith("_callback"):
-            keys += sorted(access(*callbacks).writes)
+    keys += sorted(access(*node.callbacks).writes)
     return tuple(dict.fromkeys(keys))
 
 

@@ -43,6 +43,7 @@ class Step:
         effects: what it and all inside it may do to the state; filled when first asked for.
         target: of a transfer, the step it hands over to, if there is one.
         visits: how often the analysis came by; 0 for a step that cannot be reached.
+        writes: the keys that it is known to write itself; filled when first asked for.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Step:
         "reads",
         "target",
         "visits",
+        "writes",
     )
 
     def __init__(self, node: Node, name: str, parent: Step | None, index: int, branch: Branch) -> None:
@@ -73,6 +75,7 @@ class Step:
         self.effects: Effects | None = None
         self.target: Step | None = None
         self.visits = 0
+        self.writes: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return f"Step({self.name})"

@@ -71,9 +71,9 @@ class ContractReport(Frozen):
     @classmethod
     def of(cls, issues: Iterable[ContractIssue], *, strict: bool = False) -> ContractReport:
         """A report with the worst first; `strict` makes every warning and note an error."""
-        found = dict.fromkeys(issues)
+        found = {(i.code, i.agent, i.key, i.message, i.hint): i for i in issues}.values()
         if strict:
-            found = dict.fromkeys(_promoted(issue) for issue in found)
+            found = map(_promoted, found)
         return cls(tuple(sorted(found, key=lambda issue: _ORDER[issue.severity])))
 
     def _of(self, severity: Severity) -> tuple[ContractIssue, ...]:

@@ -67,9 +67,5 @@ def unknown_functions(node: AgentNode) -> tuple[list[object], list[object]]:
             readers.append(tool)
         if not touched.writes_known:
             writers.append(tool)
-    for field, callbacks in given.items():
-        if field.endswith("_callback"):
-            unknown = [callback for callback in callbacks if not access(callback).writes_known]
-            readers += unknown
-            writers += unknown
-    return readers, writers
+    unknown = [callback for callback in node.callbacks if not access(callback).writes_known]
+    return [*readers, *unknown], [*writers, *unknown]

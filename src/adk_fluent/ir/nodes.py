@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
-from adk_fluent.ir._generated import AgentFields, LoopFields, ParallelFields, SequenceFields
+from adk_fluent.ir._generated import AGENT_FIELDS, AgentFields, LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, InstructionSpec, ModelCandidate, RetryConfig
 from adk_fluent.ir.base import Node, node
 from adk_fluent.ir.fields import StateFieldRef
@@ -23,6 +23,9 @@ TapFn = Callable[[StateView], object]
 
 def _keys(reads: tuple[str | None, ...] = (), writes: tuple[str | None, ...] = ()) -> Access:
     return Access(frozenset(filter(None, reads)), frozenset(filter(None, writes)))
+
+
+CALLBACK_FIELDS: Final = frozenset(field for field in AGENT_FIELDS if field.endswith("_callback"))
 
 
 def templates_in(instruction: object) -> tuple[str, ...]:
@@ -91,17 +94,15 @@ class AgentNode(AgentFields):
     def functions(self) -> tuple[object, ...]:
         """The functions of the user that run inside this agent and can reach the state."""
         providers = tuple(x for x in (self.instruction, self.global_instruction) if callable(x))
-        callbacks = (
-            *self.before_agent_callback,
-            *self.after_agent_callback,
-            *self.before_model_callback,
-            *self.after_model_callback,
-            *self.on_model_error_callback,
-            *self.before_tool_callback,
-            *self.after_tool_callback,
-            *self.on_tool_error_callback,
-        )
-        return providers + callbacks + tuple(getattr(tool, "function", tool) for tool in self.tools)
+        return providers + self.callbacks + tuple(getattr(tool, "function", tool) for tool in self.tools)
+
+    @property
+    def callbacks(self) -> tuple[Callable[..., Any], ...]:
+        """Its callbacks of all kinds."""
+        given = self.given
+        if CALLBACK_FIELDS.isdisjoint(given):
+            return ()
+        return tuple(fn for field in AGENT_FIELDS if field in CALLBACK_FIELDS for fn in given.get(field, ()))
 
     @property
     def access(self) -> Access:
