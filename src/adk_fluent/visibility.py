@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -131,7 +131,16 @@ def infer_visibility(x: object) -> Mapping[str, Visibility]:
         >>> seen["c"], seen["route"], seen["booker"]
         ('internal', 'zero_cost', 'user')
     """
-    return {name: sight.visibility for name, sight in _Inference(root_of(x)).run().items()}
+    return visibility_of(root_of(x))
+
+
+def visibility_of(root: Node, names: Iterable[str] | None = None) -> Mapping[str, Visibility]:
+    """`infer_visibility` of a tree.
+
+    Args:
+        names: the unique names of its nodes, parents first, if they have been found already.
+    """
+    return {name: sight.visibility for name, sight in _Inference(root, names).run().items()}
 
 
 def root_of(x: object) -> Node:
@@ -176,14 +185,14 @@ class _Place:
 
 
 class _Inference:
-    def __init__(self, root: Node) -> None:
-        given, _ = named_nodes(root)
-        giver = NameGiver(given)
+    def __init__(self, root: Node, names: Iterable[str] | None = None) -> None:
+        known = None if names is None else iter(names)
+        giver = NameGiver(named_nodes(root)[0] if known is None else ())
         self.places: list[_Place] = []
         stack: list[tuple[Node, _Place | None]] = [(root, None)]
         while stack:
             node, parent = stack.pop()
-            place = _Place(node, giver.name(node), parent)
+            place = _Place(node, giver.name(node) if known is None else next(known), parent)
             self.places.append(place)
             if parent is not None:
                 parent.children.append(place)

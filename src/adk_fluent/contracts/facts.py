@@ -15,7 +15,7 @@ from adk_fluent.contracts.unknown import unknown_functions_of
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import LoopNode
-from adk_fluent.visibility import infer_visibility
+from adk_fluent.visibility import visibility_of
 
 if TYPE_CHECKING:
     from adk_fluent.ir.annotations import Visibility
@@ -97,7 +97,7 @@ class Facts:
     @cached_property
     def visibility(self) -> Mapping[str, Visibility]:
         """Step name → who sees what it says."""
-        return infer_visibility(self.root)
+        return visibility_of(self.root, (step.name for step in self.steps))
 
     @cached_property
     def unknown(self) -> tuple[dict[Step, list[object]], dict[Step, list[object]]]:

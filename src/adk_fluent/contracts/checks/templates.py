@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from adk_fluent.contracts.facts import Facts, facts_of
@@ -42,15 +43,24 @@ def _typos(facts: Facts) -> Iterator[ContractIssue]:
 def _near_misses(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     """Text in braces that is no placeholder but would be a known key with other punctuation."""
     for text in step.node.templates:
-        if "{" not in text:
-            continue
-        for inner in _BRACES.findall(text):
-            name = inner.strip().removesuffix("?")
-            if is_key(name) or name.startswith("artifact."):
-                continue
-            meant = re.sub(r"[ .-]", "_", name)
+        for inner, meant in _almost_keys(text):
             if meant in facts.writers or meant in facts.state:
                 yield _typo(step, meant, f"{{{inner}}}", "is no placeholder and stays as it is", meant)
+
+
+@lru_cache(maxsize=4096)
+def _almost_keys(text: str) -> tuple[tuple[str, str], ...]:
+    """What stands in braces without being a placeholder, and the key that it would be with underscores.
+
+    >>> _almost_keys("Help {first name} with {topic}.")
+    (('first name', 'first_name'),)
+    """
+    names = [(inner, inner.strip().removesuffix("?")) for inner in _BRACES.findall(text)]
+    return tuple(
+        (inner, re.sub(r"[ .-]", "_", name))
+        for inner, name in names
+        if not is_key(name) and not name.startswith("artifact.")
+    )
 
 
 def _typo(step: Step, key: str, shown: str, what: str, like: str) -> ContractIssue:
