@@ -94,16 +94,20 @@ class Composite(FluentAgent):
         async with aclosing(child.run_async(ctx)) as events:
             async for event in events:
                 yield event
-                actions = event.actions
-                if pauses(ctx, event):
-                    seen.paused = True
-                if actions.escalate and event.author in self._enders:
-                    seen.stop = True
-                if actions.transfer_to_agent and event.author in self._movers:
-                    seen.skip = True
-                if event.custom_metadata and (refused(event) or self._is_left(event)):
-                    seen.stop = True
+                self._note(event, ctx, seen)
         seen.paused = seen.paused or waits(child, ctx)
+
+    def _note(self, event: Event, ctx: InvocationContext, seen: Seen) -> None:
+        """Note in `seen` what an event asks for."""
+        actions = event.actions
+        if pauses(ctx, event):
+            seen.paused = True
+        if actions.escalate and event.author in self._enders:
+            seen.stop = True
+        if actions.transfer_to_agent and event.author in self._movers:
+            seen.skip = True
+        if event.custom_metadata and (refused(event) or self._is_left(event)):
+            seen.stop = True
 
     def _is_left(self, event: Event) -> bool:
         """Whether this composite, or something around it, starts again."""
@@ -130,9 +134,11 @@ class Composite(FluentAgent):
             if ctx.is_resumable and not resuming:
                 yield private.checkpoint(self, ctx, Position(child=child.name, round=done))
             resuming = False
-            async with aclosing(self.relay(child, ctx, seen)) as events:
+            async with aclosing(child.run_async(ctx)) as events:  # as `relay`, without one more generator
                 async for event in events:
                     yield event
+                    self._note(event, ctx, seen)
+            seen.paused = seen.paused or waits(child, ctx)
             if seen.paused:
                 if ctx.is_resumable and (
                     seen.stop or seen.skip

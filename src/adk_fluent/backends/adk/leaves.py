@@ -16,7 +16,7 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.shrinking import replacing
+from adk_fluent.backends.adk.shrinking import removal
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import keeping_to
@@ -198,8 +198,10 @@ class TransformAgent(FluentAgent):
         view = ReadOnlyState(ctx.session.state)
         delta = changes(node, await resolved(node.fn(view)), view)
         if delta:
-            for event in replacing(ctx, self.state_event(ctx, delta)):
-                yield event
+            event = self.state_event(ctx, delta)
+            if (removed := removal(ctx, event)) is not None:
+                yield removed
+            yield event
 
 
 class TapAgent(FluentAgent):

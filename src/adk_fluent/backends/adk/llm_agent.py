@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import ClassVar, cast
 
@@ -13,7 +14,7 @@ from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering
 from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved, spoken_text, within_schema
 from adk_fluent.backends.adk.missing import explain, needed
-from adk_fluent.backends.adk.shrinking import replacing
+from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import values_of
 from adk_fluent.errors import MissingKeyError
@@ -56,9 +57,10 @@ class FluentLlmAgent(private.AssemblingAgent):
         """The node it was made from."""
         return self._ir
 
-    def assembler(self, original: private.Processor) -> private.Processor:
-        """What assembles the conversation: ADK, or ADK on what the context spec leaves."""
-        return original if self._delivering is None else Assembler(original, self._delivering)
+    def assembler(self) -> Callable[[private.Processor], private.Processor] | None:
+        """Who assembles the conversation: ADK, or ADK on what the context spec leaves."""
+        delivering = self._delivering
+        return None if delivering is None else lambda original: Assembler(original, delivering)
 
     @property
     def _templates(self) -> tuple[str, ...]:
@@ -79,23 +81,35 @@ class FluentLlmAgent(private.AssemblingAgent):
         """ADK's entry, which keeps to the schema bound to the node."""
         return within_schema(self._ir, super().run_async(parent_context))
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        self._require_keys(ctx)
+        fields, view = answered_fields(cast(AgentNode, self._ir)), joined(ctx)
+        run = private.run_llm(self, view)
+        if self._delivering is not None:
+            run = _reported(run, view, self._delivering)
+        if fields or view is not ctx or not stores_faithfully(ctx):
+            return self._followed(run, ctx, view, fields)
+        return run  # one generator fewer for each event to pass through
+
+    def _require_keys(self, ctx: InvocationContext) -> None:
+        """Refuse to run while a key is missing that the instruction cannot do without."""
         state, spec = ctx.session.state, self._ir.annotations.context
         later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
         for key in needed(self._templates):
             if state.get(key) is None and key not in later:
                 raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
-        fields = answered_fields(cast(AgentNode, self._ir))
-        view = joined(ctx)
-        run = private.run_llm(self, view)
-        if self._delivering is not None:
-            run = _reported(run, view, self._delivering)
+
+    async def _followed(
+        self, run: Events, ctx: InvocationContext, view: InvocationContext, fields: tuple[StateFieldRef, ...]
+    ) -> Events:
+        """The events of a run with what they write beside, as the store at hand needs it."""
         async with aclosing(run) as events:
             async for event in events:
                 if fields and event.author == self.name and event.is_final_response():
                     self._write(event, fields)
-                for stored in replacing(ctx, with_temporary(ctx, event)):
-                    yield stored
+                if (removed := removal(ctx, event)) is not None:
+                    yield removed
+                yield with_temporary(ctx, event)
                 if view is not ctx and not event.partial:  # the runner stores it in the session itself
                     view.session.events.append(event)
 

@@ -7,7 +7,7 @@ later run go wrong quietly.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
@@ -70,17 +70,16 @@ class AssemblingAgent(LlmAgent):
     planners, code executors and tools that add to the request.
     """
 
-    def assembler(self, original: Processor) -> Processor:
-        """What assembles the conversation, given what does so in ADK."""
-        return original
+    def assembler(self) -> Callable[[Processor], Processor] | None:
+        """What makes, of ADK's step, the one that assembles the conversation; `None` leaves it to ADK."""
+        return None
 
     @property
     def _llm_flow(self) -> Any:
         flow: Any = cast(Any, LlmAgent)._llm_flow.fget(self)
-        position = _contents_position(flow.request_processors)
-        original = flow.request_processors[position]
-        flow.request_processors[position] = self.assembler(original)
-        if flow.request_processors[position] is not original:
+        if (assembler := self.assembler()) is not None:
+            position = _contents_position(flow.request_processors)
+            flow.request_processors[position] = assembler(flow.request_processors[position])
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
         return flow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -12,17 +12,24 @@ from google.adk.events.event_actions import EventActions
 from adk_fluent.backends.adk import private
 
 
-def replacing(ctx: InvocationContext, event: Event) -> Iterator[Event]:
-    """The event; before it one that removes the dicts it makes smaller, where the store would merge them."""
-    if not event.partial and private.merges_dicts(type(ctx.session_service)):
-        state = ctx.session.state
-        smaller = [k for k, value in event.actions.state_delta.items() if _loses(state.get(k), value)]
-        if smaller:
-            removed = EventActions(state_delta=dict.fromkeys(smaller))
-            yield Event(
-                invocation_id=event.invocation_id, author=event.author, branch=event.branch, actions=removed
-            )
-    yield event
+def stores_faithfully(ctx: InvocationContext) -> bool:
+    """Whether ADK and the store make of each event's state what it says, without any help."""
+    return private.keeps_temporary() and not private.merges_dicts(type(ctx.session_service))
+
+
+def removal(ctx: InvocationContext, event: Event) -> Event | None:
+    """What must be stored before an event: it removes the dicts that the event makes smaller.
+
+    `None` where nothing becomes smaller, or the store does not merge.
+    """
+    if event.partial or not private.merges_dicts(type(ctx.session_service)):
+        return None
+    state = ctx.session.state
+    smaller = [k for k, value in event.actions.state_delta.items() if _loses(state.get(k), value)]
+    if not smaller:
+        return None
+    removed = EventActions(state_delta=dict.fromkeys(smaller))
+    return Event(invocation_id=event.invocation_id, author=event.author, branch=event.branch, actions=removed)
 
 
 def _loses(old: object, new: object) -> bool:

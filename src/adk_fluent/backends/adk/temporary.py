@@ -17,7 +17,8 @@ _given: ContextVar[Mapping[str, Any]] = ContextVar("adk_fluent_temporary")
 
 def with_temporary(ctx: InvocationContext, event: Event) -> Event:
     """The event, its `temp:` keys written to the session's state at once."""
-    ctx.session.state.update(temporary(event.actions.state_delta))
+    if delta := event.actions.state_delta:
+        ctx.session.state.update(temporary(delta))
     return event
 
 
