@@ -113,17 +113,32 @@ def _command(arguments: argparse.Namespace) -> int:
     return new(arguments.folder)
 
 
+class _Commands:
+    """The commands, to be filled with their arguments."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._added = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+        self._common = argparse.ArgumentParser(add_help=False)
+        self._common.add_argument(
+            "--debug", action="store_true", help="show tracebacks and ADK's own messages"
+        )
+
+    def add(self, name: str, summary: str, *, on_target: bool = True) -> argparse.ArgumentParser:
+        """A command, with what every one of them takes; `on_target` ones take a TARGET first."""
+        made = self._added.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=TARGET_HELP if on_target else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            parents=[self._common],
+        )
+        if on_target:
+            made.add_argument("target", metavar="TARGET")
+        return made
+
+
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--debug", action="store_true", help="show tracebacks and ADK's own messages")
-    start = argparse.ArgumentParser(add_help=False)
-    start.add_argument(
-        "--state",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="what is in the state before, as text or JSON; may be given several times",
-    )
     parser = argparse.ArgumentParser(
         prog="adk-fluent",
         description="Compose, draw and run agent pipelines on google-adk.",
@@ -131,43 +146,43 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"adk-fluent {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = _Commands(parser)
+    _add_running(commands)
+    _add_looking(commands)
+    new = commands.add("new", "make an agent folder that `adk web` opens", on_target=False)
+    new.add_argument("folder", metavar="DIR", type=Path)
+    return parser
 
-    def command(name: str, summary: str, *more: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=None if name in ("demo", "new") else TARGET_HELP,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            parents=[common, *more],
-        )
 
-    demo = command("demo", "watch a support pipeline work, on a small model in this process")
+def _add_running(commands: _Commands) -> None:
+    demo = commands.add(
+        "demo", "watch a support pipeline work, on a small model in this process", on_target=False
+    )
     demo.add_argument("--scripted", action="store_true", help="fixed answers, no model: the same every time")
     demo.add_argument("--model", metavar="NAME", help="a Gemini model instead; needs GOOGLE_API_KEY")
     demo.add_argument("--prompt", metavar="TEXT", help="what the customer writes")
 
-    run = command("run", "run a pipeline; without PROMPT, chat with it", start)
-    run.add_argument("target", metavar="TARGET")
+    run = commands.add("run", "run a pipeline; without PROMPT, chat with it")
     run.add_argument("prompt", metavar="PROMPT", nargs="?", help="the user's message")
+    _add_state(run)
     run.add_argument("--json", action="store_true", help="one JSON object per event and line")
     run.add_argument("-v", "--verbose", action="store_true", help="show what agents say to each other, too")
     run.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
     run.add_argument("--session", metavar="ID", help="the session to go on in; made when missing")
 
-    check = command("check", "find what is wrong with a pipeline, without running it", start)
-    check.add_argument("target", metavar="TARGET")
+
+def _add_looking(commands: _Commands) -> None:
+    check = commands.add("check", "find what is wrong with a pipeline, without running it")
+    _add_state(check)
     check.add_argument("--strict", action="store_true", help="take every warning and note for an error")
     check.add_argument("--json", action="store_true", help="the whole report as JSON")
 
-    explain = command("explain", "say what each agent of a pipeline reads, sees, writes and answers")
-    explain.add_argument("target", metavar="TARGET")
+    explain = commands.add("explain", "say what each agent of a pipeline reads, sees, writes and answers")
     explain.add_argument("--json", action="store_true", help="the same as JSON")
 
-    preview = command("preview", "print the requests that models would get; none is asked", start)
-    preview.add_argument("target", metavar="TARGET")
+    preview = commands.add("preview", "print the requests that models would get; none is asked")
     preview.add_argument("prompt", metavar="PROMPT", help="the user's message")
+    _add_state(preview)
     preview.add_argument(
         "--answer",
         metavar="AGENT=ANSWER",
@@ -177,8 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     preview.add_argument("--json", action="store_true", help="the same as JSON")
 
-    viz = command("viz", "draw a pipeline: Mermaid text, an image, or a page to click through")
-    viz.add_argument("target", metavar="TARGET")
+    viz = commands.add("viz", "draw a pipeline: Mermaid text, an image, or a page to click through")
     viz.add_argument(
         "-o",
         "--output",
@@ -187,9 +201,15 @@ def _parser() -> argparse.ArgumentParser:
         help="write a .html page, or a .svg, .png, .md, .mmd or .txt file (png needs the extra viz)",
     )
 
-    new = command("new", "make an agent folder that `adk web` opens")
-    new.add_argument("folder", metavar="DIR", type=Path)
-    return parser
+
+def _add_state(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--state",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="what is in the state before, as text or JSON; may be given several times",
+    )
 
 
 def _settle(debug: bool) -> None:
