@@ -355,7 +355,7 @@ async def test_an_agent_that_was_handed_the_conversation() -> None:
 
 
 async def test_capture_then_state() -> None:
-    """The pattern of the specification: the message goes to state, and reaches the agent from there."""
+    """A usual pattern: the message goes to state, and reaches the agent from there."""
     expression = (
         C.capture("user_message")
         >> Agent("writer").writes("intent")

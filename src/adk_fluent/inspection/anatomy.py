@@ -113,7 +113,7 @@ class LlmAnatomy(Frozen):
         return frozenset(reach.author for reach in self.reaches if reach.whole and reach.author in talking)
 
     def __str__(self) -> str:
-        """The guide's lines."""
+        """Six numbered lines under the name of the agent."""
         lines = [f"LLM Call Anatomy: {self.agent}", hanging("  1. System:     ", self.system or "(none)")]
         for number, (label, text) in enumerate(
             [

@@ -56,7 +56,7 @@ class DataFlow(Frozen):
     consumes: type | None = None
 
     def __str__(self) -> str:
-        """The guide's lines."""
+        """A line for each concern."""
         lines = [
             _TITLE,
             f"  reads:    {self.reads}",
