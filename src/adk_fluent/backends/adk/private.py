@@ -110,6 +110,7 @@ def _contents_position(processors: list[Any]) -> int:
     return names.index("_ContentLlmRequestProcessor")
 
 
+@cache
 def keeps_temporary() -> bool:
     """Whether ADK itself puts the `temp:` keys of an event into the state of the running session."""
     return hasattr(BaseSessionService, "_apply_temp_state")
