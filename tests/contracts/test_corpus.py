@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Annotated
+
 import pytest
 
+from adk_fluent import Agent, S
 from adk_fluent.contracts import ContractReport, Severity, check_all, issues
 from adk_fluent.errors import UnsupportedNodeError
+from adk_fluent.ir import ArtifactNode, SequenceNode
+from adk_fluent.state import CapturedBy, StateSchema
 from tests.contracts.corpus.cases import Case, Fault
 from tests.contracts.corpus.correct import CORRECT
 from tests.contracts.corpus.faulty import FAULTY
@@ -65,6 +72,45 @@ def test_every_kind_of_finding_has_a_planted_fault() -> None:
         if hasattr(kind, "code") and kind.__module__ == issues.__name__
     }
     assert kinds - {case.code for case in FAULTY} == set()
+
+
+def test_every_kind_of_finding_has_a_section_in_the_documentation() -> None:
+    """Each code can be looked up on the page about contracts, and the page has no other."""
+    page = (Path(__file__).parents[2] / "docs" / "contracts.md").read_text(encoding="utf-8")
+    kinds = {case.code for case in FAULTY}
+    assert set(re.findall(r"^### ([a-z-]+)$", page, re.MULTILINE)) == kinds
+
+
+def test_artifact_steps_are_held_to_what_they_read_and_write() -> None:
+    """What an artifact step loads is there for later steps; what it publishes must be there before it."""
+    load = ArtifactNode(operation="snapshot", filename="cv.txt", into_key="cv")
+    assert check_all(SequenceNode(children=(load, Agent("reader").instruct("{cv}").node))).ok
+    publish = ArtifactNode(operation="publish", filename="cv.txt", from_key="resume")
+    report = check_all(SequenceNode(children=(Agent("writer").writes("cv").node, publish)))
+    assert [(issue.agent, issue.key) for issue in report.errors] == [("publish", "resume")]
+
+
+class Captured(StateSchema):
+    """A field that no agent writes."""
+
+    message: Annotated[str, CapturedBy(S.capture)]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        Agent("reader").instruct("{message}").schema(Captured),
+        Agent("reader").reads(Captured.message),
+    ],
+    ids=["bound", "read"],
+)
+def test_a_field_says_what_captures_it(expression: Agent[str]) -> None:
+    """`CapturedBy` counts for nothing in a run, so the key is missing; the hint says what would write it."""
+    (issue,) = check_all(expression).errors
+    assert issue.hint.endswith(
+        'Captured.message is captured by S.capture: put S.capture("message") in front of reader.'
+    )
+    assert check_all(S.capture("message") >> expression).ok
 
 
 def test_what_was_built_is_judged_like_the_expression() -> None:

@@ -14,6 +14,7 @@ from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.contracts.unknown import unknown_functions_of
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nodes import LoopNode
 from adk_fluent.visibility import visibility_of
 
@@ -93,6 +94,24 @@ class Facts:
             for field in getattr(model, "model_fields", ()):
                 found.setdefault(field, []).append(step)
         return found
+
+    @cached_property
+    def schemas(self) -> list[tuple[Step, type]]:
+        """The state schemas that hold, each with the step that it is bound to."""
+        found = [] if self.schema is None else [(self.plan.root, self.schema)]
+        for step in self.steps:
+            bound = step.node.annotations.schema
+            if bound is not None and bound is not self.schema:
+                found.append((step, bound))
+        return found
+
+    @cached_property
+    def captured(self) -> Mapping[str, StateFieldRef]:
+        """Key → the field that says, with `CapturedBy`, what writes it: of the schemas, or read as a field."""
+        declared = [field for _, schema in self.schemas for field in cast(Any, schema).fields().values()]
+        for step in self.steps:
+            declared += step.node.given.get("read_fields", ())
+        return {field.key: field for field in declared if field.captured_by is not None}
 
     @cached_property
     def visibility(self) -> Mapping[str, Visibility]:

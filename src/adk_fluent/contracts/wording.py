@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 from adk_fluent.contracts.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.contracts.plan import Step, branch_names
 from adk_fluent.contracts.reads import Read, Via
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.template import is_key
 
 if TYPE_CHECKING:
@@ -73,14 +74,24 @@ def why_never(read: Read, facts: Facts) -> str:
             f'{field.name} says that it produces "{key}", but .produces() stores nothing.\n'
             f'Add .writes("{key}") to {field.name}.'
         )
-    like = facts.spelling.like(key)
     start = f'No step writes "{key}", and it is not in the initial state.\n'
+    if (declared := facts.captured.get(key)) is not None:
+        return start + _captured(declared, key, step)
+    like = facts.spelling.like(key)
     if like is not None:
         return start + f'Did you mean "{like}"?'
     return start + (
         f'Add .writes("{key}") to an agent before it, put {_set(key)} or S.capture("{key}") in front, '
         f'or pass state={{"{key}": ...}}.'
     )
+
+
+def _captured(field: StateFieldRef, key: str, step: Step) -> str:
+    """What a field says of who writes it."""
+    schema = f"{field.schema.__name__}." if field.schema else ""
+    by = getattr(field.captured_by, "__qualname__", None)
+    how = f'{by}("{key}")' if by else repr(field.captured_by)
+    return f"{schema}{field.name} is captured by {by or how}: put {how} in front of {step.name}."
 
 
 def produced(key: str, step: Step, facts: Facts) -> Step | None:

@@ -194,13 +194,7 @@ def _in_union(given: object, wanted: object) -> bool:
 
 
 def _schemas(facts: Facts) -> Iterator[ContractIssue]:
-    bound = [(facts.plan.root, facts.schema)] if facts.schema is not None else []
-    bound += [
-        (step, step.node.annotations.schema)
-        for step in facts.steps
-        if step.node.annotations.schema is not None and step.node.annotations.schema is not facts.schema
-    ]
-    for step, schema in bound:
+    for step, schema in facts.schemas:
         fields = cast("dict[str, Field]", cast(Any, schema).fields())
         yield from _held_against(facts, step, schema, fields)
 
