@@ -9,9 +9,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -141,23 +140,6 @@ def visibility_of(root: Node, names: Iterable[str] | None = None) -> Mapping[str
         names: the unique names of its nodes, parents first, if they have been found already.
     """
     return {name: sight.visibility for name, sight in _Inference(root, names).run().items()}
-
-
-def root_of(x: object) -> Node:
-    """The tree of an expression, a node, or a native agent or app that adk-fluent built.
-
-    Raises:
-        ArgumentError: it is none of these.
-    """
-    for value in (x, getattr(x, "node", None), getattr(x, "_ir", None)):
-        if isinstance(value, Node):
-            return value
-    inner = getattr(getattr(x, "root_agent", None), "_ir", None)
-    if isinstance(inner, Node):
-        return inner
-    raise ArgumentError(
-        f"Only an expression, an IR node or what was built of one has a visibility, not {type(x).__name__}."
-    )
 
 
 class _Place:

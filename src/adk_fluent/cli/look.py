@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import load
-from adk_fluent.contracts.facts import root_of
 from adk_fluent.contracts.report import ContractReport, Severity
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.base import root_of
 
 OK, FINDINGS = 0, 1
 """Exit codes of `check`."""

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from adk_fluent.contracts.facts import Facts, is_native, root_of
+from adk_fluent.contracts.facts import Facts, is_native
 from adk_fluent.contracts.missing import fine
 from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.errors import ContractError
-from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.base import Node, root_of, walk
 
 logger = logging.getLogger("adk_fluent.contracts")
 

@@ -12,8 +12,7 @@ from adk_fluent.contracts.plan import Plan, Step
 from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.contracts.unknown import unknown_functions_of
-from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nodes import LoopNode
 from adk_fluent.visibility import visibility_of
@@ -107,7 +106,7 @@ class Facts:
 
     @cached_property
     def captured(self) -> Mapping[str, StateFieldRef]:
-        """Key → the field that says, with `CapturedBy`, what writes it: of the schemas, or read as a field."""
+        """Key → the field, of a schema or read by an agent, whose `CapturedBy` says what writes it."""
         declared = [field for _, schema in self.schemas for field in cast(Any, schema).fields().values()]
         for step in self.steps:
             declared += step.node.given.get("read_fields", ())
@@ -146,26 +145,3 @@ def facts_of(subject: object) -> Facts:
 def is_native(subject: object) -> bool:
     """Whether it is an ADK object that adk-fluent built."""
     return not isinstance(subject, Node) and not isinstance(getattr(subject, "node", None), Node)
-
-
-def root_of(subject: object) -> Node:
-    """The tree of an expression, a node, a native agent that adk-fluent built, or an `App` around one.
-
-    Raises:
-        ArgumentError: it is none of these.
-    """
-    if isinstance(subject, Node):
-        return subject
-    for name in ("node", "_ir"):
-        found = getattr(subject, name, None)
-        if isinstance(found, Node):
-            return found
-    inner = cast(object, getattr(subject, "root_agent", None))
-    if inner is not None and inner is not subject:
-        found = getattr(inner, "_ir", None)
-        if isinstance(found, Node):
-            return found
-    raise ArgumentError(
-        f"Only an expression, an IR node, or what adk-fluent built of one can be checked, not "
-        f"{type(subject).__name__}."
-    )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import ClassVar, Final, Self, TypeVar, dataclass_transform
 
+from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
 from adk_fluent.ir.frozen import Frozen, freeze
 from adk_fluent.ir.functions import NO_ACCESS, Access
@@ -101,3 +102,23 @@ def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:
         if any(new is not old for new, old in zip(changed, children, strict=True)):
             root = root.with_children(changed)
     return fn(root)
+
+
+def root_of(subject: object) -> Node:
+    """The tree of an expression, a node, or a native agent or `App` that adk-fluent built.
+
+    Raises:
+        ArgumentError: it is none of these.
+
+    >>> from adk_fluent import Agent
+    >>> root_of(Agent("a").named("b")).name
+    'b'
+    """
+    for value in (subject, getattr(subject, "root_agent", None)):
+        for found in (value, getattr(value, "node", None), getattr(value, "_ir", None)):
+            if isinstance(found, Node):
+                return found
+    raise ArgumentError(
+        "This takes an expression, an IR node, or what adk-fluent built of one, not "
+        f"{type(subject).__name__}."
+    )

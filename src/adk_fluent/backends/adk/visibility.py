@@ -11,7 +11,8 @@ from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.visibility import SEEN, Outlet, Sight, outlet_of, root_of
+from adk_fluent.ir.base import root_of
+from adk_fluent.visibility import SEEN, Outlet, Sight, outlet_of
 
 
 def sight_of(event: Event, outlet: Outlet) -> Sight:
