@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,11 @@ from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background with Ctrl-C ignored, and processes hand that on to those they
+    # start: the tests that interrupt a program would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _MODEL_SETTINGS = (
     "GOOGLE_APPLICATION_CREDENTIALS",

@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that speaks Gemini's wire protocol: whole answers, streams of events, failures."""
+"""A server on 127.0.0.1 that speaks Gemini's wire protocol: answers, streams, embeddings, failures."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ class Gemini:
         answers: agent name → its answer.
         failing: agent name → how its calls go wrong; `break` tears the connection in the middle of a stream,
             `hang_up` ends the stream in good order but half-way.
+        vectors: text → its embedding.
         requests: path and body of each call, in order.
     """
 
     answers: Mapping[str, str]
     failing: Mapping[str, Behaviour] = field(default_factory=dict[str, Behaviour])
+    vectors: Mapping[str, list[float]] = field(default_factory=dict[str, list[float]])
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
     url: str = ""
 
@@ -82,6 +84,11 @@ class _Handler(BaseHTTPRequestHandler):
         found = _METHOD.search(self.path)
         if found is None:
             return self._error(404, "NOT_FOUND", f"no such path: {self.path}")
+        if found["method"] == "batchEmbedContents":
+            texts = [asked["content"]["parts"][0]["text"] for asked in body["requests"]]
+            if not self.script.vectors:
+                return self._error(404, "NOT_FOUND", "there is no such model")
+            return self._json(200, {"embeddings": [{"values": self.script.vectors[text]} for text in texts]})
         agent = self._agent(body)
         behaviour = self.script.failing.get(agent, "answer")
         if behaviour == "429":
