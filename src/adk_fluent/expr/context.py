@@ -11,7 +11,7 @@ from adk_fluent.context.operations import ENTRY_TYPES, FIELDS
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, did_you_mean
 from adk_fluent.expr.base import Step, describe, function, observer
-from adk_fluent.expr.workflow import check_key
+from adk_fluent.expr.workflow import check_key, positive
 from adk_fluent.ir.functions import NO_ACCESS, Access, access
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
@@ -442,8 +442,8 @@ def _agent(name: object, where: str) -> str:
 
 
 def _count(value: object, where: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
+    if positive(value):
+        return cast(int, value)
     raise ArgumentError(f"{where} takes a positive whole number, not {value!r:.40}.")
 
 
