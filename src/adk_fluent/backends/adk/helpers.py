@@ -144,6 +144,7 @@ async def _embedded(ask: Ask) -> Answer:
 async def _vectors(model: str, texts: tuple[str, ...]) -> Answer:
     from google.genai import Client
 
-    client: Any = Client()
-    answer = await client.aio.models.embed_content(model=model, contents=list(texts))
+    client: Any
+    async with Client().aio as client:
+        answer = await client.models.embed_content(model=model, contents=list(texts))
     return [embedding.values for embedding in answer.embeddings]
