@@ -30,7 +30,7 @@ class ReadOnlyState(Mapping[str, Any]):
         value = self._values.get(key)
         if value is None:
             raise KeyError(key)
-        return copy.deepcopy(cast(object, value)) if isinstance(value, dict | list | set | tuple) else value
+        return detached(value)
 
     def __contains__(self, key: object) -> bool:  # without the copy that looking it up would make
         return self._values.get(cast(str, key)) is not None
@@ -43,6 +43,19 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"ReadOnlyState({dict(self)!r})"
+
+
+def detached(value: Any) -> Any:
+    """A value that can be changed without its being changed elsewhere.
+
+    Containers are copied. What is no container, or holds what cannot be copied, such as a lock, stays itself.
+    """
+    if not isinstance(value, dict | list | set | tuple):
+        return value
+    try:
+        return copy.deepcopy(cast(object, value))
+    except TypeError:  # raised for what cannot be pickled either
+        return cast(Any, value)
 
 
 def is_session_scoped(key: str) -> bool:

@@ -18,14 +18,13 @@ from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import (
     Composite,
     FallbackComposite,
-    FanOutComposite,
     LoopComposite,
-    RaceComposite,
     RouteComposite,
     SequentialComposite,
     TimeoutComposite,
 )
 from adk_fluent.backends.adk.context import Delivering
+from adk_fluent.backends.adk.fan_out import FanOutComposite
 from adk_fluent.backends.adk.helpers import Choose, HelperFor, Helpers, named_model
 from adk_fluent.backends.adk.instructions import compile_instruction
 from adk_fluent.backends.adk.leaves import (
@@ -38,6 +37,7 @@ from adk_fluent.backends.adk.leaves import (
 )
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.mapping import MapComposite
+from adk_fluent.backends.adk.racing import RaceComposite
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
@@ -346,10 +346,9 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
 
 def _wire(made: Composite, node: Node, scope: Scope) -> None:
     """Tell a composite which events of which agents end it."""
-    ends = isinstance(node, LoopNode) or (scope.in_loop and isinstance(node, SequenceNode))
     moves = scope.transfers and isinstance(node, SequenceNode | LoopNode)
     made.listen(
-        names_below(node, until=LoopNode) if ends else (),
+        _enders(node, scope),
         scope.transfers.intersection(names_below(node, until=(SequenceNode, LoopNode))) if moves else (),
     )
     if isinstance(made, MapComposite):
@@ -357,6 +356,14 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
         made.parse_answers_of(
             agent.name for agent in agents if agent.output_schema is not UNSET or answered_fields(agent)
         )
+
+
+def _enders(node: Node, scope: Scope) -> Iterable[str]:
+    """Whose `escalate` ends `node`: it ends the nearest loop, or where there is none the nearest fan-out."""
+    if isinstance(node, ParallelNode):
+        return () if scope.in_loop else names_below(node, until=(LoopNode, ParallelNode))
+    ends = isinstance(node, LoopNode) or (isinstance(node, SequenceNode) and scope.in_loop)
+    return names_below(node, until=LoopNode) if ends else ()
 
 
 def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:

@@ -16,13 +16,13 @@ from typing import cast
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.concurrency import apart, cancel, interleave, on_branch, record
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, below, waits
-from adk_fluent.backends.adk.signals import failure, pauses, refused, starts_again
-from adk_fluent.backends.adk.temporary import with_temporary
+from adk_fluent.backends.adk.checkpoints import has_ended, since_checkpoint, start_afresh
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, waits
+from adk_fluent.backends.adk.signals import failure, note_problems, pauses, refused, starts_again
+from adk_fluent.backends.adk.tree import below
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import AgentTimeoutError
 from adk_fluent.ir.nodes import LoopNode, RouteNode, TimeoutNode
@@ -36,11 +36,23 @@ class Seen:
         paused: it waits for a person.
         stop: nothing runs after it.
         skip: the rest of the sequence, or of a loop's round, is skipped.
+        problems: the failures it reported and nothing caught; id of the event → what went wrong.
     """
 
     paused: bool = False
     stop: bool = False
     skip: bool = False
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it waits or failed, so that what is around it has not finished either."""
+        return self.paused or bool(self.problems)
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong first, if anything did."""
+        return next(iter(self.problems.values()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +61,19 @@ class Start:
 
     Attributes:
         index: the child to begin with.
-        resuming: whether a paused run goes on.
-        position: what was stored.
+        resuming: whether an earlier run goes on.
+        rounds: for loops, the rounds that are done.
+        passed: what has happened since the checkpoint that says so.
+        ended: whether the child to begin with has finished already.
+        seen: what the events of that child told.
     """
 
     index: int = 0
     resuming: bool = False
-    position: Position = field(default_factory=Position)
+    rounds: int = 0
+    passed: list[Event] = field(default_factory=list[Event])
+    ended: bool = False
+    seen: Seen = field(default_factory=Seen)
 
 
 class Composite(FluentAgent):
@@ -99,15 +117,23 @@ class Composite(FluentAgent):
 
     def _note(self, event: Event, ctx: InvocationContext, seen: Seen) -> None:
         """Note in `seen` what an event asks for."""
-        actions = event.actions
         if pauses(ctx, event):
             seen.paused = True
-        if actions.escalate and event.author in self._enders:
+        note_problems(seen.problems, event)
+        self._note_exits(event, seen)
+
+    def _note_exits(self, event: Event, seen: Seen) -> None:
+        """Note in `seen` what an event ends."""
+        if self.is_ended_by(event):
             seen.stop = True
-        if actions.transfer_to_agent and event.author in self._movers:
+        if event.actions.transfer_to_agent and event.author in self._movers:
             seen.skip = True
         if event.custom_metadata and (refused(event) or self._is_left(event)):
             seen.stop = True
+
+    def is_ended_by(self, event: Event) -> bool:
+        """Whether an event asks to end this composite."""
+        return bool(event.actions.escalate) and event.author in self._enders
 
     def _is_left(self, event: Event) -> bool:
         """Whether this composite, or something around it, starts again."""
@@ -118,36 +144,48 @@ class Composite(FluentAgent):
         return bool(name) and above is not None
 
     def start(self, ctx: InvocationContext) -> Start:
-        """Where to begin."""
+        """Where to begin: where an earlier run stopped, as its checkpoint and the events since then tell."""
         position = private.load_state(self, ctx, Position)
         if position is None:
             return Start()
         names = [agent.name for agent in self.sub_agents]
         if position.child not in names:  # the pipeline was changed while the run was paused
-            return Start(position=Position(round=position.round))
-        return Start(names.index(position.child), True, position)
+            return Start(rounds=position.round)
+        index = names.index(position.child)
+        child, passed = self.sub_agents[index], since_checkpoint(ctx, self)
+        if not passed:
+            start_afresh(ctx, child)
+        seen = Seen()
+        for event in passed:
+            self._note_exits(event, seen)
+        return Start(index, True, position.round, passed, has_ended(child, passed), seen)
 
-    async def in_order(self, ctx: InvocationContext, start: Start, seen: Seen) -> Events:
-        """The events of the children from `start` on, one child after another."""
-        resuming, done = start.resuming, start.position.round
+    async def in_order(self, ctx: InvocationContext, start: Start) -> Events:
+        """The events of one child after another, from where to start on, noted in `start.seen`."""
+        resuming, seen = start.resuming, start.seen
         for child in self.sub_agents[start.index :]:
             if ctx.is_resumable and not resuming:
-                yield private.checkpoint(self, ctx, Position(child=child.name, round=done))
+                yield private.checkpoint(self, ctx, Position(child=child.name, round=start.rounds))
+            if not (resuming and start.ended):
+                async with aclosing(child.run_async(ctx)) as events:  # as `relay`, without one more generator
+                    async for event in events:
+                        yield event
+                        self._note(event, ctx, seen)
+                seen.paused = seen.paused or waits(child, ctx)
             resuming = False
-            async with aclosing(child.run_async(ctx)) as events:  # as `relay`, without one more generator
+            if seen.unfinished or seen.stop or seen.skip:
+                return
+
+    async def only(self, child: BaseAgent, ctx: InvocationContext, start: Start) -> Events:
+        """The events of one child, and the checkpoints around it, noted in `start.seen`."""
+        if ctx.is_resumable and not start.resuming:
+            yield private.checkpoint(self, ctx, Position(child=child.name))
+        if not start.ended:
+            async with aclosing(self.relay(child, ctx, start.seen)) as events:
                 async for event in events:
                     yield event
-                    self._note(event, ctx, seen)
-            seen.paused = seen.paused or waits(child, ctx)
-            if seen.paused:
-                if ctx.is_resumable and (
-                    seen.stop or seen.skip
-                ):  # said by a branch beside the one that waits
-                    position = Position(child=child.name, round=done, stop=seen.stop, skip=seen.skip)
-                    yield private.checkpoint(self, ctx, position)
-                return
-            if seen.stop or seen.skip:
-                return
+        if ctx.is_resumable and not start.seen.unfinished:
+            yield private.finished(self, ctx)
 
 
 class SequentialComposite(Composite):
@@ -155,11 +193,10 @@ class SequentialComposite(Composite):
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
-        seen = Seen(stop=start.position.stop, skip=start.position.skip)
-        async with aclosing(self.in_order(ctx, start, seen)) as events:
+        async with aclosing(self.in_order(ctx, start)) as events:
             async for event in events:
                 yield event
-        if ctx.is_resumable and not seen.paused:
+        if ctx.is_resumable and not start.seen.unfinished:
             yield private.finished(self, ctx)
 
 
@@ -169,18 +206,17 @@ class LoopComposite(Composite):
     async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(LoopNode, self._ir)
         start = self.start(ctx)
-        for done in range(start.position.round, node.max_iterations):
-            seen = Seen(stop=start.position.stop, skip=start.position.skip)
-            async with aclosing(self.in_order(ctx, start, seen)) as events:
+        for done in range(start.rounds, node.max_iterations):
+            async with aclosing(self.in_order(ctx, start)) as events:
                 async for event in events:
                     yield event
-            if seen.paused:
+            if start.seen.unfinished:
                 return
             if ctx.is_resumable:
                 ctx.reset_sub_agent_states(self.name)
-            if seen.stop or (node.until is not None and await self.holds(node.until, ctx)):
+            if start.seen.stop or (node.until is not None and await self.holds(node.until, ctx)):
                 break
-            start = Start(position=Position(round=done + 1))
+            start = Start(rounds=done + 1)
         if ctx.is_resumable:
             yield private.finished(self, ctx)
 
@@ -193,14 +229,9 @@ class RouteComposite(Composite):
         branch = self.sub_agents[start.index] if start.resuming else await self._choose(ctx)
         if branch is None:
             return
-        if ctx.is_resumable and not start.resuming:
-            yield private.checkpoint(self, ctx, Position(child=branch.name))
-        seen = Seen()
-        async with aclosing(self.relay(branch, ctx, seen)) as events:
+        async with aclosing(self.only(branch, ctx, start)) as events:
             async for event in events:
                 yield event
-        if ctx.is_resumable and not seen.paused:
-            yield private.finished(self, ctx)
 
     async def _choose(self, ctx: InvocationContext) -> BaseAgent | None:
         node = cast(RouteNode, self._ir)
@@ -216,16 +247,10 @@ class TimeoutComposite(Composite):
     async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(TimeoutNode, self._ir)
         (child,) = self.sub_agents
-        resuming = private.load_state(self, ctx, Position) is not None
-        if ctx.is_resumable and not resuming:
-            yield private.checkpoint(self, ctx, Position(child=child.name))
         deadline = asyncio.get_running_loop().time() + node.seconds
-        seen = Seen()
-        async with aclosing(self.relay(child, ctx, seen)) as events:
+        async with aclosing(self.only(child, ctx, self.start(ctx))) as events:
             while (event := await self._next(events, child, deadline)) is not None:
                 yield event
-        if ctx.is_resumable and not seen.paused:
-            yield private.finished(self, ctx)
 
     async def _next(self, events: Events, child: BaseAgent, deadline: float) -> Event | None:
         limit = asyncio.timeout_at(deadline)
@@ -248,131 +273,20 @@ class FallbackComposite(Composite):
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
-        resuming = start.resuming
         for child in self.sub_agents[start.index :]:
-            if ctx.is_resumable and not resuming:
-                yield private.checkpoint(self, ctx, Position(child=child.name))
-            resuming = False
-            seen, said, problem = Seen(), list[str](), None
-            is_last = child is self.sub_agents[-1]
+            said = [event.id for event in start.passed if event.content and event.author != "user"]
+            problem, is_last = None, child is self.sub_agents[-1]
             try:
-                async with aclosing(self.relay(child, ctx, seen)) as events:
+                async with aclosing(self.only(child, ctx, start)) as events:
                     async for event in events:
                         said += [event.id] * bool((event.content or failure(event)) and not event.partial)
                         yield event
-                        if not is_last and (problem := failure(event)):
-                            break
             except Exception as error:
                 if is_last:
                     raise
                 problem = f"{type(error).__name__}: {error}"
-            if seen.paused:
+            problem = problem or start.seen.problem
+            if problem is None or is_last:
                 return
-            if problem is None:
-                break
             yield self.event(ctx, metadata={DISCARDS: said, "adk_fluent.failed": {child.name: problem}})
-        if ctx.is_resumable:
-            yield private.finished(self, ctx)
-
-
-@dataclass(slots=True)
-class Attempt:
-    """What one branch of a race did, apart from the session."""
-
-    events: list[Event]
-    paused: bool = False
-    problem: str | None = None
-
-
-class RaceComposite(Composite):
-    """Runs its children at once, each apart from the session, and passes on only what the winner did."""
-
-    async def _run_once(self, ctx: InvocationContext) -> Events:
-        start = self.start(ctx)
-        if start.resuming:  # the winner paused; only it goes on
-            winner = self.sub_agents[start.index]
-            seen = Seen()
-            async with aclosing(
-                self.relay(winner, on_branch(ctx, f"{self.name}.{winner.name}"), seen)
-            ) as events:
-                async for event in events:
-                    yield event
-            if not seen.paused:
-                yield private.finished(self, ctx)
-            return
-        winner, attempt = await self._race(ctx)
-        if ctx.is_resumable and attempt.paused:
-            yield private.checkpoint(self, ctx, Position(child=winner.name))
-        for event in attempt.events:
-            yield with_temporary(ctx, event)
-        if ctx.is_resumable and not attempt.paused:
-            yield private.finished(self, ctx)
-
-    async def _race(self, ctx: InvocationContext) -> tuple[BaseAgent, Attempt]:
-        """The first branch to succeed; else the first that waits for a person; else the first failure."""
-        tasks = {asyncio.ensure_future(self._attempt(child, ctx)): child for child in self.sub_agents}
-        ended: dict[str, asyncio.Task[Attempt]] = {}
-        try:
-            running = set(tasks)
-            while running:
-                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in (task for task in tasks if task in done):
-                    ended[tasks[task].name] = task
-                    if not _raised(task) and not (task.result().paused or task.result().problem):
-                        return tasks[task], task.result()
-        finally:
-            await cancel(list(tasks))
-        order = [(child, ended[child.name]) for child in self.sub_agents]
-        for child, task in order:
-            if not _raised(task) and task.result().paused:
-                return child, task.result()
-        child, task = next((entry for entry in order if _raised(entry[1])), order[0])
-        return child, task.result()  # raises what the branch raised, as it is
-
-    async def _attempt(self, child: BaseAgent, ctx: InvocationContext) -> Attempt:
-        attempt, seen = Attempt([]), Seen()
-        context = apart(ctx, f"{self.name}.{child.name}")
-        async with aclosing(self.relay(child, context, seen)) as events:
-            async for event in events:
-                if not event.partial:
-                    record(context, event)
-                    attempt.events.append(event)
-                    attempt.problem = attempt.problem or failure(event)
-        attempt.paused = seen.paused
-        return attempt
-
-
-def _raised(task: asyncio.Task[Attempt]) -> bool:
-    """Whether a branch that ended did so by an exception; a cancellation from inside it is one."""
-    return task.cancelled() or task.exception() is not None
-
-
-class FanOutState(BaseModel):
-    """Which branches are done."""
-
-    done: list[str] = Field(default_factory=list[str])
-
-
-class FanOutComposite(Composite):
-    """Runs its children at once, each on a conversation branch of its own."""
-
-    async def _run_once(self, ctx: InvocationContext) -> Events:
-        state = private.load_state(self, ctx, FanOutState)
-        if ctx.is_resumable and state is None:
-            yield private.checkpoint(self, ctx, FanOutState())
-        done = list(state.done) if state else []
-        children = [child for child in self.sub_agents if child.name not in done]
-        seen = [Seen() for _ in children]
-        sources = [
-            self.relay(child, on_branch(ctx, f"{self.name}.{child.name}"), noted)
-            for child, noted in zip(children, seen, strict=True)
-        ]
-        async with aclosing(interleave(sources)) as events:
-            async for index, event in events:
-                if event is not None:
-                    yield event
-                elif ctx.is_resumable and not seen[index].paused:
-                    done.append(children[index].name)
-                    yield private.checkpoint(self, ctx, FanOutState(done=done))
-        if ctx.is_resumable and not any(noted.paused for noted in seen):
-            yield private.finished(self, ctx)
+            start = Start()

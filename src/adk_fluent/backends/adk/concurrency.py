@@ -1,42 +1,15 @@
-"""Running several children at once, and running one apart from the session."""
+"""Running several children at once."""
 
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
 Events = AsyncGenerator[Event, None]
-
-
-def on_branch(ctx: InvocationContext, name: str) -> InvocationContext:
-    """The context on a conversation branch below the current one, so siblings do not see each other."""
-    return ctx.model_copy(update={"branch": f"{ctx.branch}.{name}" if ctx.branch else name})
-
-
-def apart(ctx: InvocationContext, name: str, *, state: dict[str, Any] | None = None) -> InvocationContext:
-    """A context whose session is a copy: what happens there stays there until it is passed on.
-
-    Args:
-        name: the branch it runs on.
-        state: keys that exist only in the copy.
-    """
-    values = {**copy.deepcopy(dict(ctx.session.state)), **(state or {})}
-    session = ctx.session.model_copy(update={"events": list(ctx.session.events), "state": values})
-    context = on_branch(ctx, name)
-    return context.model_copy(update={"session": session, "agent_states": {}, "end_of_agents": {}})
-
-
-def record(ctx: InvocationContext, event: Event) -> None:
-    """Do to the copied session what the runner does to the real one when it stores an event."""
-    if not event.partial:
-        ctx.session.state.update(event.actions.state_delta)
-        ctx.session.events.append(event)
 
 
 async def interleave(

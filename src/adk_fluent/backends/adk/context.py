@@ -20,7 +20,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.entries import conversation, to_entries, to_events
+from adk_fluent.backends.adk.entries import conversation, joined, to_entries, to_events
 from adk_fluent.backends.adk.helpers import Helpers, Used
 from adk_fluent.backends.adk.leaves import spoken_text
 from adk_fluent.context.helpers import Answer, Ask, Rejected
@@ -219,5 +219,20 @@ class Assembler:
             private.forget_interaction(llm_request)
             session = ctx.session.model_copy(update={"events": delivery.events})
             ctx = ctx.model_copy(update={"session": session})
-        async for event in self._original.run_async(ctx, llm_request):
+        async for event in self._original.run_async(joined(ctx), llm_request):
             yield event
+
+
+class Joining:
+    """Has ADK assemble the contents of a request from what this branch and those below it said."""
+
+    name = "contents"
+
+    def __init__(self, original: private.Processor) -> None:
+        self._original = original
+
+    def run_async(
+        self, invocation_context: InvocationContext, llm_request: LlmRequest
+    ) -> AsyncGenerator[Event, None]:
+        """Assemble the contents."""
+        return self._original.run_async(joined(invocation_context), llm_request)

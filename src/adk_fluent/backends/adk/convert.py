@@ -16,8 +16,9 @@ from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.events.event import Event
 from google.genai import types
 
-from adk_fluent.backends.adk.leaves import CONFIRMATION, below, spoken_text
+from adk_fluent.backends.adk.leaves import CONFIRMATION, spoken_text
 from adk_fluent.backends.adk.signals import failure
+from adk_fluent.backends.adk.tree import below
 from adk_fluent.backends.events import AgentEvent, Pending, ToolCallInfo, ToolResponseInfo, Usage
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.errors import ArgumentError, CompileError

@@ -39,7 +39,7 @@ def conversation(ctx: InvocationContext, agent: str) -> list[Event]:
 
     A run of a workflow node need not store its input as an event; then it stands here all the same.
     """
-    events = [event for event in live(ctx.session.events) if visible(ctx, event)]
+    events = [event for event in live(joined(ctx).session.events) if visible(ctx, event)]
     asked = ctx.user_content
     is_new = any(part.text or part.inline_data or part.file_data for part in (asked and asked.parts) or [])
     stored = any(e.author == USER and e.invocation_id == ctx.invocation_id for e in events)
@@ -48,6 +48,27 @@ def conversation(ctx: InvocationContext, agent: str) -> list[Event]:
         message = Event(invocation_id=ctx.invocation_id, author=USER, branch=ctx.branch, content=asked)
         events.insert(next(own, len(events)), message)
     return events
+
+
+def joined(ctx: InvocationContext) -> InvocationContext:
+    """The context in which what finished branches below the current one said counts as said on it.
+
+    ADK shows an agent its own conversation branch and those above, so a step behind a fan-out that is itself
+    in a branch would not see what that fan-out said.
+    """
+    if not ctx.branch or not any(_is_below(event, ctx.branch) for event in ctx.session.events):
+        return ctx
+    events = [
+        event.model_copy(update={"branch": ctx.branch}) if _is_below(event, ctx.branch) else event
+        for event in ctx.session.events
+    ]
+    return ctx.model_copy(update={"session": ctx.session.model_copy(update={"events": events})})
+
+
+def _is_below(event: Event, branch: str) -> bool:
+    """Whether the event is on a branch that a composite opened below `branch`; those of ADK have an @."""
+    path = event.branch or ""
+    return path.startswith(f"{branch}.") and "@" not in path[len(branch) :]
 
 
 def visible(ctx: InvocationContext, event: Event) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -16,9 +16,11 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.checkpoints import is_below
 from adk_fluent.backends.adk.shrinking import removal
-from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
+from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, note_problems, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
+from adk_fluent.backends.adk.tree import below, encloses
 from adk_fluent.backends.adk.typed import keeping_to
 from adk_fluent.errors import CompileError, PredicateError
 from adk_fluent.ir.base import Node
@@ -39,14 +41,10 @@ class Position(BaseModel):
     Attributes:
         child: the child that runs.
         round: for loops, the rounds that are done.
-        stop: whether it ends with this child.
-        skip: whether the rest of the sequence, or of a loop's round, is skipped.
     """
 
     child: str = ""
     round: int = 0
-    stop: bool = False
-    skip: bool = False
 
 
 class FluentAgent(BaseAgent):
@@ -86,9 +84,17 @@ class FluentAgent(BaseAgent):
             actions=EventActions(state_delta=state_delta or {}, **actions),
         )
 
-    def state_event(self, ctx: InvocationContext, delta: dict[str, Any]) -> Event:
-        """An event that writes state."""
-        return with_temporary(ctx, self.event(ctx, state_delta=delta))
+    def state_event(self, ctx: InvocationContext, delta: dict[str, Any], *, ends: bool = False) -> Event:
+        """An event that writes state.
+
+        Args:
+            ends: whether the agent has finished with it, so that a run that goes on does not do it again.
+        """
+        event = self.event(ctx, state_delta=delta)
+        if ends and ctx.is_resumable:
+            ctx.set_agent_state(self.name, end_of_agent=True)
+            event.actions.end_of_agent = True
+        return with_temporary(ctx, event)
 
     async def holds(self, predicate: Predicate, ctx: InvocationContext) -> bool:
         """Whether a user's predicate holds for the state; see `holds`."""
@@ -125,12 +131,8 @@ def waits(agent: BaseAgent, ctx: InvocationContext) -> bool:
     if not ctx.is_resumable:
         return False
     run = (event for event in ctx.session.events if event.invocation_id == ctx.invocation_id)
-    asking = {event.author for event in unanswered(run).values() if _on_branch(event, ctx.branch)}
+    asking = {event.author for event in unanswered(run).values() if is_below(event, ctx.branch)}
     return bool(asking) and not asking.isdisjoint(_reachable(agent))
-
-
-def _on_branch(event: Event, branch: str | None) -> bool:
-    return not branch or f"{event.branch}.".startswith(f"{branch}.")
 
 
 def _reachable(agent: BaseAgent) -> set[str]:
@@ -144,44 +146,6 @@ def _reachable(agent: BaseAgent) -> set[str]:
                 if isinstance(current, TransferAgent) and (target := current.target()) is not None:
                     pending.append(target)
     return found
-
-
-def below(agent: BaseAgent) -> Iterator[BaseAgent]:
-    """`agent` and all agents below it."""
-    pending = [agent]
-    while pending:
-        current = pending.pop()
-        yield current
-        pending.extend(current.sub_agents)
-
-
-def encloses(outer: BaseAgent, inner: BaseAgent) -> bool:
-    """Whether `outer` is above `inner` in the tree."""
-    above = inner.parent_agent
-    while above is not None and above is not outer:
-        above = above.parent_agent
-    return above is outer
-
-
-def joined(ctx: InvocationContext) -> InvocationContext:
-    """The context in which what finished branches below the current one said counts as said on it.
-
-    ADK shows an agent its own conversation branch and those above, so a step behind a fan-out that is itself
-    in a branch would not see what that fan-out said.
-    """
-    if not ctx.branch or not any(_is_below(event, ctx.branch) for event in ctx.session.events):
-        return ctx
-    events = [
-        event.model_copy(update={"branch": ctx.branch}) if _is_below(event, ctx.branch) else event
-        for event in ctx.session.events
-    ]
-    return ctx.model_copy(update={"session": ctx.session.model_copy(update={"events": events})})
-
-
-def _is_below(event: Event, branch: str) -> bool:
-    """Whether the event is on a branch that a composite opened below `branch`; those of ADK have an @."""
-    path = event.branch or ""
-    return path.startswith(f"{branch}.") and "@" not in path[len(branch) :]
 
 
 def within_schema(node: Node, events: Events) -> Events:
@@ -198,7 +162,7 @@ class TransformAgent(FluentAgent):
         view = ReadOnlyState(ctx.session.state)
         delta = changes(node, await resolved(node.fn(view)), view)
         if delta:
-            event = self.state_event(ctx, delta)
+            event = self.state_event(ctx, delta, ends=True)
             if (removed := removal(ctx, event)) is not None:
                 yield removed
             yield event
@@ -218,7 +182,7 @@ class CaptureAgent(FluentAgent):
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         if delta := captured(cast(CaptureNode, self._ir), ctx.session.events):
-            yield self.state_event(ctx, delta)
+            yield self.state_event(ctx, delta, ends=True)
 
 
 def captured(node: CaptureNode, events: Iterable[Event]) -> dict[str, Any]:
@@ -296,12 +260,13 @@ class TransferAgent(FluentAgent):
                     ctx.set_agent_state(agent.name)
                 yield private.checkpoint(self, ctx, Position(child=target.name))
             yield self.event(ctx, transfer_to_agent=target.name)
-        paused = False
+        paused, problems = False, dict[str, str]()
         async with aclosing(target.run_async(ctx)) as events:
             async for event in events:
                 paused = paused or pauses(ctx, event)
+                note_problems(problems, event)
                 yield event
-        if ctx.is_resumable and not (paused or waits(target, ctx)):
+        if ctx.is_resumable and not (paused or problems or waits(target, ctx)):
             yield private.finished(self, ctx)
 
     def target(self) -> BaseAgent | None:

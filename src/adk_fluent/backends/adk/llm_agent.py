@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import aclosing
 from typing import ClassVar, cast
 
@@ -11,10 +10,11 @@ from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.context import Assembler, Delivering
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved, spoken_text, within_schema
+from adk_fluent.backends.adk.context import Assembler, Delivering, Joining
+from adk_fluent.backends.adk.leaves import Events, FluentAgent, resolved, spoken_text, within_schema
 from adk_fluent.backends.adk.missing import explain, needed
 from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
+from adk_fluent.backends.adk.signals import failure
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import values_of
 from adk_fluent.errors import MissingKeyError
@@ -57,10 +57,14 @@ class FluentLlmAgent(private.AssemblingAgent):
         """The node it was made from."""
         return self._ir
 
-    def assembler(self) -> Callable[[private.Processor], private.Processor] | None:
-        """Who assembles the conversation: ADK, or ADK on what the context spec leaves."""
-        delivering = self._delivering
-        return None if delivering is None else lambda original: Assembler(original, delivering)
+    @property
+    def selects(self) -> bool:
+        """Whether a context spec says what the model sees."""
+        return self._delivering is not None
+
+    def assembler(self, original: private.Processor) -> private.Processor:
+        """Who assembles the conversation: ADK on what this branch has, or on what the context spec leaves."""
+        return Joining(original) if self._delivering is None else Assembler(original, self._delivering)
 
     @property
     def _templates(self) -> tuple[str, ...]:
@@ -83,12 +87,12 @@ class FluentLlmAgent(private.AssemblingAgent):
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
         self._require_keys(ctx)
-        fields, view = answered_fields(cast(AgentNode, self._ir)), joined(ctx)
-        run = private.run_llm(self, view)
+        fields = answered_fields(cast(AgentNode, self._ir))
+        run = private.run_llm(self, ctx)
         if self._delivering is not None:
-            run = _reported(run, view, self._delivering)
-        if fields or view is not ctx or not stores_faithfully(ctx):
-            return self._followed(run, ctx, view, fields)
+            run = _reported(run, ctx, self._delivering)
+        if fields or ctx.is_resumable or not stores_faithfully(ctx):
+            return self._followed(run, ctx, fields)
         return run  # one generator fewer for each event to pass through
 
     def _require_keys(self, ctx: InvocationContext) -> None:
@@ -100,7 +104,7 @@ class FluentLlmAgent(private.AssemblingAgent):
                 raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
 
     async def _followed(
-        self, run: Events, ctx: InvocationContext, view: InvocationContext, fields: tuple[StateFieldRef, ...]
+        self, run: Events, ctx: InvocationContext, fields: tuple[StateFieldRef, ...]
     ) -> Events:
         """The events of a run with what they write beside, as the store at hand needs it."""
         async with aclosing(run) as events:
@@ -110,8 +114,8 @@ class FluentLlmAgent(private.AssemblingAgent):
                 if (removed := removal(ctx, event)) is not None:
                     yield removed
                 yield with_temporary(ctx, event)
-                if view is not ctx and not event.partial:  # the runner stores it in the session itself
-                    view.session.events.append(event)
+                if event.author == self.name and not event.partial and failure(event):
+                    return  # nothing follows a failure, not even that the agent has ended
 
     def _write(self, event: Event, fields: tuple[StateFieldRef, ...]) -> None:
         """Add the values of `fields` that the answer holds to what the event writes."""

@@ -9,11 +9,13 @@ from typing import Any, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.branches import Item, branch_below
+from adk_fluent.backends.adk.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.composites import Composite, Seen
-from adk_fluent.backends.adk.concurrency import apart, interleave, record
+from adk_fluent.backends.adk.concurrency import interleave
 from adk_fluent.backends.adk.leaves import Events, spoken_text
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
@@ -21,45 +23,13 @@ from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.nodes import MapOverNode
 
 
-class ItemState(BaseModel):
-    """Where one item is: its answer, or the checkpoints of the agents that wait inside it."""
-
-    done: bool = False
-    answer: Any = None
-    agent_states: dict[str, dict[str, Any]] = Field(default_factory=dict[str, dict[str, Any]])
-    end_of_agents: dict[str, bool] = Field(default_factory=dict[str, bool])
-
-
 class MapState(BaseModel):
-    """Where each item is, by its index as text."""
+    """A step of the whole: that it began, or which item has just ended.
 
-    items: dict[str, ItemState] = Field(default_factory=dict[str, ItemState])
+    What an item did stands in its own events, so no checkpoint says it again.
+    """
 
-
-class Item:
-    """One item while it runs."""
-
-    def __init__(self, ctx: InvocationContext) -> None:
-        self.ctx = ctx
-        self.seen = Seen()
-        self.said: dict[str, Event] = {}
-
-    def hear(self, event: Event) -> None:
-        """Note what may be the answer, and forget what a fallback withdrew."""
-        if event.is_final_response() and spoken_text(event):
-            self.said[event.id] = event
-        for withdrawn in (event.custom_metadata or {}).get(DISCARDS, ()):
-            self.said.pop(withdrawn, None)
-
-    def state(self, structured: frozenset[str]) -> ItemState:
-        """What to remember of it: the answer, parsed if its author answers in JSON."""
-        if self.seen.paused:
-            return ItemState(agent_states=self.ctx.agent_states, end_of_agents=self.ctx.end_of_agents)
-        last = next(reversed(self.said.values()), None)
-        if last is None:
-            return ItemState(done=True)
-        text = spoken_text(last)
-        return ItemState(done=True, answer=json.loads(text) if last.author in structured else text)
+    item: int | None = None
 
 
 class MapComposite(Composite):
@@ -75,25 +45,25 @@ class MapComposite(Composite):
     async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)
         values = self._values(ctx.session.state)
-        saved = private.load_state(self, ctx, MapState)
-        items = dict(saved.items) if saved else {}
-        if ctx.is_resumable and saved is None:
+        resuming = private.load_state(self, ctx, MapState) is not None
+        if ctx.is_resumable and not resuming:
             yield private.checkpoint(self, ctx, MapState())
-        todo = [index for index in range(len(values)) if not items.get(str(index), ItemState()).done]
-        running = [self._item(ctx, index, values[index], items.get(str(index))) for index in todo]
-        sources = [self._run_item(item) for item in running]
+        passed = since_checkpoint(ctx, self, MapState()) if resuming else []
+        items = self._items(ctx, values, passed)
+        todo = self._unfinished(ctx, items, passed)
+        seen = [Seen() for _ in todo]
+        sources = [self._run_item(items[index], noted) for index, noted in zip(todo, seen, strict=True)]
         async with aclosing(interleave(sources, node.concurrency)) as events:
             async for position, event in events:
                 if event is not None:
                     yield with_temporary(ctx, event)
-                    continue
-                items[str(todo[position])] = running[position].state(self._structured)
-                if ctx.is_resumable:
-                    yield private.checkpoint(self, ctx, MapState(items=items))
-        if any(item.seen.paused for item in running):
+                elif seen[position].problems:
+                    return
+                elif ctx.is_resumable and not seen[position].paused:
+                    yield private.checkpoint(self, ctx, MapState(item=todo[position]))
+        if any(noted.paused for noted in seen):
             return
-        answers = [items[str(index)].answer for index in range(len(values))]
-        yield self.state_event(ctx, {node.output_key: answers})
+        yield self.state_event(ctx, {node.output_key: [self._answer(item) for item in items]})
         if ctx.is_resumable:
             yield private.finished(self, ctx)
 
@@ -108,18 +78,48 @@ class MapComposite(Composite):
             )
         return cast("Sequence[Any]", values)
 
-    def _item(self, ctx: InvocationContext, index: int, value: Any, saved: ItemState | None) -> Item:
-        item_key = cast(MapOverNode, self._ir).item_key
-        context = apart(ctx, f"{self.name}.{index}", state={item_key: value})
-        if saved is not None:
-            context.agent_states.update(saved.agent_states)
-            context.end_of_agents.update(saved.end_of_agents)
-        return Item(context)
+    def _items(self, ctx: InvocationContext, values: Sequence[Any], passed: Iterable[Event]) -> list[Item]:
+        key, state = cast(MapOverNode, self._ir).item_key, dict(ctx.session.state)
+        stem = f"{branch_below(ctx, self.name)}."
+        own: dict[str, list[Event]] = {}
+        for event in passed:
+            if event.branch and event.branch.startswith(stem):
+                own.setdefault(event.branch.removeprefix(stem).partition(".")[0], []).append(event)
+        return [
+            Item(ctx, f"{self.name}.{index}", state, {key: value}, own.get(str(index), ()))
+            for index, value in enumerate(values)
+        ]
 
-    async def _run_item(self, item: Item) -> Events:
+    def _unfinished(
+        self, ctx: InvocationContext, items: Sequence[Item], passed: Iterable[Event]
+    ) -> list[int]:
+        """The items that did not end in an earlier part of the run."""
         (body,) = self.sub_agents
-        async with aclosing(self.relay(body, item.ctx, item.seen)) as events:
+        states = (e.actions.agent_state for e in passed if e.author == self.name and e.branch == ctx.branch)
+        ended = {state["item"] for state in states if state}
+        return [
+            index
+            for index, item in enumerate(items)
+            if index not in ended and not item.ctx.end_of_agents.get(body.name)
+        ]
+
+    async def _run_item(self, item: Item, seen: Seen) -> Events:
+        (body,) = self.sub_agents
+        async with aclosing(self.relay(body, item.ctx, seen)) as events:
             async for event in events:
-                record(item.ctx, event)
-                item.hear(event)
-                yield event
+                yield item.offer(event)
+                item.follow(event)
+
+    def _answer(self, item: Item) -> Any:
+        """What an item answered, parsed if its author answers in JSON; `None` if nothing."""
+        said: dict[str, Event] = {}
+        for event in item.events:
+            if event.is_final_response() and spoken_text(event):
+                said[event.id] = event
+            for withdrawn in (event.custom_metadata or {}).get(DISCARDS, ()):
+                said.pop(withdrawn, None)
+        last = next(reversed(said.values()), None)
+        if last is None:
+            return None
+        text = spoken_text(last)
+        return json.loads(text) if last.author in self._structured else text

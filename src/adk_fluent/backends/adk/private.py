@@ -7,7 +7,7 @@ later run go wrong quietly.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
@@ -17,6 +17,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
+from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService
 from pydantic import BaseModel
 
@@ -70,16 +71,21 @@ class AssemblingAgent(LlmAgent):
     planners, code executors and tools that add to the request.
     """
 
-    def assembler(self) -> Callable[[Processor], Processor] | None:
-        """What makes, of ADK's step, the one that assembles the conversation; `None` leaves it to ADK."""
-        return None
+    @property
+    def selects(self) -> bool:
+        """Whether a request holds only what was selected, so that no server may add what it remembers."""
+        return False
+
+    def assembler(self, original: Processor) -> Processor:
+        """The step that assembles the conversation, in the place of ADK's."""
+        return original
 
     @property
     def _llm_flow(self) -> Any:
         flow: Any = cast(Any, LlmAgent)._llm_flow.fget(self)
-        if (assembler := self.assembler()) is not None:
-            position = _contents_position(flow.request_processors)
-            flow.request_processors[position] = assembler(flow.request_processors[position])
+        position = _contents_position(flow.request_processors)
+        flow.request_processors[position] = self.assembler(flow.request_processors[position])
+        if self.selects:
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
         return flow
@@ -114,6 +120,26 @@ def _contents_position(processors: list[Any]) -> int:
 def keeps_temporary() -> bool:
     """Whether ADK itself puts the `temp:` keys of an event into the state of the running session."""
     return hasattr(BaseSessionService, "_apply_temp_state")
+
+
+@cache
+def stores_what_plugins_give() -> bool:
+    """Whether ADK stores the event that a plugin gives back, rather than the one it was given."""
+    return hasattr(Runner, "_get_output_event")
+
+
+async def through_plugins(ctx: InvocationContext, event: Event) -> Event:
+    """What ADK's runner would store of an event, which it would show to the plugins first.
+
+    The runner does this with events it is given; those of a branch that may yet lose never get there.
+    """
+    if not stores_what_plugins_give():
+        return event
+    given = await ctx.plugin_manager.run_on_event_callback(invocation_context=ctx, event=event)
+    if given is None or given is event:
+        return event
+    kept = given.model_fields_set - {"id", "invocation_id", "timestamp"}
+    return event.model_copy(update={"author": event.author, **{name: getattr(given, name) for name in kept}})
 
 
 @cache

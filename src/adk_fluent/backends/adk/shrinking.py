@@ -10,11 +10,12 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.branches import store
 
 
 def stores_faithfully(ctx: InvocationContext) -> bool:
     """Whether ADK and the store make of each event's state what it says, without any help."""
-    return private.keeps_temporary() and not private.merges_dicts(type(ctx.session_service))
+    return private.keeps_temporary() and not private.merges_dicts(type(store(ctx)))
 
 
 def removal(ctx: InvocationContext, event: Event) -> Event | None:
@@ -22,7 +23,7 @@ def removal(ctx: InvocationContext, event: Event) -> Event | None:
 
     `None` where nothing becomes smaller, or the store does not merge.
     """
-    if event.partial or not private.merges_dicts(type(ctx.session_service)):
+    if event.partial or not private.merges_dicts(type(store(ctx))):
         return None
     state = ctx.session.state
     smaller = [k for k, value in event.actions.state_delta.items() if _loses(state.get(k), value)]

@@ -9,6 +9,8 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.genai import types
 
+from adk_fluent.backends.events import DISCARDS
+
 REFUSED: Final = "adk_fluent.refused"
 """Metadata of the final event of a gate that a person refused; everything around it ends."""
 
@@ -60,3 +62,12 @@ def failure(event: Event) -> str | None:
     if event.error_code or event.error_message:
         return f"{event.error_code or 'error'}: {event.error_message or 'no message'}"
     return None
+
+
+def note_problems(problems: dict[str, str], event: Event) -> None:
+    """Keep in `problems` the failures that nothing caught: id of the event that reports one → what it is."""
+    if not event.partial and (problem := failure(event)):
+        problems[event.id] = problem
+    if problems and event.custom_metadata:
+        for withdrawn in event.custom_metadata.get(DISCARDS, ()):
+            problems.pop(withdrawn, None)

@@ -1,0 +1,37 @@
+"""Events that plugins have seen before the runner gives them out: those of a race that was won."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.plugins.base_plugin import BasePlugin
+
+_NAME: Final = "adk_fluent_once"
+
+
+class Once(BasePlugin):
+    """Keeps plugins from being asked twice about an event; it is the first of its app.
+
+    ADK asks no further plugin once one has given an event back.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name=_NAME)
+        self.seen: set[str] = set()
+
+    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event | None:
+        """Give back an event that all plugins have seen."""
+        if event.id not in self.seen:
+            return None
+        self.seen.discard(event.id)
+        return event
+
+
+def already_seen(ctx: InvocationContext, events: Iterable[Event]) -> None:
+    """Note that the plugins of this run have seen these events."""
+    plugin = ctx.plugin_manager.get_plugin(_NAME)
+    if isinstance(plugin, Once):
+        plugin.seen.update(event.id for event in events)
