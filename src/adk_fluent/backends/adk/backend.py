@@ -35,6 +35,7 @@ from adk_fluent.backends.adk.convert import (
     to_content,
 )
 from adk_fluent.backends.adk.helpers import named_model
+from adk_fluent.backends.adk.once import once
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
 from adk_fluent.backends.adk.signals import unanswered
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
@@ -189,7 +190,7 @@ class ADKBackend:
         app = App(
             name=config.app_name,
             root_agent=root,
-            plugins=self.plugins(),
+            plugins=[*once(named.root), *self.plugins()],
             resumability_config=resumability() if resumable else None,
             events_compaction_config=compaction(config.compaction, root) if config.compaction else None,
         )

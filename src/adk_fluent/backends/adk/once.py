@@ -9,6 +9,9 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import RaceNode
+
 _NAME: Final = "adk_fluent_once"
 
 
@@ -28,6 +31,11 @@ class Once(BasePlugin):
             return None
         self.seen.discard(event.id)
         return event
+
+
+def once(root: Node) -> list[BasePlugin]:
+    """The plugins that an app for this tree needs, before all others."""
+    return [Once()] if any(isinstance(node, RaceNode) for node in walk(root)) else []
 
 
 def already_seen(ctx: InvocationContext, events: Iterable[Event]) -> None:
