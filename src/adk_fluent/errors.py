@@ -11,6 +11,10 @@ state key it concerns, and what to do about it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.events import RunResult
 
 
 class ADKFluentError(Exception):
@@ -71,7 +75,33 @@ class CodecError(ADKFluentError):
 
 
 class RunError(ADKFluentError):
-    """Base of errors raised while a pipeline runs."""
+    """Base of errors raised while a pipeline runs, and what an error event raises that nothing catches.
+
+    Attributes:
+        result: what the run did until then, where an error event ended a `run` or `resume`; else `None`.
+
+    Example:
+        >>> import asyncio
+        >>> from google.adk.models.llm_response import LlmResponse
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.testing import mock_backend
+        >>> blocked = mock_backend({"a": "Hello.", "b": LlmResponse(error_code="SAFETY")})
+        >>> try:
+        ...     result = asyncio.run((Agent("a") >> Agent("b")).run("Hi", backend=blocked))
+        ... except RunError as error:
+        ...     print(error.result.by("a")[0].content)
+        Hello.
+    """
+
+    result: RunResult[Any] | None = None
+
+
+def no_answer(agent: str, problem: str) -> str:
+    """The message for an agent whose model reported a failure that nothing caught."""
+    return (
+        f"{agent!r} gave no answer but an error: {problem}. Give it a fallback ({agent} // other), or catch "
+        "RunError."
+    )
 
 
 class MissingKeyError(RunError, KeyError):

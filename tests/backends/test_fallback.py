@@ -10,7 +10,7 @@ from google.adk.models.llm_response import LlmResponse
 from pydantic import BaseModel
 
 from adk_fluent import Agent, Pipeline, S
-from adk_fluent.errors import AgentTimeoutError, StateGuardError
+from adk_fluent.errors import AgentTimeoutError, RunError, StateGuardError
 from tests.backends.support import Hang, failing, play, reply, said, script, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
@@ -60,9 +60,11 @@ async def test_all_failing_raises_the_last_error_as_it_is() -> None:
 
 async def test_all_failing_by_events_gives_the_last_event() -> None:
     """When the last alternative reports an error instead of raising, that event is given."""
-    result = await play(A // B, {"a": failing("ONE"), "b": failing("TWO", "still no")})
-    assert result[-1].error == "TWO: still no"
-    assert result.text == ""
+    with pytest.raises(RunError, match="'b' gave no answer but an error: TWO: still no") as caught:
+        await play(A // B, {"a": failing("ONE"), "b": failing("TWO", "still no")})
+    assert caught.value.result is not None
+    assert caught.value.result[-1].error == "TWO: still no"
+    assert caught.value.result.text == ""
 
 
 async def test_text_of_a_failed_branch_is_not_the_answer() -> None:

@@ -12,7 +12,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, Pipeline, S, race
-from adk_fluent.errors import ExpressionError
+from adk_fluent.errors import ExpressionError, RunError
 from tests.backends.support import Hang, failing, play, said, script, seen, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
@@ -74,8 +74,10 @@ async def test_an_exception_goes_before_an_error_event() -> None:
 
 async def test_all_failing_by_events_gives_the_first_branchs_event() -> None:
     """When all branches only report errors, the first branch's event is given."""
-    result = await play(race(A, B), {"a": failing("ONE"), "b": failing("TWO")})
-    assert [event.error for event in result] == ["ONE: blocked"]
+    with pytest.raises(RunError, match="'a' gave no answer but an error: ONE: blocked") as caught:
+        await play(race(A, B), {"a": failing("ONE"), "b": failing("TWO")})
+    assert caught.value.result is not None
+    assert [event.error for event in caught.value.result] == ["ONE: blocked"]
 
 
 async def test_cancelling_cancels_every_branch() -> None:

@@ -148,6 +148,11 @@ def standing(events: Iterable[AgentEvent]) -> list[AgentEvent]:
     return [e for e in listed if e.id not in discarded] if discarded else listed
 
 
+def uncaught(events: Iterable[AgentEvent]) -> AgentEvent | None:
+    """The first event that reports a failure which nothing caught, if there is one."""
+    return next((event for event in standing(events) if event.error and not event.is_partial), None)
+
+
 def blanked(event: AgentEvent) -> AgentEvent:
     """The event without what it says; what it did to state, artifacts and the run stays."""
     raw = None if event.raw is None else without_words(event.raw)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from adk_fluent.config import execution_config
-from adk_fluent.errors import ArgumentError, EventLoopError, RunError
+from adk_fluent.errors import ArgumentError, EventLoopError, RunError, no_answer
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.backend import ADKBackend, Compiled
@@ -93,10 +93,15 @@ class Run(Generic[T_co]):
 
     async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
         """Events as they happen."""
-        shown = self.compiled.shown
+        from adk_fluent.backends.events import DISCARDS
+
+        shown, telling = self.compiled.shown, list["AgentEvent"]()
         async with aclosing(self.events(prompt, self._session_id(), streaming=True)) as events:
             async for event in events:
+                if event.error or DISCARDS in event.metadata:
+                    telling.append(event)
                 yield shown(event)
+        self._raise_uncaught(telling)
 
     async def result(self, prompt: Any, session_id: str | None = None) -> RunResult[T_co]:
         """All events of the run, with the state after it."""
@@ -182,7 +187,7 @@ class Run(Generic[T_co]):
         compiled = self.compiled
         answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
         session = await self.backend.session(compiled, session_id, self._user_id, self.services)
-        return RunResult[T_co](
+        result = RunResult[T_co](
             [event if event is answer else compiled.shown(event) for event in events],
             state=session.state,
             session_id=session_id,
@@ -190,6 +195,18 @@ class Run(Generic[T_co]):
             parse=compiled.parse,
             pending=self.backend.waiting(session, events[-1].invocation_id if events else ""),
         )
+        self._raise_uncaught(events, result)
+        return result
+
+    def _raise_uncaught(self, events: Sequence[AgentEvent], result: RunResult[T_co] | None = None) -> None:
+        """Raise what an event reports that nothing caught."""
+        from adk_fluent.backends.events import uncaught
+
+        if (event := uncaught(events)) is not None:
+            agent = self.compiled.named.origins.get(event.author, event.author)
+            error = RunError(no_answer(agent, event.error or ""))
+            error.result = result
+            raise error
 
     def without_state(self) -> Run[T_co]:
         """The same, for the turns after the first: the state given was for the start."""
@@ -209,8 +226,6 @@ def _answer(result: RunResult[T_co]) -> T_co:
             f"{waiting[0].agent!r} waits for approval: {waiting[0].message}. "
             "Use run(), whose result has .pending, and resume()."
         )
-    if result and (problem := result[-1].error):
-        raise RunError(f"{result.origin(result[-1].author)!r} gave no answer but an error: {problem}.")
     return result.output
 
 

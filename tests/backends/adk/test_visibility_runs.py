@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, final_text, gate, map_over, race, transfer
 from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import ArgumentError, RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool
 from adk_fluent.visibility import VisibilityPlugin, infer_visibility
@@ -419,7 +419,10 @@ async def test_a_question_to_a_person_is_never_blanked() -> None:
 
 async def test_a_failure_is_still_told_when_its_words_are_blanked() -> None:
     """What went wrong in a hidden agent stays on its event."""
-    result = await play((a >> b).filtered(), {"a": failing()})
+    with pytest.raises(RunError, match="'a' gave no answer but an error: SAFETY: blocked") as caught:
+        await play((a >> b).filtered(), {"a": failing()})
+    result = caught.value.result
+    assert result is not None
     assert [event.error for event in result if event.author == "a"] == ["SAFETY: blocked"]
 
 

@@ -111,8 +111,8 @@ class Composite(FluentAgent):
         """The events of one child, unchanged, noting in `seen` what they ask for."""
         async with aclosing(child.run_async(ctx)) as events:
             async for event in events:
-                yield event
                 self._note(event, ctx, seen)
+                yield event
         seen.paused = seen.paused or waits(child, ctx)
 
     def _note(self, event: Event, ctx: InvocationContext, seen: Seen) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -13,7 +14,10 @@ Events = AsyncGenerator[Event, None]
 
 
 async def interleave(
-    sources: Sequence[Events], limit: int | None = None
+    sources: Sequence[Events],
+    limit: int | None = None,
+    *,
+    alone: Callable[[int], bool] = lambda index: False,
 ) -> AsyncGenerator[tuple[int, Event | None], None]:
     """Events of several generators as they come: `(index, event)`, and `(index, None)` when one ends.
 
@@ -22,6 +26,8 @@ async def interleave(
 
     Args:
         limit: how many sources run at the same time; all by default.
+        alone: asked after an event with its source's index: whether what that source does next goes before
+            what the others have ready.
     """
     queue: asyncio.Queue[tuple[int, Event | BaseException | None, asyncio.Event]] = asyncio.Queue()
     slots = asyncio.Semaphore(limit or max(len(sources), 1))
@@ -46,14 +52,19 @@ async def interleave(
 
     tasks = [asyncio.ensure_future(drive(index, source)) for index, source in enumerate(sources)]
     try:
-        running = len(tasks)
+        running, ready = len(tasks), deque[tuple[int, Event | BaseException | None, asyncio.Event]]()
+        last: int | None = None
         while running:
-            index, item, taken = await queue.get()
+            index, item, taken = ready.popleft() if ready and last is None else await queue.get()
+            if last not in (None, index):
+                ready.append((index, item, taken))
+                continue
             if isinstance(item, BaseException):
                 raise item
             running -= item is None
             yield index, item
             taken.set()
+            last = index if item is not None and alone(index) else None
     finally:
         await cancel(tasks)
 

@@ -38,7 +38,9 @@ class FanOutComposite(Composite):
             self.relay(child, on_branch(ctx, self._branch(child)), noted)
             for child, noted in zip(children, seen, strict=True)
         ]
-        async with aclosing(interleave(sources)) as events:
+        # What follows a failure in its own branch tells whether it was caught, so that goes first.
+        run = interleave(sources, alone=lambda index: bool(seen[index].problems))
+        async with aclosing(run) as events:
             async for index, event in events:
                 if event is not None:
                     yield event

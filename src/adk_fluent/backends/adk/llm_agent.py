@@ -17,7 +17,7 @@ from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.signals import failure
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import values_of
-from adk_fluent.errors import MissingKeyError
+from adk_fluent.errors import MissingKeyError, RunError, no_answer
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nodes import AgentNode, templates_in
@@ -91,7 +91,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         run = private.run_llm(self, ctx)
         if self._delivering is not None:
             run = _reported(run, ctx, self._delivering)
-        if fields or ctx.is_resumable or not stores_faithfully(ctx):
+        if fields or ctx.is_resumable or self._tree is not None or not stores_faithfully(ctx):
             return self._followed(run, ctx, fields)
         return run  # one generator fewer for each event to pass through
 
@@ -114,7 +114,9 @@ class FluentLlmAgent(private.AssemblingAgent):
                 if (removed := removal(ctx, event)) is not None:
                     yield removed
                 yield with_temporary(ctx, event)
-                if event.author == self.name and not event.partial and failure(event):
+                if event.author == self.name and not event.partial and (problem := failure(event)):
+                    if self._tree is not None:  # a graph goes on behind a node that does not raise
+                        raise RunError(no_answer(self.name, problem))
                     return  # nothing follows a failure, not even that the agent has ended
 
     def _write(self, event: Event, fields: tuple[StateFieldRef, ...]) -> None:

@@ -53,7 +53,9 @@ class MapComposite(Composite):
         todo = self._unfinished(ctx, items, passed)
         seen = [Seen() for _ in todo]
         sources = [self._run_item(items[index], noted) for index, noted in zip(todo, seen, strict=True)]
-        async with aclosing(interleave(sources, node.concurrency)) as events:
+        # What follows a failure in its own item tells whether it was caught, so that goes first.
+        run = interleave(sources, node.concurrency, alone=lambda position: bool(seen[position].problems))
+        async with aclosing(run) as events:
             async for position, event in events:
                 if event is not None:
                     yield with_temporary(ctx, event)
