@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,32 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps.app import App
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Pipeline, S, gate, map_over, race
 from adk_fluent.backends.adk import private
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.expr.base import Expr
-from adk_fluent.testing import MockBackend
-from tests.backends.support import SERVICES, Hang, PlainLlm, close, play, reply, script, seen, session_service
+from adk_fluent.testing import MockBackend, call_tool
+from tests.backends.support import (
+    SERVICES,
+    Hang,
+    PlainLlm,
+    called,
+    close,
+    play,
+    replies,
+    reply,
+    script,
+    seen,
+    session_service,
+    system,
+)
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 LONG = "word " * 1200
@@ -117,10 +132,10 @@ async def test_a_plugin_redacts_a_race_on_adks_own_runner() -> None:
     """An app written by hand, with a plugin and no help of ours, leaks nothing either."""
     requests: list[LlmRequest] = []
 
-    async def tell(request: LlmRequest) -> AsyncIterator[Any]:
+    async def tell(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
         yield reply(SECRET)
 
-    async def note(request: LlmRequest) -> AsyncIterator[Any]:
+    async def note(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
         requests.append(request)
         yield reply("noted")
 
@@ -196,7 +211,7 @@ async def test_live_objects_under_a_temporary_key(shape: str) -> None:
     assert all(each is lock for each in found)
 
 
-def append(tool_context: Any) -> str:
+def append(tool_context: ToolContext) -> str:
     """Change a list in place."""
     tool_context.state["shared"].append("x")
     return f"{tool_context.state['shared']}"
@@ -204,8 +219,6 @@ def append(tool_context: Any) -> str:
 
 async def test_branches_share_nothing_inside_a_value() -> None:
     """What a tool changes inside a value is seen by no other item, and by no other branch of a race."""
-    from adk_fluent.testing import call_tool
-    from tests.backends.support import called
 
     def answer(request: LlmRequest) -> Any:
         if not called(request):
@@ -217,7 +230,13 @@ async def test_branches_share_nothing_inside_a_value() -> None:
     state = {"items": ["x", "y"], "shared": []}
     result = await play(map_over("items", body), {"a": answer}, state=state)
     assert result.state["results"] == ["{'result': \"['x']\"}"] * 2
-    result = await play(race(body, C) >> race(body, C), {"a": answer, "c": Hang()}, state={"shared": []})
+
+    def look(request: LlmRequest) -> Any:
+        return answer(request) if called(request) else call_tool("append")
+
+    hang, beside = Hang(), A.named("beside").tool(append) >> C
+    won = await play(race(beside, body), {"a": look, "beside": look, "c": hang}, state={"shared": []})
+    assert won.text == "{'result': \"['x']\"}"
 
 
 async def test_checkpoints_of_a_map_grow_with_what_is_new() -> None:
@@ -245,7 +264,7 @@ async def test_checkpoints_of_a_map_grow_with_what_is_new() -> None:
 async def test_answers_of_a_map_survive_a_pause() -> None:
     """After a pause a map knows what its finished items answered, from their own events."""
     body = gate(lambda s: s["_item"] == "b") >> A.instruct("Item: {_item}.")
-    backend = script({"a": lambda request: str(request.config.system_instruction)[6:7].upper()})
+    backend = script({"a": replies(lambda request: system(request)[6:7].upper())})
     first = await map_over("items", body).run("hi", backend=backend, state={"items": ["a", "b", "c"]})
     states = [event.agent_state for event in first if event.agent_state]
     assert "A" not in json.dumps(states)
@@ -260,12 +279,11 @@ async def test_concurrent_items_keep_their_writes_apart() -> None:
     both = asyncio.Barrier(2)
 
     async def answer(request: LlmRequest) -> AsyncIterator[str]:
-        text = str(request.config.system_instruction)
         await both.wait()
-        yield text[6:7].upper()
+        yield system(request)[6:7].upper()
 
     first = A.instruct("Item: {_item}.").writes("draft")
-    backend = script({"a": answer, "b": lambda request: str(request.config.system_instruction)})
+    backend = script({"a": answer, "b": replies(system)})
     result = await map_over("items", first >> B.instruct("{draft}")).run(
         "hi", backend=backend, state={"items": ["a", "b"]}
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 import pytest
+from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
@@ -108,10 +110,10 @@ async def test_stream_and_session_raise_it_at_the_end(around: str) -> None:
 async def test_natively_it_is_the_last_event(around: str) -> None:
     """On ADK's own runner the event that reports the error is the last."""
 
-    async def fail(request: Any) -> Any:
+    async def fail(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
         yield failing()
 
-    async def answer(request: Any) -> Any:
+    async def answer(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
         yield reply("ok")
 
     def model(agent: Any) -> Any:

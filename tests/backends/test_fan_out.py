@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
+from google.adk.tools.tool_context import ToolContext
 
-from adk_fluent import Agent, FanOut, Pipeline, S
+from adk_fluent import Agent, FanOut, Loop, Pipeline, S, gate, map_over, race
 from adk_fluent.errors import ExpressionError
 from adk_fluent.expr.base import Expr
+from adk_fluent.testing import call_tool
 from tests.backends.support import Hang, play, said, script, seen, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
@@ -198,3 +200,70 @@ async def test_an_empty_fan_out_is_refused() -> None:
 async def test_a_fan_out_of_one_branch() -> None:
     """One branch alone is fine."""
     assert speakers(await play(FanOut("f", A))) == ["a"]
+
+
+def stop(tool_context: ToolContext) -> str:
+    """Say that it is over."""
+    tool_context.actions.escalate = True
+    return "over"
+
+
+ENDER = Agent("ender").tool(stop)
+ENDED: dict[str, Expr[Any]] = {
+    "branch": FanOut("fan", A, ENDER) >> C,
+    "in a sequence": FanOut("fan", A, Pipeline("p", B, ENDER, Agent("never"))) >> C,
+    "inner fan-out": FanOut("outer", FanOut("inner", A, ENDER) >> B, Agent("beside")) >> C,
+    "in a map": map_over("items", FanOut("fan", A, ENDER)) >> C,
+    "in a race": race(FanOut("fan", A, ENDER), A.named("a_2")) >> C,
+}
+
+
+@pytest.mark.parametrize("shape", ENDED)
+async def test_escalating_ends_the_fan_out_where_no_loop_is_around(shape: str) -> None:
+    """The other branches are cancelled, and the step behind the fan-out runs."""
+    hang = Hang()
+
+    scripts = {"a": hang, "a_2": Hang(), "ender": [call_tool("stop"), "bye"], "never": RuntimeError("ran")}
+    result = await play(ENDED[shape], scripts, state={"items": ["x"]})
+    assert speakers(result)[-1] == "c"
+    assert set(hang.ended) <= {"CancelledError"}
+    assert "a" not in speakers(result)
+    assert ("beside" in speakers(result)) is (shape == "inner fan-out")
+
+
+async def test_escalating_ends_the_loop_where_one_is_around() -> None:
+    """With a loop around, the fan-out finishes and the loop ends."""
+    result = await play(Loop(FanOut("fan", A, ENDER)) >> C, {"ender": [call_tool("stop"), "bye"]})
+    assert sorted(speakers(result)[:-1]) == ["a", "ender"]
+    assert speakers(result)[-1] == "c"
+
+
+async def test_a_loop_inside_a_branch_is_the_nearest() -> None:
+    """A loop in a branch ends by what escalates in it, and the other branches go on."""
+    result = await play(FanOut("fan", A, Loop(ENDER)) >> C, {"ender": [call_tool("stop"), "bye"]})
+    assert sorted(speakers(result)) == ["a", "c", "ender"]
+
+
+async def test_an_approval_is_still_awaited_when_another_branch_ends_the_fan_out() -> None:
+    """What waits for a person goes on when they answer; what was cancelled does not start again."""
+    waiting = asyncio.Event()
+
+    async def ask(request: LlmRequest) -> AsyncIterator[str]:
+        await waiting.wait()
+        yield "never said"
+
+    def leave(tool_context: ToolContext) -> str:
+        """Say that it is over."""
+        tool_context.actions.escalate = True
+        return "over"
+
+    approval = gate(lambda s: True).named("approval")
+    ender = Agent("ender").tool(leave)
+    expression = FanOut("fan", Pipeline("p", approval, B), A, ender) >> C
+    scripts = {"a": ask, "ender": [call_tool("leave"), "bye"]}
+    first = await play(expression, scripts)
+    assert speakers(first) == []
+    result = await expression.resume(
+        session_id=first.session_id, approvals={first.pending[0].id: True}, backend=script({"a": "again"})
+    )
+    assert speakers(result) == ["b", "c"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
+from google.genai import types
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race
 from adk_fluent.backends.events import RunResult
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import called, close, failing, session_service
@@ -54,7 +57,7 @@ class Work:
         self.responses[name] = answer
         return Agent(name)
 
-    def step(self, name: str) -> Pipeline:
+    def step(self, name: str) -> Pipeline[object]:
         """A function that notes each call and counts in state."""
 
         def count(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,3 +168,56 @@ TRIPLES = sorted(product(WRAPPERS, repeat=3))[::11]
 async def test_nothing_is_done_twice_in_three_composites(kinds: tuple[str, ...], tmp_path: Path) -> None:
     """The same for a sample of three composites within each other."""
     await same_with_pauses(kinds[::-1], tmp_path)
+
+
+# --- a process that stops -------------------------------------------------------------------------
+
+
+async def stored_answers(kinds: tuple[str, ...], folder: Path, stop: int | None) -> tuple[Counter[str], int]:
+    """How often each agent's answer is stored, by branch, when a run stops after so many events and goes on.
+
+    Also how many events there were. Every part runs in a process of its own as far as memory goes.
+    """
+    folder.mkdir()
+    service = session_service("sqlite", folder)
+    config = ExecutionConfig(resumable=True)
+    session: dict[str, Any] = {"user_id": "user", "session_id": "s"}
+    count, invocation = 0, ""
+    try:
+        for part in (stop, None):
+            work = Work(asks=False)
+            expression = wrapped(work, kinds)
+            backend = mock_backend(work.responses, session_service=service)
+            runner = backend.compile(expression.node, config, state=None).runner(backend.services())
+            message = types.Content(role="user", parts=[types.Part(text="hi")])
+            start: dict[str, Any] = {"new_message": message, "state_delta": STATE}
+            options = {"invocation_id": invocation} if invocation else start
+            async with aclosing(runner.run_async(**session, **options)) as events:
+                async for event in events:
+                    invocation, count = event.invocation_id, count + 1
+                    if count == part:
+                        break
+            if stop is None:
+                break
+        found = await service.get_session(app_name=runner.app_name, **session)
+        assert found is not None
+        answers = (f"{e.author} on {e.branch}" for e in found.events if e.content and e.author != "user")
+        return Counter(answers), count
+    finally:
+        await close(service)
+
+
+@pytest.mark.parametrize("kind", WRAPPERS)
+async def test_a_process_may_stop_after_any_event(kind: str, tmp_path: Path) -> None:
+    """Whichever event was stored last, the run goes on behind it, and no agent answers twice."""
+    expected, count = await stored_answers((kind,), tmp_path / "whole", None)
+    for stop in range(1, count):
+        assert (await stored_answers((kind,), tmp_path / str(stop), stop))[0] == expected, stop
+
+
+@pytest.mark.parametrize("kinds", PAIRS[::4], ids="-in-".join)
+async def test_a_process_may_stop_inside_two_composites(kinds: tuple[str, ...], tmp_path: Path) -> None:
+    """The same within two composites, for a sample of both."""
+    expected, count = await stored_answers(kinds[::-1], tmp_path / "whole", None)
+    for stop in range(2, count, 9):
+        assert (await stored_answers(kinds[::-1], tmp_path / str(stop), stop))[0] == expected, stop

@@ -12,6 +12,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.sessions.session import Session
@@ -27,6 +28,7 @@ from adk_fluent.errors import (
     ExpressionError,
     MissingKeyError,
     PredicateError,
+    RunError,
     StateGuardError,
     StateKeyError,
     StateTypeError,
@@ -692,3 +694,15 @@ def test_empty_composites_are_refused_as_on_the_default_target() -> None:
     """The checks of a whole tree hold on this target too."""
     with pytest.raises(ExpressionError, match="'none' is empty"):
         build_workflow(SequenceNode(children=(ParallelNode(name="none"),)))
+
+
+@newest
+@pytest.mark.parametrize(
+    "expr", [Agent("a") >> Agent("b"), FanOut("f", Agent("a"), Agent("c")) >> Agent("b"), Agent("a")]
+)
+async def test_an_error_event_ends_the_run(expr: Expr[Any]) -> None:
+    """A graph goes on behind a node whose model reports an error; ours raises, naming the agent."""
+    backend = mock_backend({"a": LlmResponse(error_code="SAFETY", error_message="blocked")}, default="ok")
+    with pytest.raises(RunError, match="'a' gave no answer but an error: SAFETY: blocked"):
+        await run(expr, backend)
+    assert not backend.calls.get("b")

@@ -7,7 +7,8 @@ keeps all to itself until it has won.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -209,7 +210,11 @@ class Attempt:
         await self._append(event)
         self.events.append(event)
 
-    def pass_on(self) -> list[Event]:
-        """What the branch did, to be given out now that it has won."""
+    def pass_on(self) -> Iterator[Event]:
+        """What the branch did, to be given out now that it has won.
+
+        Stores order events by their time, so they get the time at which the session hears of them.
+        """
         already_seen(self.ctx, self.events)
-        return self.events
+        for event in self.events:
+            yield event.model_copy(update={"timestamp": time.time()})

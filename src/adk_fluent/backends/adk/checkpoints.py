@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event
 from pydantic import BaseModel
 
@@ -38,8 +39,16 @@ def is_below(event: Event, branch: str | None) -> bool:
 
 
 def has_ended(agent: BaseAgent, events: Iterable[Event]) -> bool:
-    """Whether these events say that `agent` has finished."""
-    return any(event.author == agent.name and event.actions.end_of_agent for event in events)
+    """Whether these events say that `agent` has finished: by a checkpoint, or as its model has answered."""
+    own = (event for event in events if event.author == agent.name)
+    if isinstance(agent, LlmAgent):
+        return any(event.actions.end_of_agent or _answers(event) for event in own)
+    return any(event.actions.end_of_agent for event in own)
+
+
+def _answers(event: Event) -> bool:
+    parts = (event.content and event.content.parts) or []
+    return any(part.text for part in parts) and event.is_final_response()
 
 
 def start_afresh(ctx: InvocationContext, agent: BaseAgent) -> None:

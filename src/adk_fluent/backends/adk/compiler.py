@@ -38,6 +38,7 @@ from adk_fluent.backends.adk.leaves import (
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.backends.adk.racing import RaceComposite
+from adk_fluent.backends.adk.shells import known_as
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
@@ -379,20 +380,23 @@ def names_below(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Itera
     return (node.name for node in _nodes(root, until))
 
 
+_FAN_OUT: Final = _plain(known_as("ParallelAgent", FanOutComposite), PARALLEL_FIELDS)
+
+
 def _parallel(node: Node, scope: Scope) -> BaseAgent:
     assert isinstance(node, ParallelNode)
     if node.merge != "wait_all":
         raise UnsupportedNodeError(
             f"{node.name!r}: the ADK backend cannot merge branches by {node.merge!r} yet."
         )
-    return _plain(FanOutComposite, PARALLEL_FIELDS)(node, scope)
+    return _FAN_OUT(node, scope)
 
 
 VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseAgent]]] = {
     AgentNode: _agent,
-    SequenceNode: _plain(SequentialComposite, SEQUENCE_FIELDS),
+    SequenceNode: _plain(known_as("SequentialAgent", SequentialComposite), SEQUENCE_FIELDS),
     ParallelNode: _parallel,
-    LoopNode: _plain(LoopComposite, LOOP_FIELDS),
+    LoopNode: _plain(known_as("LoopAgent", LoopComposite), LOOP_FIELDS),
     RouteNode: _plain(RouteComposite),
     FallbackNode: _plain(FallbackComposite),
     RaceNode: _plain(RaceComposite),

@@ -176,12 +176,18 @@ class Composite(FluentAgent):
             if seen.unfinished or seen.stop or seen.skip:
                 return
 
-    async def only(self, child: BaseAgent, ctx: InvocationContext, start: Start) -> Events:
-        """The events of one child, and the checkpoints around it, noted in `start.seen`."""
+    async def only(
+        self, child: BaseAgent, ctx: InvocationContext, start: Start, branch: InvocationContext | None = None
+    ) -> Events:
+        """The events of one child, and the checkpoints around it, noted in `start.seen`.
+
+        Args:
+            branch: where the child runs, if not where this composite does.
+        """
         if ctx.is_resumable and not start.resuming:
             yield private.checkpoint(self, ctx, Position(child=child.name))
         if not start.ended:
-            async with aclosing(self.relay(child, ctx, start.seen)) as events:
+            async with aclosing(self.relay(child, branch or ctx, start.seen)) as events:
                 async for event in events:
                     yield event
         if ctx.is_resumable and not start.seen.unfinished:
@@ -202,6 +208,11 @@ class SequentialComposite(Composite):
 
 class LoopComposite(Composite):
     """Runs its children in order, round after round."""
+
+    @property
+    def max_iterations(self) -> int:
+        """How many rounds there are at most; ADK's tools tell it."""
+        return cast(LoopNode, self._ir).max_iterations
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(LoopNode, self._ir)

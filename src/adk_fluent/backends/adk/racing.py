@@ -21,14 +21,15 @@ class RaceComposite(Composite):
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
-        if start.resuming:  # the winner paused; only it goes on
+        if start.resuming:  # it is decided: only the winner goes on
             winner = self.sub_agents[start.index]
-            async with aclosing(self.only(winner, on_branch(ctx, self._branch(winner)), start)) as events:
+            branch = on_branch(ctx, self._branch(winner))
+            async with aclosing(self.only(winner, ctx, start, branch)) as events:
                 async for event in events:
                     yield event
             return
         winner, attempt, seen = await self._race(ctx)
-        if ctx.is_resumable and seen.paused:
+        if ctx.is_resumable:
             yield private.checkpoint(self, ctx, Position(child=winner.name))
         for event in attempt.pass_on():
             yield with_temporary(ctx, event)
