@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import ClassVar, cast
 
@@ -14,14 +14,13 @@ from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering
 from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved, spoken_text, within_schema
 from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.schemas import JsonAnswers
 from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.temporary import with_temporary
-from adk_fluent.backends.adk.typed import values_of
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nodes import AgentNode, templates_in
-from adk_fluent.state.answers import answered_fields
+from adk_fluent.state.answers import is_structured, writes_of
 
 
 class FluentLlmAgent(private.AssemblingAgent):
@@ -62,6 +61,10 @@ class FluentLlmAgent(private.AssemblingAgent):
         delivering = self._delivering
         return None if delivering is None else lambda original: Assembler(original, delivering)
 
+    def finishers(self) -> Sequence[private.Processor]:
+        """What lets its answer be JSON where it gives it by a tool."""
+        return (JsonAnswers(),) if self.output_schema is not None and cast(AgentNode, self._ir).tools else ()
+
     @property
     def _templates(self) -> tuple[str, ...]:
         """The templates that are rendered for it; only a root's global instruction is."""
@@ -83,12 +86,12 @@ class FluentLlmAgent(private.AssemblingAgent):
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
         self._require_keys(ctx)
-        fields, view = answered_fields(cast(AgentNode, self._ir)), joined(ctx)
+        view = joined(ctx)
         run = private.run_llm(self, view)
         if self._delivering is not None:
             run = _reported(run, view, self._delivering)
-        if fields or view is not ctx or not stores_faithfully(ctx):
-            return self._followed(run, ctx, view, fields)
+        if view is not ctx or not stores_faithfully(ctx):
+            return self._followed(run, ctx, view)
         return run  # one generator fewer for each event to pass through
 
     def _require_keys(self, ctx: InvocationContext) -> None:
@@ -99,24 +102,27 @@ class FluentLlmAgent(private.AssemblingAgent):
             if state.get(key) is None and key not in later:
                 raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
 
-    async def _followed(
-        self, run: Events, ctx: InvocationContext, view: InvocationContext, fields: tuple[StateFieldRef, ...]
-    ) -> Events:
+    async def _followed(self, run: Events, ctx: InvocationContext, view: InvocationContext) -> Events:
         """The events of a run with what they write beside, as the store at hand needs it."""
         async with aclosing(run) as events:
             async for event in events:
-                if fields and event.author == self.name and event.is_final_response():
-                    self._write(event, fields)
                 if (removed := removal(ctx, event)) is not None:
                     yield removed
                 yield with_temporary(ctx, event)
                 if view is not ctx and not event.partial:  # the runner stores it in the session itself
                     view.session.events.append(event)
 
-    def _write(self, event: Event, fields: tuple[StateFieldRef, ...]) -> None:
-        """Add the values of `fields` that the answer holds to what the event writes."""
-        if (text := spoken_text(event)).strip():
-            event.actions.state_delta.update(values_of(self.name, text, fields))
+    def keep(self, event: Event) -> None:
+        """Write what a structured answer puts into state: JSON types, whatever the store makes of objects."""
+        node = cast(AgentNode, self._ir)
+        if (
+            is_structured(node)
+            and self.output_key is None
+            and event.author == self.name
+            and event.is_final_response()
+            and (text := spoken_text(event)).strip()
+        ):
+            event.actions.state_delta.update(writes_of(node, text))
 
 
 def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.nodes import MapOverNode
+from adk_fluent.state.answers import AnswerType
 
 
 class ItemState(BaseModel):
@@ -51,7 +51,7 @@ class Item:
         for withdrawn in (event.custom_metadata or {}).get(DISCARDS, ()):
             self.said.pop(withdrawn, None)
 
-    def state(self, structured: frozenset[str]) -> ItemState:
+    def state(self, structured: Mapping[str, AnswerType]) -> ItemState:
         """What to remember of it: the answer, parsed if its author answers in JSON."""
         if self.seen.paused:
             return ItemState(agent_states=self.ctx.agent_states, end_of_agents=self.ctx.end_of_agents)
@@ -59,18 +59,19 @@ class Item:
         if last is None:
             return ItemState(done=True)
         text = spoken_text(last)
-        return ItemState(done=True, answer=json.loads(text) if last.author in structured else text)
+        kind = structured.get(last.author)
+        return ItemState(done=True, answer=text if kind is None else kind.data(text, last.author))
 
 
 class MapComposite(Composite):
     """Runs its child once per item of a list in state."""
 
-    _structured: frozenset[str] = PrivateAttr(default=frozenset())
-    """Names of the agents below that answer in JSON."""
+    _structured: Mapping[str, AnswerType] = PrivateAttr(default_factory=dict[str, AnswerType])
+    """The agents below that answer in JSON, with the type of their answers."""
 
-    def parse_answers_of(self, names: Iterable[str]) -> None:
+    def parse_answers_of(self, agents: Mapping[str, AnswerType]) -> None:
         """Set which agents answer in JSON."""
-        self._structured = frozenset(names)
+        self._structured = agents
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)

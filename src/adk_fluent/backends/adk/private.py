@@ -7,7 +7,7 @@ later run go wrong quietly.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
@@ -64,15 +64,27 @@ class Processor(Protocol):
 
 
 class AssemblingAgent(LlmAgent):
-    """ADK's `LlmAgent`, whose contents can be assembled in another way.
+    """ADK's `LlmAgent`, whose contents can be assembled, and whose answers stored, in another way.
 
     ADK offers no public hook between its own assembly of the conversation and what is built on it: plugins,
-    planners, code executors and tools that add to the request.
+    planners, code executors and tools that add to the request. Nor is there one where it stores an answer, be
+    it from a model, a callback or a live run.
     """
 
     def assembler(self) -> Callable[[Processor], Processor] | None:
         """What makes, of ADK's step, the one that assembles the conversation; `None` leaves it to ADK."""
         return None
+
+    def finishers(self) -> Sequence[Processor]:
+        """What has the last word on a request, before its tools are added."""
+        return ()
+
+    def keep(self, event: Event) -> None:
+        """Write to an event's state what it answers, beside what ADK writes."""
+
+    def _LlmAgent__maybe_save_output_to_state(self, event: Event) -> None:  # as ADK mangles it
+        cast(Any, super())._LlmAgent__maybe_save_output_to_state(event)
+        self.keep(event)
 
     @property
     def _llm_flow(self) -> Any:
@@ -82,6 +94,7 @@ class AssemblingAgent(LlmAgent):
             flow.request_processors[position] = assembler(flow.request_processors[position])
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
+        flow.request_processors.extend(self.finishers())
         return flow
 
 
@@ -146,6 +159,7 @@ def probe() -> None:
         (BaseAgent, "_load_agent_state"),
         (BaseAgent, "_create_agent_state_event"),
         (LlmAgent, "_run_async_impl"),
+        (LlmAgent, "_LlmAgent__maybe_save_output_to_state"),
     ]
     for owner, name in names:
         if not callable(getattr(owner, name, None)):
