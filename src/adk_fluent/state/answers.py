@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Union, cast, get_args, get_origin
 
 from adk_fluent.errors import AnswerError, ExpressionError, StateKeyError, StateTypeError, did_you_mean
 from adk_fluent.ir.base import UNSET
@@ -102,7 +102,7 @@ class AnswerType:
         if self._adapter is None:
             from pydantic import TypeAdapter
 
-            self._adapter = TypeAdapter(self.schema)
+            self._adapter = TypeAdapter(readable(self.schema))
         return self._adapter
 
     @property
@@ -152,6 +152,8 @@ def writes_of(node: AgentNode, text: str) -> dict[str, Any]:
     of = answer_type(schema)
     if answered_fields(node):
         answer = of.parse(text, node.name)
+        if answer is None:
+            return {}
         return _values(node.name, {field.name: getattr(answer, field.name) for field in fields}, fields)
     key = str(node.output_key)
     if not fields:
@@ -206,6 +208,7 @@ def answered_fields(node: AgentNode) -> tuple[StateFieldRef, ...]:
 
 def _present(kind: Any) -> list[Any]:
     """What a type may be beside `None`, which says that there is nothing."""
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return [member for member in members if member is not type(None)]
 
@@ -232,15 +235,14 @@ def check_answer(node: AgentNode) -> None:
         ExpressionError: the type that `returns` names lacks a field.
     """
     schema = _returned(node)
-    if schema is None:
-        return
-    known = cast("Mapping[str, Any]", getattr(schema, "model_fields", None) or {})
-    for field in answered_fields(node):
-        if field.name not in known:
-            raise ExpressionError(
-                f"Agent {node.name!r} writes field {field.name!r}, which its answer, {shown(schema)}, does "
-                f"not have.{did_you_mean(field.name, known)} Add it there, or leave out .returns()."
-            )
+    for kind in () if schema is None else _present(schema):
+        known = cast("Mapping[str, Any]", getattr(kind, "model_fields", None) or {})
+        for field in answered_fields(node):
+            if field.name not in known:
+                raise ExpressionError(
+                    f"Agent {node.name!r} writes field {field.name!r}, which its answer, {shown(kind)}, does "
+                    f"not have.{did_you_mean(field.name, known)} Add it there, or leave out .returns()."
+                )
 
 
 def _returned(node: AgentNode) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from json import JSONDecodeError
 from types import UnionType
-from typing import Any, Final, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
 
 def shown(kind: object) -> str:
@@ -17,6 +18,8 @@ def shown(kind: object) -> str:
     if kind is None or kind is type(None):
         return "None"
     origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return shown(args[0])
     if origin in (Union, UnionType):
         return " | ".join(map(shown, args))
     if isinstance(origin, type) and args:
@@ -36,7 +39,8 @@ def fault(error: ValueError, given: object) -> str:
     """
     problems = getattr(error, "errors", None)
     if problems is None:
-        return str(error).rstrip(".")
+        not_json = "it is not JSON: " if isinstance(error, JSONDecodeError) else ""
+        return not_json + str(error).rstrip(".")
     listed = cast("list[dict[str, Any]]", problems(include_url=False))
     faults = [_Fault.of(problem, given) for problem in listed]
     if not faults[0].members:

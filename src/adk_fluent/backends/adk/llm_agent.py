@@ -20,7 +20,7 @@ from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, templates_in
-from adk_fluent.state.answers import is_structured, writes_of
+from adk_fluent.state.answers import is_structured, returned_type, writes_of
 
 
 class FluentLlmAgent(private.AssemblingAgent):
@@ -115,14 +115,15 @@ class FluentLlmAgent(private.AssemblingAgent):
     def keep(self, event: Event) -> None:
         """Write what a structured answer puts into state: JSON types, whatever the store makes of objects."""
         node = cast(AgentNode, self._ir)
-        if (
-            is_structured(node)
-            and self.output_key is None
-            and event.author == self.name
-            and event.is_final_response()
-            and (text := spoken_text(event)).strip()
-        ):
+        if event.author != self.name or not event.is_final_response() or not (kind := returned_type(node)):
+            return
+        text = spoken_text(event)
+        if not text.strip():
+            return
+        if is_structured(node) and self.output_key is None:
             event.actions.state_delta.update(writes_of(node, text))
+        elif self._tree is not None:  # in a graph, the answer is what the next node gets
+            kind.parse(text, self.name)
 
 
 def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:

@@ -19,6 +19,7 @@ from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from adk_fluent.errors import CompileError
 
@@ -85,6 +86,10 @@ class AssemblingAgent(LlmAgent):
     def _LlmAgent__maybe_save_output_to_state(self, event: Event) -> None:  # as ADK mangles it
         cast(Any, super())._LlmAgent__maybe_save_output_to_state(event)
         self.keep(event)
+
+    def _validate_output_data(self, data: Any) -> Any:
+        """What a graph hands on of an answer, as JSON types: ADK writes nothing else as an input."""
+        return to_jsonable_python(cast(Any, super())._validate_output_data(data))
 
     @property
     def _llm_flow(self) -> Any:
@@ -161,6 +166,8 @@ def probe() -> None:
         (LlmAgent, "_run_async_impl"),
         (LlmAgent, "_LlmAgent__maybe_save_output_to_state"),
     ]
+    if hasattr(LlmAgent, "_run_impl"):  # where agents can be nodes of a graph
+        names.append((LlmAgent, "_validate_output_data"))
     for owner, name in names:
         if not callable(getattr(owner, name, None)):
             raise CompileError(
