@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,12 +21,14 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.sessions.session import Session
 from google.adk.tools.exit_loop_tool import exit_loop
 from google.genai import types
+from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Loop, Route, S, StateSchema, gate, map_over, race, tap, transfer, until
 from adk_fluent.backends.adk.workflow import build_workflow
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import (
     ADKFluentError,
+    AnswerError,
     CompileError,
     ExpressionError,
     MissingKeyError,
@@ -56,6 +61,11 @@ from adk_fluent.ir.nodes import (
 from adk_fluent.testing import call_tool, mock_backend
 
 newest = pytest.mark.newest
+
+
+class Due(BaseModel):
+    day: date
+    total: Decimal
 
 
 @dataclass
@@ -402,6 +412,30 @@ async def test_typed_fields_and_schemas_hold_on_this_target_too() -> None:
     for expr, says in broken:
         with pytest.raises((StateKeyError, StateTypeError), match=says):
             await run(expr.schema(Notes), mock_backend(default="x"))
+
+
+@newest
+@pytest.mark.parametrize("kind", [Due, Due | None, list[Due]])
+async def test_a_structured_answer_is_stored_and_handed_on_as_json(kind: Any) -> None:
+    """What `build()` stores of a fenced answer with dates is stored here; the next node gets it as JSON."""
+    answer: Any = {"day": "2025-06-01", "total": "1.50"}
+    answer = [answer] if kind == list[Due] else answer
+    backend = mock_backend({"a": f"```json\n{json.dumps(answer)}\n```", "b": "done"})
+    for agent, state in (((Agent("a") @ kind).writes("due"), {"due": answer}), (Agent("a") @ kind, {})):
+        ran = await run(agent >> Agent("b"), backend)
+        assert ran.state == state
+        assert said(backend.calls["b"][-1])[-1] == ("user", json.dumps(answer))
+
+
+@newest
+async def test_an_answer_that_does_not_fit_is_our_error_on_this_target_too() -> None:
+    """With `writes` and without, the agent is named, and the path to the fault."""
+    backend = mock_backend({"a": {"day": "2025-06-01"}, "b": "done"})
+    for agent, key in (((Agent("a") @ Due).writes("due"), " for state key 'due'"), (Agent("a") @ Due, "")):
+        with pytest.raises(AnswerError) as error:
+            await run(agent >> Agent("b"), backend)
+        said = "'a' answered '{\"day\": \"2025-06-01\"}'"
+        assert str(error.value) == f"{said}{key}, which is not a Due: total is missing."
 
 
 @newest

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from datetime import date
-from enum import Enum
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pytest
 from google.adk.agents import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -17,7 +21,7 @@ from google.adk.tools import google_search
 from google.adk.tools.agent_tool import AgentTool
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 
-from adk_fluent import Agent, C, Loop, Route, S, gate, until
+from adk_fluent import Agent, C, Loop, Route, S, StateSchema, gate, until
 from adk_fluent.backends.stand_ins import smallest
 from adk_fluent.errors import ArgumentError, MissingKeyError
 from adk_fluent.expr.base import Expr
@@ -144,7 +148,64 @@ class Deep(BaseModel):
     rest: str = "left out"
 
 
-@pytest.mark.parametrize("schema", [Intent, Deep, list[Intent], dict[str, int]])
+class Level(IntEnum):
+    LOW = 1
+
+
+class Season(Enum):
+    SPRING = date(2025, 3, 1)
+
+
+class Tree(BaseModel):
+    """A type inside itself."""
+
+    left: Tree | None
+    more: list[Tree]
+
+
+class Endless(BaseModel):
+    next: Endless
+
+
+class Desk(StateSchema):
+    price: Decimal
+    level: Level
+    shade: Shade
+    season: Season
+    day: date
+    moment: datetime
+    length: timedelta
+    id: UUID
+    file: Path
+    deep: Deep
+    trees: list[Tree]
+
+
+@pytest.mark.parametrize("name", list(Desk.fields()))
+async def test_a_field_of_every_type_is_made_up(name: str) -> None:
+    """A preview answers for an agent that writes a field, alone, beside others, or as what it returns."""
+    field = Desk.fields()[name]
+
+    def read(ctx: ReadonlyContext) -> str:
+        return f"{name}: {getattr(Desk.bind(ctx), name)!r}"
+
+    reader = Agent("b").instruct(read)
+    for agent in (
+        Agent("a").writes(field),
+        Agent("a").writes(field, Desk.level),
+        Agent("a").returns(field.type).writes(field),
+    ):
+        found = await (agent >> reader).preview("Hi")
+        assert system(found["b"][0]).startswith(f"{name}: ")
+
+
+async def test_a_type_without_end_cannot_be_made_up() -> None:
+    """Of a type whose every value holds another one, the error names it."""
+    with pytest.raises(ArgumentError, match=r"cannot make up an answer of 'a': 'Endless' is inside itself"):
+        await Agent("a").returns(Endless).preview("Hi")
+
+
+@pytest.mark.parametrize("schema", [Intent, Deep, list[Intent], dict[str, int], Tree, Intent | None])
 async def test_a_typed_agent_answers_with_an_instance(schema: Any) -> None:
     """Where nobody says what a model answers, it answers with the smallest instance of its type."""
     described = TypeAdapter[Any](schema).json_schema()

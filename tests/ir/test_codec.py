@@ -8,7 +8,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Optional, Union
 
 import pytest
 from google.adk.models import Gemini
@@ -70,6 +70,8 @@ def test_every_kind_of_node_survives_json(node: Node) -> None:
         Invoice,
         list[Invoice],
         dict[str, list[int]],
+        Optional[Invoice],  # noqa: UP045  # as an agent holds `Invoice | None`
+        list[Union[Invoice, Mood]],  # noqa: UP007  # likewise
         types.Content(role="user", parts=[types.Part.from_bytes(data=b"\xff\x00", mime_type="image/png")]),
         Gemini(model="gemini-2.5-flash"),
         len,

@@ -55,6 +55,7 @@ _ = a >> {"x": 5}  # pyright: ignore[reportOperatorIssue]  # a branch is an expr
 # arguments
 _ = a.instruct(5)  # pyright: ignore[reportArgumentType]  # text or a function
 _ = a.returns(5)  # pyright: ignore[reportArgumentType]  # a type
+_ = a @ 5  # pyright: ignore[reportOperatorIssue]  # a type
 _ = a.returns(Invoice(number=1))  # pyright: ignore[reportArgumentType]  # a type, not a value
 _ = a.tool("add")  # pyright: ignore[reportArgumentType]  # a function or a tool
 _ = a.tool(b)  # pyright: ignore[reportArgumentType]  # an expression is no tool

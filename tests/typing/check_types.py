@@ -39,6 +39,7 @@ from adk_fluent.inspection import DataFlow, Explanation, LlmAnatomy
 from adk_fluent.ir import AgentNode, Node, RouteNode
 from tests.samples import Invoice, State, Ticket, add, count_words, is_done, log_call, look
 
+Maybe = Invoice | None
 text = Agent("text", "m")
 invoice = Agent("invoice").returns(Invoice)
 ticket = Agent("ticket") @ Ticket
@@ -51,6 +52,15 @@ assert_type(invoice, Agent[Invoice])
 assert_type(ticket, Agent[Ticket])
 assert_type(text.returns(list[Invoice]), Agent[list[Invoice]])
 assert_type(invoice.returns(Ticket), Agent[Ticket])
+assert_type(text.returns(Invoice | Ticket), Agent[Invoice | Ticket])
+assert_type(text.returns(Invoice | None), Agent[Invoice | None])
+assert_type(text.returns(list[Invoice] | None).writes("k"), Agent[list[Invoice] | None])
+assert_type(text.returns(Maybe), Agent[Invoice | None])
+assert_type(text.returns(Invoice | None).ask("hi"), Invoice | None)
+assert_type((text @ (Invoice | Ticket)).ask("hi"), Invoice | Ticket)
+assert_type((text @ (Invoice | None)).ask("hi"), Invoice | None)
+assert_type((text >> text @ (Invoice | None)).ask("hi"), Invoice | None)
+assert_type((text @ Maybe).ask("hi"), Invoice | None)
 assert_type(
     invoice.model("m")
     .instruct("Do {it}.")
@@ -187,6 +197,7 @@ async def running() -> None:
     """Types of what is awaited."""
     assert_type(await invoice.ask_async("hi"), Invoice)
     assert_type(await (text >> invoice).run("hi"), RunResult[Invoice])
+    assert_type((await (text @ (Invoice | Ticket)).run("hi")).output, Invoice | Ticket)
     result = await (text >> invoice).run("hi")
     assert_type(result.output, Invoice)
     assert_type(result.text, str)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -12,6 +12,8 @@ from adk_fluent.visibility import STANDS_IN
 if TYPE_CHECKING:
     from google.adk.events import Event
     from google.genai.types import Part
+
+    from adk_fluent.backends.answering import Answers
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -200,7 +202,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         state: Mapping[str, Any] | None = None,
         session_id: str = "",
         origins: Mapping[str, str] | None = None,
-        parse: Callable[[str, str], Any] | None = None,
+        parse: Answers | None = None,
         pending: Iterable[Pending] | None = None,
     ) -> None:
         super().__init__(events)
@@ -226,15 +228,15 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     @property
     def output(self) -> T_co:
-        """The answer as the model that the answering agent `returns`, or its text.
+        """The answer as the type that the answering agent `returns`, or its text.
+
+        Without an answer it is empty text, or `None` where a type `T | None` is promised.
 
         Raises:
-            AnswerError: the answer is not what the agent promised.
+            AnswerError: the answer is not what the agent promised, or there is none though it promised a
+                type; the message says why.
         """
-        found = answers(self)
-        if not found or self._parse is None:
-            return cast(T_co, self.text)
-        return self._parse(found[-1].author, found[-1].content or "")
+        return cast(T_co, self.text if self._parse is None else self._parse.output(self))
 
     @property
     def invocation_id(self) -> str:

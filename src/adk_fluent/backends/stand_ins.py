@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
-
-from pydantic import TypeAdapter, ValidationError
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode, LoopNode, RouteNode
-from adk_fluent.state.answers import answer_schema, answered_fields
+from adk_fluent.state.answers import answer_schema, answer_type, answered_fields
+from adk_fluent.state.faults import fault
 
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2000-01-01",
@@ -66,15 +65,16 @@ def _instance(schema: Any, agent: str) -> Any:
         return smallest(schema.model_dump(mode="json", exclude_none=True), {})
     if isinstance(schema, Mapping):
         return smallest(cast("Mapping[str, Any]", schema), _definitions(cast("Mapping[str, Any]", schema)))
-    adapter = TypeAdapter[Any](schema)
+    adapter = answer_type(schema).adapter
     described = adapter.json_schema()
-    value = smallest(described, _definitions(described))
+    value: Any = None
     try:
+        value = smallest(described, _definitions(described))
         adapter.validate_json(json.dumps(value))
-    except ValidationError as error:
+    except (ValueError, LookupError) as error:  # a pattern that nothing made up fits, or a type without end
+        why = fault(error, value) if isinstance(error, ValueError) else f"{error} is inside itself"
         raise ArgumentError(
-            f"preview() cannot make up an answer of {agent!r}: {error.errors()[0]['msg']}. "
-            f"Give one: responses={{{agent!r}: ...}}."
+            f"preview() cannot make up an answer of {agent!r}: {why}. Give one: responses={{{agent!r}: ...}}."
         ) from error
     return value
 
@@ -88,21 +88,36 @@ def smallest(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
 
     >>> smallest({"type": "array", "items": {"type": "integer", "minimum": 3}, "minItems": 2}, {})
     [3, 3]
+
+    Raises:
+        LookupError: every value holds one of its own kind; the message names it.
     """
     if "$ref" in schema:
-        return smallest(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        name = schema["$ref"].rpartition("/")[2]
+        inside = {other: kind for other, kind in definitions.items() if other != name}
+        return smallest(definitions[name], inside)
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
         return schema["enum"][0]
     for choice in ("anyOf", "oneOf", "allOf", "any_of"):
         if schema.get(choice):
-            return smallest(schema[choice][0], definitions)
+            return _chosen(schema[choice], definitions)
     kind: object = schema.get("type")
     if isinstance(kind, list):
         kind = cast("list[object]", kind)[0]
     make = _MAKERS.get(str(kind).lower())
     return make(schema, definitions) if make else {}
+
+
+def _chosen(choices: Sequence[Mapping[str, Any]], definitions: Mapping[str, Any]) -> Any:
+    """The smallest value of the first choice that has one."""
+    for choice in choices[:-1]:
+        try:
+            return smallest(choice, definitions)
+        except LookupError:
+            continue
+    return smallest(choices[-1], definitions)
 
 
 def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:

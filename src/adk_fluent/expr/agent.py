@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast, overload
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Union, cast, overload
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from google.adk.tools.base_toolset import BaseToolset
     from google.genai.types import Content, Part
     from pydantic import BaseModel
+    from typing_extensions import TypeForm
 
     from adk_fluent.expr.preset import Preset
 
@@ -237,22 +239,39 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         """The same as `writes`."""
         return self.writes(*keys)
 
-    def returns(self, schema: type[M]) -> Agent[M]:
+    def returns(self, schema: TypeForm[M]) -> Agent[M]:
         """Make the answer a `schema` (ADK's `output_schema`); `ask` then returns it parsed.
 
+        The model is asked for JSON; a Markdown fence around it is taken off. What is not of the type is an
+        `AnswerError`, and so is no answer at all, which says why there is none; for `Model | None` that is
+        `None`.
+
         Args:
-            schema: a pydantic model; newer ADK versions also take `list[Model]` and more.
+            schema: a pydantic model, `Model | None`, a union of models, `list[Model]` and the like.
+
+        Example:
+            >>> from pydantic import BaseModel
+            >>> from adk_fluent import Agent
+            >>> from adk_fluent.testing import mock_backend
+            >>> class Invoice(BaseModel):
+            ...     total: float
+            >>> Agent("clerk").returns(Invoice).ask("Bill", backend=mock_backend({"clerk": {"total": 3}}))
+            Invoice(total=3.0)
 
         Raises:
             ArgumentError: `schema` is not a type.
             ExpressionError: `schema` lacks a field that `writes` names.
         """
-        made = self._set(output_schema=_schema(schema, "returns()"))
+        made = self._set(output_schema=check_schema(schema, "returns()"))
         check_answer(made.node)
         return cast("Agent[M]", made)
 
-    def __matmul__(self, schema: type[M]) -> Agent[M]:
-        """`agent @ Model` is `agent.returns(Model)`."""
+    @overload
+    def __matmul__(self, schema: TypeForm[M]) -> Agent[M]: ...
+    @overload
+    def __matmul__(self, schema: UnionType) -> Agent[Any]: ...
+    def __matmul__(self, schema: Any) -> Agent[Any]:
+        """`agent @ Model` is `agent.returns(Model)`; `returns` also tells a type checker what an alias is."""
         return self.returns(schema)
 
     @overload
@@ -281,15 +300,15 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
                 "accepts() takes one pydantic model, or one or more Modality values, not "
                 f"{len(accepted)} values of other kinds."
             )
-        return self._set(input_schema=_schema(accepted[0], "accepts()"))
+        return self._set(input_schema=check_schema(accepted[0], "accepts()"))
 
     def produces(self, schema: type) -> Agent[T_co]:
         """Note for checks that it produces a `schema`; nothing changes at run time."""
-        return self._set(produces_type=_schema(schema, "produces()"))
+        return self._set(produces_type=check_schema(schema, "produces()"))
 
     def consumes(self, schema: type) -> Agent[T_co]:
         """Note for checks that it consumes a `schema`; nothing changes at run time."""
-        return self._set(consumes_type=_schema(schema, "consumes()"))
+        return self._set(consumes_type=check_schema(schema, "consumes()"))
 
     # --- delegation -------------------------------------------------------------------------------
 
@@ -364,7 +383,14 @@ def _context(spec: object) -> Context:
     raise ArgumentError(f"context() takes a C spec, not {describe(cast(object, spec))}.{hint}")
 
 
-def _schema(schema: object, where: str) -> object:
+def check_schema(schema: object, where: str) -> object:
+    """The type that a method got, a union always written in the same way.
+
+    Raises:
+        ArgumentError: it is no type.
+    """
+    if isinstance(schema, UnionType):
+        return Union[schema.__args__]  # noqa: UP007  # its members are a value
     if isinstance(schema, type) or hasattr(schema, "__origin__"):
         return schema
     raise ArgumentError(f"{where} takes a type such as a pydantic model, not {describe(schema)}.")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.agent import check_schema
 from adk_fluent.expr.base import Expr, describe
 from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
@@ -14,6 +16,7 @@ from adk_fluent.ir.nodes import RemoteAgentNode
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from typing_extensions import TypeForm
 
 T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M")
@@ -99,10 +102,14 @@ class RemoteAgent(Expr[T_co]):
         """The same as `writes`."""
         return self.writes(key)
 
-    def returns(self, schema: type[M]) -> RemoteAgent[M]:
+    def returns(self, schema: TypeForm[M]) -> RemoteAgent[M]:
         """Make the answer a `schema`; `ask` then returns it parsed."""
-        return cast("RemoteAgent[M]", self._set(output_schema=schema))
+        return cast("RemoteAgent[M]", self._set(output_schema=check_schema(schema, "returns()")))
 
-    def __matmul__(self, schema: type[M]) -> RemoteAgent[M]:
+    @overload
+    def __matmul__(self, schema: TypeForm[M]) -> RemoteAgent[M]: ...
+    @overload
+    def __matmul__(self, schema: UnionType) -> RemoteAgent[Any]: ...
+    def __matmul__(self, schema: Any) -> RemoteAgent[Any]:
         """`agent @ Model` is `agent.returns(Model)`."""
         return self.returns(schema)

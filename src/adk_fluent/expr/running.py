@@ -187,13 +187,14 @@ class Run(Generic[T_co]):
         compiled = self.compiled
         answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
         session = await self.backend.session(compiled, session_id, self._user_id, self.services)
+        pending = self.backend.waiting(session, events[-1].invocation_id if events else "")
         result = RunResult[T_co](
             [event if event is answer else compiled.shown(event) for event in events],
             state=session.state,
             session_id=session_id,
             origins=compiled.named.origins,
-            parse=compiled.parse,
-            pending=self.backend.waiting(session, events[-1].invocation_id if events else ""),
+            parse=compiled.answered(events, session.state, pending),
+            pending=pending,
         )
         self._raise_uncaught(events, result)
         return result

@@ -9,6 +9,7 @@ from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.tools import FunctionTool
 from adk_fluent.prompt.spec import PromptSpec
+from adk_fluent.state.faults import shown
 
 NOT_SET = "(not set)"
 
@@ -17,9 +18,7 @@ def type_name(schema: object) -> str:
     """A type as a reader knows it: `Intent`, `list[Intent]`; a JSON schema by its title."""
     if isinstance(schema, Mapping):
         return str(cast("Mapping[str, object]", schema).get("title", "JSON"))
-    if isinstance(schema, type) and not getattr(schema, "__args__", ()):
-        return schema.__name__
-    return str(schema).replace("typing.", "") if hasattr(schema, "__args__") else type(schema).__name__
+    return shown(schema) if isinstance(schema, type) or hasattr(schema, "__args__") else type(schema).__name__
 
 
 def fields_of(schema: object) -> str:

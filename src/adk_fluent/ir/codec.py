@@ -14,8 +14,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from math import isfinite
-from types import CellType, CodeType, FunctionType, GenericAlias, MethodType
-from typing import Any, Final, cast
+from types import CellType, CodeType, FunctionType, GenericAlias, MethodType, UnionType
+from typing import Any, Final, Union, cast, get_args, get_origin
 
 from adk_fluent.errors import CodecError, InvalidNameError
 from adk_fluent.ir.annotations import Annotations
@@ -91,8 +91,9 @@ def _canonical(data: Json) -> Json:
     if not isinstance(data, dict):
         return data
     entries = {key: _canonical(value) for key, value in cast("dict[str, Json]", data).items()}
-    if "$dict" in entries:
-        entries["$dict"] = sorted(entries["$dict"], key=_text)
+    for unordered in ("$dict", "$union"):
+        if unordered in entries:
+            entries[unordered] = sorted(entries[unordered], key=_text)
     return entries
 
 
@@ -197,6 +198,9 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
                 "$generic": namer(value.__origin__, where),
                 "of": [_encode(item, where, namer) for item in value.__args__],
             }
+        case _ if get_origin(value) in (Union, UnionType):
+            members = (None if member is type(None) else member for member in get_args(value))
+            return {"$union": [_encode(member, where, namer) for member in members]}
         case type() | FunctionType():
             return namer(value, where)
         case StateFieldRef():
@@ -300,6 +304,10 @@ def _decode_generic(data: dict[str, Json]) -> object:
     return GenericAlias(_decode_type(data["$generic"]), tuple(_decode(item) for item in data["of"]))
 
 
+def _decode_union(data: dict[str, Json]) -> object:
+    return Union[tuple(_decode(member) for member in data["$union"])]  # noqa: UP007  # its members are a value
+
+
 def _decode_type(data: Json) -> type:
     found = _resolve(data["$ref"])
     if not isinstance(found, type):
@@ -328,6 +336,7 @@ _DECODERS: Final[Mapping[str, Callable[[dict[str, Json]], object]]] = {
     "$enum": _decode_enum,
     "$field": _decode_field,
     "$generic": _decode_generic,
+    "$union": _decode_union,
     "$ref": lambda data: _resolve(data["$ref"]),
     "$tuple": lambda data: tuple(_decode(item) for item in data["$tuple"]),
     "$set": lambda data: {_decode(item) for item in data["$set"]},

@@ -12,6 +12,7 @@ from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Final, Literal, NewType, Union, get_args, get_origin
 from uuid import UUID
 
@@ -77,7 +78,7 @@ def _field(cls: type[Any], name: str, annotation: Any) -> StateFieldRef:
             "Before Python 3.12 pydantic needs the TypedDict of typing_extensions."
             if typing.is_typeddict(part[0])
             else "State is stored as JSON: use str, int, float, bool, list, dict, Literal, an Enum, a date, "
-            "a dataclass or a pydantic model."
+            "a Path, a dataclass or a pydantic model."
         )
         raise SchemaError(f"{cls.__name__}.{name}: state cannot hold {shown}. {instead}")
     producers = [extra.by for extra in extras if isinstance(extra, CapturedBy)]
@@ -123,7 +124,7 @@ def _storable(cls: Any) -> bool:
     return (
         cls in _SCALARS
         or cls in _CONTAINERS
-        or issubclass(cls, Enum)
+        or issubclass(cls, Enum | PurePath)
         or is_dataclass(cls)
         or _is_typed_dict(cls)
         or (hasattr(cls, "_fields") and issubclass(cls, tuple))

@@ -19,7 +19,8 @@ from adk_fluent.errors import (
 )
 from adk_fluent.ir.fields import PREFIXES, StateFieldRef
 from adk_fluent.state.declaring import declared
-from adk_fluent.state.values import field_type, named, shown
+from adk_fluent.state.faults import shown
+from adk_fluent.state.values import field_type, named
 
 _MISSING: Final = object()
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import json
 from collections.abc import Callable
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import StateTypeError
+from adk_fluent.state.faults import fault, shown
+from adk_fluent.state.members import readable
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
     from adk_fluent.ir.fields import StateFieldRef
 
@@ -20,7 +25,8 @@ class FieldType:
     """The type of one field, as pydantic checks it; built when a value is first checked.
 
     Values are checked strictly: text is no number. What JSON cannot tell apart counts as equal, so a list
-    from a session store is a tuple, text is a date or a member of an enumeration, a dict is a model.
+    from a session store is a tuple, text is a date, a number or text is a `Decimal` or a member of an
+    enumeration, a dict is a model.
     """
 
     __slots__ = ("_adapter", "_check", "_ref")
@@ -42,7 +48,7 @@ class FieldType:
             from pydantic.errors import PydanticUserError
 
             try:
-                self._adapter = TypeAdapter(self._ref.annotation)
+                self._adapter = TypeAdapter(readable(self._ref.annotation))
             except PydanticUserError as error:
                 reason = str(error).partition("\n")[0]
                 raise StateTypeError(f"{named(self._ref)} cannot be checked: {reason}") from error
@@ -65,15 +71,41 @@ class FieldType:
         check = self._check or self._checking()
         try:
             return check(value, strict=True)
-        except ValueError as error:
-            if type(value) in _PLAIN and type(value) is not str:
-                raise self._error(value, error, whose) from None
+        except ValueError:  # pydantic's errors of all calls are ValueErrors
+            pass
         from pydantic_core import to_json
 
+        given: object = value
         try:
-            return self.adapter.validate_json(to_json(value), strict=True)
-        except ValueError as error:  # pydantic's errors of both calls are ValueErrors
-            raise self._error(value, error, whose) from None
+            text = to_json(value)
+            given = json.loads(text)
+            return self._from_json(text, given)
+        except ValueError as error:
+            raise self._error(value, given, error, whose) from None
+
+    def _from_json(self, text: bytes, given: object) -> Any:
+        """The value that JSON text holds.
+
+        `None` in state means absent, so a field that is not there may be one that was `None`; and a computed
+        field may be there though the type does not take it.
+        """
+        from pydantic import ValidationError
+        from pydantic_core import to_json
+
+        names = _by_either_name()
+        try:
+            return self.adapter.validate_json(text, strict=True, **names)
+        except ValidationError as error:
+            mended = _mended(given, error)
+            if mended is None:
+                raise
+            try:
+                value = self.adapter.validate_json(to_json(mended), strict=True, **names)
+            except ValidationError:
+                raise error from None
+            if _present(self.adapter.dump_python(value, mode="json")) != _present(given):
+                raise
+            return value
 
     def dump(self, value: object, whose: str = "") -> Any:
         """A value as it is written to state: JSON types only.
@@ -88,14 +120,61 @@ class FieldType:
         if type(checked) in _PLAIN:
             return checked
         try:
-            return self.adapter.dump_python(checked, mode="json")
+            stored = self.adapter.dump_python(checked, mode="json")
         except ValueError as error:
-            raise self._error(value, error, whose) from None
+            raise self._error(value, value, error, whose) from None
+        if stored is None:
+            raise StateTypeError(
+                f"{whose}{named(self._ref)} cannot hold {value!r:.60}: its value is None, which means absent."
+            )
+        return stored
 
-    def _error(self, value: object, error: Exception, whose: str) -> StateTypeError:
+    def _error(self, value: object, given: object, error: ValueError, whose: str) -> StateTypeError:
         return StateTypeError(
-            f"{whose}{named(self._ref)} takes {shown(self._ref.type)}, not {value!r:.60}: {_reason(error)}."
+            f"{whose}{named(self._ref)} takes {shown(self._ref.type)}, not {value!r:.60}: "
+            f"{fault(error, given)}."
         )
+
+
+@cache
+def _by_either_name() -> dict[str, Any]:
+    """What makes pydantic take a field under its name, as in state, and under its alias; newer ones can."""
+    from pydantic import TypeAdapter
+
+    known = inspect.signature(cast(Any, TypeAdapter).validate_json).parameters
+    return {"by_alias": True, "by_name": True} if "by_name" in known else {}
+
+
+def _mended(given: object, error: ValidationError) -> object | None:
+    """What was given, with `None` for what is missing, without what is too much; `None` if more is wrong."""
+    mended = copy.deepcopy(given)
+    for problem in error.errors(include_url=False):
+        *path, last = problem["loc"] or ("",)
+        holder = _at(mended, path)
+        if isinstance(holder, dict) and problem["type"] == "missing":
+            holder[last] = None
+        elif isinstance(holder, dict) and problem["type"] == "extra_forbidden":
+            del holder[last]
+        else:
+            return None
+    return mended
+
+
+def _at(value: Any, path: list[int | str]) -> Any:
+    """What stands at a path in a JSON value; `None` where the path leads nowhere."""
+    try:
+        for step in path:
+            value = value[step]
+    except (LookupError, TypeError):
+        return None
+    return value
+
+
+def _present(value: Any) -> Any:
+    """A JSON value without what is `None` in its objects."""
+    if isinstance(value, dict):
+        return {k: _present(v) for k, v in cast("dict[str, Any]", value).items() if v is not None}
+    return [_present(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=4096)
@@ -110,15 +189,6 @@ def named(ref: StateFieldRef) -> str:
     return f"{schema}.{ref.name} ({ref.scope} key {ref.key!r})"
 
 
-def shown(kind: object) -> str:
-    """A type as messages name it."""
-    return kind.__name__ if type(kind) is type else str(kind).replace("typing.", "")
-
-
-def _reason(error: Exception) -> str:
-    problems = getattr(error, "errors", None)
-    if problems is None:
-        return str(error).rstrip(".")
-    first = problems(include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    return (f"{where}: " if where else "") + str(first["msg"]).rstrip(".")
+def whose(agent: str) -> str:
+    """How a message begins that refuses what an agent wrote."""
+    return f"Agent {agent!r} wrote what does not fit: "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
@@ -21,7 +20,6 @@ from google.adk.models import BaseLlm
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
-from pydantic import TypeAdapter, ValidationError
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.compiler import can_pause, compile_tree
@@ -40,11 +38,12 @@ from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_servic
 from adk_fluent.backends.adk.signals import unanswered
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
 from adk_fluent.backends.adk.visibility import VisibilityPlugin
+from adk_fluent.backends.answering import Answers, absence
 from adk_fluent.backends.events import AgentEvent, Pending, blanked
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.checking import check_on_build
-from adk_fluent.errors import AnswerError, SessionError
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.errors import SessionError
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import AgentNode, TimeoutNode
 from adk_fluent.visibility import Outlet, outlet_of
@@ -95,29 +94,17 @@ class Compiled:
         hidden = event.visibility != "user" and self.outlet.sight(event.author).blanked
         return blanked(event) if hidden else event
 
-    def parse(self, author: str, text: str) -> Any:
-        """The answer of an agent as the type it returns, or as text.
+    @cached_property
+    def answers(self) -> Answers:
+        """Who returns which type."""
+        return Answers.of(self.named)
 
-        Raises:
-            AnswerError: the text is not JSON of that type.
-        """
-        schema: Any = self._schemas().get(author)
-        if schema is None:
-            return text
-        plain = isinstance(schema, dict | types.Schema)  # a JSON schema says nothing about a Python type
-        try:
-            return json.loads(text) if plain else TypeAdapter[Any](schema).validate_json(text)
-        except ValueError as error:  # pydantic's and json's errors are both
-            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-            expected = getattr(cast(object, schema), "__name__", "JSON value")
-            agent = self.named.origins.get(author, author)
-            raise AnswerError(
-                f"{agent!r} answered {text!r:.80}, which is not a {expected}: {reason}."
-            ) from error
-
-    def _schemas(self) -> Mapping[str, Any]:
-        agents = (node for node in walk(self.named.root) if isinstance(node, AgentNode))
-        return {node.name: node.output_schema for node in agents if node.output_schema not in (UNSET, None)}
+    def answered(
+        self, events: Sequence[AgentEvent], state: Mapping[str, Any], pending: Sequence[Pending]
+    ) -> Answers:
+        """The same, with why there is no answer in these events where somebody promised one."""
+        why = absence(self.named.root, self.answers, events, state, pending)
+        return self.answers if why is None else replace(self.answers, absence=why)
 
 
 class ADKBackend:

@@ -39,11 +39,12 @@ from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.backends.adk.racing import RaceComposite
 from adk_fluent.backends.adk.shells import known_as
+from adk_fluent.backends.adk.schemas import answerable
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
@@ -67,7 +68,7 @@ from adk_fluent.ir.nodes import (
 )
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from adk_fluent.prompt.spec import PromptSpec
-from adk_fluent.state.answers import answer_schema, answered_fields
+from adk_fluent.state.answers import answer_schema, answered_fields, is_structured, returned_type
 
 ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
 """Which model an agent gets: `(node, name the user gave) -> model`; `None` leaves it the one it names."""
@@ -242,6 +243,8 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     delivering = None
     if len(values) < len(node.given):  # not all that was said is a field of ADK's
         delivering = _beside(node, scope, values)
+    if "output_schema" in values:
+        _structure(node, values)
     if scope.model_for is not None:
         model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
         values |= {} if model is None else {"model": model}
@@ -270,12 +273,18 @@ def _beside(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering
             f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
         )
     if node.written_fields and answered_fields(node):
-        values.pop("output_key", None)  # each field has its own
         values["output_schema"] = answer_schema(node)
     if node.children:
         inner = replace(scope, in_loop=False)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
     return _context(node, scope, values)
+
+
+def _structure(node: AgentNode, values: dict[str, Any]) -> None:
+    """Make the answer one that this ADK takes, and leave storing it to us: ADK would store objects."""
+    values["output_schema"] = answerable(values["output_schema"], tools=bool(node.tools))
+    if is_structured(node) and (node.written_fields or values.get("mode") != "task"):
+        values.pop("output_key", None)  # what ends a task only ADK knows
 
 
 def _asks_a_model(instruction: object) -> bool:
@@ -354,9 +363,7 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
     )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
-        made.parse_answers_of(
-            agent.name for agent in agents if agent.output_schema is not UNSET or answered_fields(agent)
-        )
+        made.parse_answers_of({agent.name: kind for agent in agents if (kind := returned_type(agent))})
 
 
 def _enders(node: Node, scope: Scope) -> Iterable[str]:

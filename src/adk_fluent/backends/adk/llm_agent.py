@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import ClassVar, cast
 
@@ -13,15 +14,14 @@ from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering, Joining
 from adk_fluent.backends.adk.leaves import Events, FluentAgent, resolved, spoken_text, within_schema
 from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.schemas import JsonAnswers
 from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.signals import failure
 from adk_fluent.backends.adk.temporary import with_temporary
-from adk_fluent.backends.adk.typed import values_of
 from adk_fluent.errors import MissingKeyError, RunError, no_answer
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nodes import AgentNode, templates_in
-from adk_fluent.state.answers import answered_fields
+from adk_fluent.state.answers import is_structured, returned_type, writes_of
 
 
 class FluentLlmAgent(private.AssemblingAgent):
@@ -66,6 +66,10 @@ class FluentLlmAgent(private.AssemblingAgent):
         """Who assembles the conversation: ADK on what this branch has, or on what the context spec leaves."""
         return Joining(original) if self._delivering is None else Assembler(original, self._delivering)
 
+    def finishers(self) -> Sequence[private.Processor]:
+        """What lets its answer be JSON where it gives it by a tool."""
+        return (JsonAnswers(),) if self.output_schema is not None and cast(AgentNode, self._ir).tools else ()
+
     @property
     def _templates(self) -> tuple[str, ...]:
         """The templates that are rendered for it; only a root's global instruction is."""
@@ -87,12 +91,11 @@ class FluentLlmAgent(private.AssemblingAgent):
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
         self._require_keys(ctx)
-        fields = answered_fields(cast(AgentNode, self._ir))
         run = private.run_llm(self, ctx)
         if self._delivering is not None:
             run = _reported(run, ctx, self._delivering)
-        if fields or ctx.is_resumable or self._tree is not None or not stores_faithfully(ctx):
-            return self._followed(run, ctx, fields)
+        if ctx.is_resumable or self._tree is not None or not stores_faithfully(ctx):
+            return self._followed(run, ctx)
         return run  # one generator fewer for each event to pass through
 
     def _require_keys(self, ctx: InvocationContext) -> None:
@@ -103,14 +106,10 @@ class FluentLlmAgent(private.AssemblingAgent):
             if state.get(key) is None and key not in later:
                 raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
 
-    async def _followed(
-        self, run: Events, ctx: InvocationContext, fields: tuple[StateFieldRef, ...]
-    ) -> Events:
+    async def _followed(self, run: Events, ctx: InvocationContext) -> Events:
         """The events of a run with what they write beside, as the store at hand needs it."""
         async with aclosing(run) as events:
             async for event in events:
-                if fields and event.author == self.name and event.is_final_response():
-                    self._write(event, fields)
                 if (removed := removal(ctx, event)) is not None:
                     yield removed
                 yield with_temporary(ctx, event)
@@ -119,10 +118,18 @@ class FluentLlmAgent(private.AssemblingAgent):
                         raise RunError(no_answer(self.name, problem))
                     return  # nothing follows a failure, not even that the agent has ended
 
-    def _write(self, event: Event, fields: tuple[StateFieldRef, ...]) -> None:
-        """Add the values of `fields` that the answer holds to what the event writes."""
-        if (text := spoken_text(event)).strip():
-            event.actions.state_delta.update(values_of(self.name, text, fields))
+    def keep(self, event: Event) -> None:
+        """Write what a structured answer puts into state: JSON types, whatever the store makes of objects."""
+        node = cast(AgentNode, self._ir)
+        if event.author != self.name or not event.is_final_response() or not (kind := returned_type(node)):
+            return
+        text = spoken_text(event)
+        if not text.strip():
+            return
+        if is_structured(node) and self.output_key is None:
+            event.actions.state_delta.update(writes_of(node, text))
+        elif self._tree is not None:  # in a graph, the answer is what the next node gets
+            kind.parse(text, self.name)
 
 
 def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
@@ -21,6 +20,7 @@ from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.nodes import MapOverNode
+from adk_fluent.state.answers import AnswerType
 
 
 class MapState(BaseModel):
@@ -35,12 +35,12 @@ class MapState(BaseModel):
 class MapComposite(Composite):
     """Runs its child once per item of a list in state."""
 
-    _structured: frozenset[str] = PrivateAttr(default=frozenset())
-    """Names of the agents below that answer in JSON."""
+    _structured: Mapping[str, AnswerType] = PrivateAttr(default_factory=dict[str, AnswerType])
+    """The agents below that answer in JSON, with the type of their answers."""
 
-    def parse_answers_of(self, names: Iterable[str]) -> None:
+    def parse_answers_of(self, agents: Mapping[str, AnswerType]) -> None:
         """Set which agents answer in JSON."""
-        self._structured = frozenset(names)
+        self._structured = agents
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)
@@ -124,4 +124,5 @@ class MapComposite(Composite):
         if last is None:
             return None
         text = spoken_text(last)
-        return json.loads(text) if last.author in self._structured else text
+        kind = self._structured.get(last.author)
+        return text if kind is None else kind.data(text, last.author)

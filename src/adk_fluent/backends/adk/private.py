@@ -7,7 +7,7 @@ later run go wrong quietly.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
@@ -20,6 +20,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from adk_fluent.errors import CompileError
 
@@ -65,10 +66,11 @@ class Processor(Protocol):
 
 
 class AssemblingAgent(LlmAgent):
-    """ADK's `LlmAgent`, whose contents can be assembled in another way.
+    """ADK's `LlmAgent`, whose contents can be assembled, and whose answers stored, in another way.
 
     ADK offers no public hook between its own assembly of the conversation and what is built on it: plugins,
-    planners, code executors and tools that add to the request.
+    planners, code executors and tools that add to the request. Nor is there one where it stores an answer, be
+    it from a model, a callback or a live run.
     """
 
     @property
@@ -80,6 +82,21 @@ class AssemblingAgent(LlmAgent):
         """The step that assembles the conversation, in the place of ADK's."""
         return original
 
+    def finishers(self) -> Sequence[Processor]:
+        """What has the last word on a request, before its tools are added."""
+        return ()
+
+    def keep(self, event: Event) -> None:
+        """Write to an event's state what it answers, beside what ADK writes."""
+
+    def _LlmAgent__maybe_save_output_to_state(self, event: Event) -> None:  # as ADK mangles it
+        cast(Any, super())._LlmAgent__maybe_save_output_to_state(event)
+        self.keep(event)
+
+    def _validate_output_data(self, data: Any) -> Any:
+        """What a graph hands on of an answer, as JSON types: ADK writes nothing else as an input."""
+        return to_jsonable_python(cast(Any, super())._validate_output_data(data))
+
     @property
     def _llm_flow(self) -> Any:
         flow: Any = cast(Any, LlmAgent)._llm_flow.fget(self)
@@ -88,6 +105,7 @@ class AssemblingAgent(LlmAgent):
         if self.selects:
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
+        flow.request_processors.extend(self.finishers())
         return flow
 
 
@@ -172,7 +190,10 @@ def probe() -> None:
         (BaseAgent, "_load_agent_state"),
         (BaseAgent, "_create_agent_state_event"),
         (LlmAgent, "_run_async_impl"),
+        (LlmAgent, "_LlmAgent__maybe_save_output_to_state"),
     ]
+    if hasattr(LlmAgent, "_run_impl"):  # where agents can be nodes of a graph
+        names.append((LlmAgent, "_validate_output_data"))
     for owner, name in names:
         if not callable(getattr(owner, name, None)):
             raise CompileError(

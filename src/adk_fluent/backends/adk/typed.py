@@ -1,57 +1,18 @@
-"""Typed state at run time: answers become the values of fields, and writes keep to a bound schema."""
+"""Typed state at run time: writes keep to the schema that is bound."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from google.adk.events.event import Event
 
-from adk_fluent.errors import StateKeyError, StateTypeError, did_you_mean
+from adk_fluent.errors import StateKeyError, did_you_mean
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.state.schema import StateSchema
-from adk_fluent.state.values import field_type, named
-
-
-def values_of(agent: str, text: str, fields: tuple[StateFieldRef, ...]) -> dict[str, Any]:
-    """The state that an answer in JSON writes: one value per field, under its key.
-
-    Raises:
-        StateTypeError: the answer is no JSON object, or a value is not of its field's type.
-        StateKeyError: the answer lacks a field.
-    """
-    try:
-        answer: object = json.loads(text)
-    except ValueError as error:
-        raise StateTypeError(
-            f"Agent {agent!r} must answer in JSON to write {_listed(fields)}, but said {text!r:.60}: {error}."
-        ) from None
-    if not isinstance(answer, dict):
-        raise StateTypeError(
-            f"Agent {agent!r} must answer with a JSON object to write {_listed(fields)}, but said "
-            f"{text!r:.60}."
-        )
-    values = cast("dict[str, Any]", answer)
-    return {field.key: _value(agent, values, field) for field in fields}
-
-
-def _value(agent: str, values: Mapping[str, Any], field: StateFieldRef) -> Any:
-    value = values.get(field.name)
-    if value is None and not field.allows_none:
-        near = did_you_mean(field.name, values)
-        raise StateKeyError(f"Agent {agent!r} answered without {named(field)}, which it writes.{near}")
-    return field_type(field).dump(value, _whose(agent))
-
-
-def _listed(fields: tuple[StateFieldRef, ...]) -> str:
-    return ", ".join(field.key for field in fields)
-
-
-def _whose(agent: str) -> str:
-    return f"Agent {agent!r} wrote what does not fit: "
+from adk_fluent.state.values import field_type, whose
 
 
 async def keeping_to(
@@ -86,7 +47,7 @@ def check_writes(schema: type[StateSchema], agent: str, delta: Mapping[str, Any]
                     f"{did_you_mean(key, _by_key(schema))} Declare it there, or write another key."
                 )
         elif value is not None:
-            field_type(field).load(value, _whose(agent))
+            field_type(field).load(value, whose(agent))
 
 
 @lru_cache(maxsize=256)

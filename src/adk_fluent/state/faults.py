@@ -1,0 +1,110 @@
+"""Where a value does not fit its type, in one line: `lines[1].total is missing`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from json import JSONDecodeError
+from types import UnionType
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
+
+
+def shown(kind: object) -> str:
+    """A type as messages name it.
+
+    >>> shown(dict[str, int] | None)
+    'dict[str, int] | None'
+    """
+    if kind is None or kind is type(None):
+        return "None"
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return shown(args[0])
+    if origin in (Union, UnionType):
+        return " | ".join(map(shown, args))
+    if isinstance(origin, type) and args:
+        return f"{origin.__name__}[{', '.join('...' if arg is ... else shown(arg) for arg in args)}]"
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+
+
+def fault(error: ValueError, given: object) -> str:
+    """What is wrong with a value, by the path to it: the first fault, and how many more there are.
+
+    Of a union, the first fault as each of its members.
+
+    Args:
+        error: what pydantic or `json` raised.
+        given: the value that was checked, as JSON types; it tells the steps of a path from the names of a
+            union's members, which pydantic puts between them.
+    """
+    problems = getattr(error, "errors", None)
+    if problems is None:
+        not_json = "it is not JSON: " if isinstance(error, JSONDecodeError) else ""
+        return not_json + str(error).rstrip(".")
+    listed = cast("list[dict[str, Any]]", problems(include_url=False))
+    faults = [_Fault.of(problem, given) for problem in listed]
+    if not faults[0].members:
+        more = len(faults) - 1
+        return faults[0].said + (f" (and {more} more)" if more else "")
+    members: dict[str, str] = {}
+    for found in faults:
+        if found.union == faults[0].union and found.members:
+            members.setdefault(found.members[0], found.said)
+    said = [f"as {member}, {what}" for member, what in members.items()]
+    return "; ".join(said[:_MOST]) + ("; ..." if len(said) > _MOST else "")
+
+
+_MOST: Final = 4
+"""How many members of a union are told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One fault.
+
+    Attributes:
+        said: what it is, with the path to it.
+        members: the members of unions on the way to it.
+        union: the path to the first of these unions.
+    """
+
+    said: str
+    members: tuple[str, ...]
+    union: str
+
+    @classmethod
+    def of(cls, problem: Mapping[str, Any], given: object) -> _Fault:
+        """What pydantic says of one fault, put into words."""
+        loc: Sequence[int | str] = problem["loc"]
+        path, union, members = "", "", list[str]()
+        for index, step in enumerate(loc):
+            absent = problem["type"] == "missing" and index == len(loc) - 1
+            if isinstance(given, Mapping) and (step in given or absent):
+                path += f".{step}" if str(step).isidentifier() else f"[{step!r}]"
+                given = cast("Mapping[Any, object]", given).get(step)
+            elif isinstance(given, list | tuple) and isinstance(step, int):
+                path += f"[{step}]"
+                items = cast("Sequence[object]", given)
+                given = items[step] if step < len(items) else None
+            elif step == "[key]":
+                path += " (the key)"
+            else:
+                union = union if members else path
+                members.append(str(step))
+        return cls(_said(problem, path.removeprefix(".")), tuple(members), union)
+
+
+def _said(problem: Mapping[str, Any], path: str) -> str:
+    """One fault in words."""
+    kind, message = problem["type"], str(problem["msg"]).rstrip(".")
+    if kind == "missing":
+        return f"{path} is missing"
+    if kind == "json_invalid":
+        return f"it is not JSON: {message.removeprefix('Invalid JSON: ')}"
+    if kind == "extra_forbidden":
+        return f"{path} is not one of its fields"
+    is_ = f"{path or 'it'} is {problem['input']!r:.40}"
+    what, sep, rule = message.partition(" should ")
+    if sep and what in ("Input", "Value"):
+        return f"{is_} but should {rule}" if path else f"it should {rule}"
+    return f"{is_}: {message}" if path else message

@@ -1,0 +1,224 @@
+"""What a structured answer puts into state: the same in the run that wrote it and in a later one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import pytest
+from google.adk.apps.app import App
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService
+from google.genai import types
+from pydantic import BaseModel, Field
+
+from adk_fluent import Agent, FanOut, Pipeline, Route, S, StateSchema, map_over, race, tap
+from adk_fluent.backends.adk.scripted import Script, ScriptedLlm
+from adk_fluent.expr.base import Expr
+from adk_fluent.state import AppScoped, UserScoped
+from adk_fluent.testing import call_tool, mock_backend
+from tests.backends.support import SERVICES, close, session_service
+
+
+class Mood(Enum):
+    CALM = "calm"
+    UPSET = "upset"
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Line(BaseModel):
+    price: Decimal
+    note: str | None = None
+
+
+class Bill(BaseModel):
+    due: date
+    paid: datetime | None = None
+    mood: Mood
+    level: Level
+    total: Decimal
+    id: UUID
+    file: Path
+    lines: list[Line] = []
+    first: Line | None = None
+
+
+class Desk(StateSchema):
+    due: date
+    paid: datetime
+    mood: Mood
+    level: Level
+    total: Annotated[Decimal, Field(ge=0)]
+    id: Annotated[UUID, UserScoped]
+    file: Path
+    first: Line
+    lines: Annotated[list[Line], AppScoped]
+    bill: Bill | None = None
+
+
+BILL = Bill(
+    due=date(2025, 6, 1),
+    paid=datetime(2025, 6, 1, 12, 30, 0, 500, tzinfo=UTC),
+    mood=Mood.UPSET,
+    level=Level.HIGH,
+    total=Decimal("10.10"),
+    id=UUID(int=7),
+    file=Path("bills/7.pdf"),
+    lines=[Line(price=Decimal("9.5")), Line(price=Decimal(3), note="late")],
+    first=Line(price=Decimal("9.5")),
+)
+DATA = json.loads(BILL.model_dump_json())
+SAID = {**DATA, "total": 10.10}  # a model may well say a number
+FIELDS: tuple[object, ...] = (
+    Desk.due,
+    Desk.paid,
+    Desk.mood,
+    Desk.level,
+    Desk.total,
+    Desk.id,
+    Desk.file,
+    Desk.first,
+    Desk.lines,
+)
+NAMES = ("due", "paid", "mood", "level", "total", "id", "file", "first", "lines")
+A = Agent("a")
+WHOLE, FIELD, PARTS = (A @ Bill).writes("bill"), (A @ Bill).writes(Desk.bill), A.writes(*FIELDS)
+BOTH = (A @ Bill).writes(*FIELDS)
+
+SHAPES: Mapping[str, Callable[[Expr[Any]], Expr[Any]]] = {
+    "agent": lambda agent: agent,
+    "sequence": lambda agent: S.set(x=1) >> agent >> Agent("b"),
+    "nested": lambda agent: Pipeline("outer", Agent("b"), Pipeline("inner", agent, S.counter("n"))),
+    "fan out": lambda agent: FanOut(agent, Agent("b")),
+    "race": lambda agent: race(agent, Agent("broken")),
+    "loop": lambda agent: agent * 2,
+    "route": lambda agent: Route("x").eq(1, agent).otherwise(Agent("b")),
+    "condition": lambda agent: agent.proceed_if(lambda state: True),
+    "fallback": lambda agent: Agent("broken") // agent,
+    "timeout": lambda agent: agent.timeout(60),
+    "map": lambda agent: map_over("items", agent),
+    "delegate": lambda agent: Agent("boss").delegate(Pipeline("below", agent)),
+}
+RESPONSES = {
+    "a": SAID,
+    "broken": RuntimeError("down"),
+    "boss": call_tool("transfer_to_agent", agent_name="below"),
+}
+
+
+@pytest.fixture(params=SERVICES)
+async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BaseSessionService]:
+    """Each of ADK's session services in turn."""
+    made = session_service(request.param, tmp_path)
+    yield made
+    await close(made)
+
+
+def exactly(state: Mapping[str, Any]) -> str:
+    """State to compare by: also the types count, and anything but JSON types is refused."""
+    return json.dumps({key: value for key, value in state.items() if value is not None}, sort_keys=True)
+
+
+async def stored(service: BaseSessionService, session_id: str, app: str = "adk_fluent_app") -> dict[str, Any]:
+    """What a later run would find."""
+    session = await service.get_session(app_name=app, user_id="user", session_id=session_id)
+    assert session is not None
+    return dict(session.state)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "agent", [WHOLE, FIELD, PARTS, BOTH], ids=["whole", "whole field", "fields", "fields of a model"]
+)
+async def test_state_is_the_same_in_the_run_and_after_it(
+    shape: str, agent: Agent[Any], service: BaseSessionService
+) -> None:
+    """In every composite, on every session service, the next step sees what the next run reads."""
+    seen: list[str] = []
+    backend = mock_backend(RESPONSES, default="ok", session_service=service)
+    expr = SHAPES[shape](agent) >> tap(lambda state: seen.append(exactly(dict(state))))
+    state = {"x": 1, "items": ["one", "two"]}
+    run = await expr.run("hi", backend=backend, session_id="s", state=state)
+    later = await stored(service, "s")
+    assert seen == [exactly(later)] == [exactly(run.state)]
+    if shape == "map":
+        assert len(later["results"]) == 2
+        return
+    if agent in (WHOLE, FIELD):
+        assert Desk.bind(later).bill == BILL
+    else:
+        typed = Desk.bind(later)
+        assert [getattr(typed, name) for name in NAMES] == [getattr(BILL, name) for name in NAMES]
+
+
+PREDICATES: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "enumeration": lambda state: state["bill"]["mood"] == "upset",
+    "number": lambda state: state["bill"]["level"] >= 2,
+    "date": lambda state: state["bill"]["due"] < "2025-07-01",
+    "decimal": lambda state: state["bill"]["total"] == "10.1",
+    "absent": lambda state: "note" not in state["bill"]["lines"][0],
+    "typed": lambda state: Desk.bind(state).bill.total < Decimal(11),  # pyright: ignore[reportOptionalMemberAccess]  # it was written
+}
+
+
+@pytest.mark.parametrize("name", PREDICATES)
+async def test_a_predicate_has_one_answer(name: str, service: BaseSessionService) -> None:
+    """A route takes the same branch right after the answer and in a later run of the session."""
+    route = Route().when(PREDICATES[name], Agent("yes")).otherwise(Agent("no"))
+    backend = mock_backend({"a": SAID, "yes": "yes", "no": "no"}, session_service=service)
+    at_once = await (WHOLE >> route).run("hi", backend=backend, session_id="s")
+    later = await route.run("hi", backend=backend, session_id="s")
+    assert (at_once.text, later.text) == ("yes", "yes")
+
+
+@pytest.mark.parametrize("agent", [WHOLE, PARTS, BOTH])
+@pytest.mark.parametrize("built", ["build", "to_app"])
+async def test_a_plain_runner_stores_the_same(
+    agent: Agent[Any], built: str, service: BaseSessionService
+) -> None:
+    """What answers need travels with native agents and apps, whoever runs them."""
+    seen: list[str] = []
+    model = ScriptedLlm.of(Script("a", json.dumps(SAID), "repeat", []), merge_state=False)
+    expr = agent.model(model) >> tap(lambda state: seen.append(exactly(dict(state))))
+    app = App(name="x", root_agent=expr.build()) if built == "build" else expr.to_app()
+    runner = Runner(app=app, session_service=service)
+    await service.create_session(app_name=app.name, user_id="user", session_id="s")
+    message = types.Content(role="user", parts=[types.Part(text="hi")])
+    async for _ in runner.run_async(user_id="user", session_id="s", new_message=message):
+        pass
+    assert seen == [exactly(await stored(service, "s", app.name))]
+    assert json.loads(seen[0])
+
+
+async def test_fields_that_are_none_are_absent_in_an_answer_under_a_plain_key() -> None:
+    """As with ADK alone, the stored answer has no key for a field that is `None`."""
+    run = await WHOLE.run("hi", backend=mock_backend({"a": {**SAID, "paid": None}}))
+    assert "paid" not in run.state["bill"]
+    assert run.state["bill"]["lines"][0] == {"price": "9.5"}
+
+
+async def test_an_answer_in_place_of_the_model_s_is_stored_as_the_model_s(
+    service: BaseSessionService,
+) -> None:
+    """A callback that answers instead of the model is read like the model."""
+
+    def answer(callback_context: object, llm_request: object) -> Any:
+        from google.adk.models.llm_response import LlmResponse
+
+        text = f"```json\n{json.dumps(SAID)}\n```"
+        return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
+
+    backend = mock_backend(session_service=service)
+    run = await WHOLE.before_model(answer).run("hi", backend=backend, session_id="s")
+    assert exactly(run.state) == exactly(await stored(service, "s"))
+    assert Desk.bind(run.state).bill == BILL
