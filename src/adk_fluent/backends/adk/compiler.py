@@ -38,8 +38,8 @@ from adk_fluent.backends.adk.leaves import (
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.backends.adk.racing import RaceComposite
-from adk_fluent.backends.adk.shells import known_as
 from adk_fluent.backends.adk.schemas import answerable
+from adk_fluent.backends.adk.shells import known_as
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
