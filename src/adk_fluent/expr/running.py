@@ -164,7 +164,7 @@ class Run(Generic[T_co]):
         )
         async with aclosing(source) as stream:
             events = [event async for event in stream]
-        return await self._collect(events, session_id)
+        return await self._collect(events, session_id, resumed=True)
 
     async def rewind(self, before_invocation_id: str) -> None:
         """Undo a run and all after it."""
@@ -176,7 +176,9 @@ class Run(Generic[T_co]):
             services=self.services,
         )
 
-    async def _collect(self, events: Sequence[AgentEvent], session_id: str) -> RunResult[T_co]:
+    async def _collect(
+        self, events: Sequence[AgentEvent], session_id: str, *, resumed: bool = False
+    ) -> RunResult[T_co]:
         from adk_fluent.backends.events import RunResult, answers
 
         compiled = self.compiled
@@ -189,6 +191,7 @@ class Run(Generic[T_co]):
             origins=compiled.named.origins,
             parse=compiled.parse,
             pending=self.backend.waiting(session, events[-1].invocation_id if events else ""),
+            earlier=self.backend.earlier(compiled, session, events) if resumed else (),
         )
 
     def without_state(self) -> Run[T_co]:
@@ -204,9 +207,11 @@ class Run(Generic[T_co]):
 
 
 def _answer(result: RunResult[T_co]) -> T_co:
+    from adk_fluent.backends.events import sentence
+
     if waiting := result.pending:
         raise RunError(
-            f"{waiting[0].agent!r} waits for approval: {waiting[0].message}. "
+            f"{waiting[0].agent!r} waits for approval: {sentence(waiting[0].message)} "
             "Use run(), whose result has .pending, and resume()."
         )
     if result and (problem := result[-1].error):

@@ -11,27 +11,14 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.genai import types
 
-from adk_fluent.backends.adk.leaves import CONFIRMATION, spoken_text
+from adk_fluent.backends.adk.approvals import CONFIRMATION
+from adk_fluent.backends.adk.leaves import spoken_text
+from adk_fluent.backends.adk.signals import live
 from adk_fluent.context.entries import CODE, USER, Call, Entry, FileRef, Response
 from adk_fluent.context.rendering import line
 
 INTERNAL: Final = frozenset({CONFIRMATION, "adk_request_credential", "adk_request_input", "adk_framework"})
 """Function names under which ADK talks to itself or to the client; no model sees them."""
-
-
-def live(events: Sequence[Event]) -> list[Event]:
-    """The events that no rewind annulled."""
-    kept: list[Event] = []
-    position = len(events) - 1
-    while position >= 0:
-        event = events[position]
-        if undone := event.actions.rewind_before_invocation_id:
-            first = next((i for i in range(position) if events[i].invocation_id == undone), position)
-            position = first
-        else:
-            kept.append(event)
-        position -= 1
-    return kept[::-1]
 
 
 def conversation(ctx: InvocationContext, agent: str) -> list[Event]:

@@ -11,9 +11,18 @@ from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.branches import own_view
 from adk_fluent.backends.adk.context import Assembler, Delivering
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved, spoken_text, within_schema
+from adk_fluent.backends.adk.leaves import (
+    Events,
+    FluentAgent,
+    resolved,
+    spoken_text,
+    state_of,
+    within_schema,
+)
 from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.resuming import outermost, while_waiting
 from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import values_of
@@ -79,12 +88,16 @@ class FluentLlmAgent(private.AssemblingAgent):
 
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""
+        if (outer := outermost(self, parent_context)) is not None:
+            return outer[0].run_async(outer[1])
         return within_schema(self._ir, super().run_async(parent_context))
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
         self._require_keys(ctx)
-        fields, view = answered_fields(cast(AgentNode, self._ir)), joined(ctx)
+        fields, view = answered_fields(cast(AgentNode, self._ir)), own_view(ctx)
         run = private.run_llm(self, view)
+        if ctx.is_resumable:
+            run = while_waiting(self, view, run)
         if self._delivering is not None:
             run = _reported(run, view, self._delivering)
         if fields or view is not ctx or not stores_faithfully(ctx):
@@ -97,7 +110,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
         for key in needed(self._templates):
             if state.get(key) is None and key not in later:
-                raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
+                raise MissingKeyError(explain(self.name, "agent", key, state_of(ctx), tree_of(self)))
 
     async def _followed(
         self, run: Events, ctx: InvocationContext, view: InvocationContext, fields: tuple[StateFieldRef, ...]

@@ -14,10 +14,11 @@ from pydantic import BaseModel, Field, PrivateAttr
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.composites import Composite, Seen
 from adk_fluent.backends.adk.concurrency import apart, interleave, record
-from adk_fluent.backends.adk.leaves import Events, spoken_text
+from adk_fluent.backends.adk.leaves import Events, spoken_text, state_of
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MissingKeyError, TransformError
+from adk_fluent.ir.matching import lost
 from adk_fluent.ir.nodes import MapOverNode
 
 
@@ -74,7 +75,7 @@ class MapComposite(Composite):
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)
-        values = self._values(ctx.session.state)
+        values = self._values(state_of(ctx))
         saved = private.load_state(self, ctx, MapState)
         items = dict(saved.items) if saved else {}
         if ctx.is_resumable and saved is None:
@@ -101,7 +102,9 @@ class MapComposite(Composite):
         key = cast(MapOverNode, self._ir).list_key
         values = state.get(key)
         if values is None:
-            raise MissingKeyError(f"{self.name!r}: map_over needs the state key {key!r}, which is not set.")
+            raise MissingKeyError(
+                f"{self.name!r}: map_over needs the state key {key!r}, which is not set.{lost(state, key)}"
+            )
         if not isinstance(values, list | tuple):
             raise TransformError(
                 f"{self.name!r}: map_over needs a list at {key!r}, not {type(values).__name__}."

@@ -125,6 +125,20 @@ def merges_dicts(service: type[BaseSessionService]) -> bool:
     return service.__name__ == "SqliteSessionService" and "json_patch" in inspect.getsource(service)
 
 
+@cache
+def clears_branches() -> bool:
+    """Whether ADK takes an empty branch of a node's event for none, and `None` for that of the event before.
+
+    ADK offers no public way to ask; its versions before 2 have no nodes at all.
+    """
+    try:
+        from google.adk.workflow._node_runner import NodeRunner
+    except ImportError:
+        return False
+    stamping = getattr(NodeRunner, "_enrich_event", None)
+    return stamping is not None and 'event.branch == ""' in inspect.getsource(stamping)
+
+
 def asks_for_confirmation(tool: object) -> bool:
     """Whether an ADK tool may stop for a person; ADK keeps the flag private."""
     return bool(getattr(tool, "is_long_running", False) or getattr(tool, "_require_confirmation", False))

@@ -1,0 +1,63 @@
+"""What an agent sees of a session whose conversation has branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+
+
+def own_view(ctx: InvocationContext) -> InvocationContext:
+    """The context in which a session looks as if all that concerns the current branch had happened on it.
+
+    ADK shows an agent its own conversation branch and those above. So a step behind a fan-out that is itself
+    in a branch would not see what that fan-out said; and of the answers that a person gives to several
+    branches in one message, which ADK puts on the branch of the first, the others would hear nothing.
+    """
+    events = ctx.session.events
+    answered = any(map(_answers, events))
+    if not (answered or ctx.branch):
+        return ctx
+    asked = _calls_on(ctx.branch, events) if answered else frozenset[str]()
+    seen = [_seen_from(ctx.branch, event, asked) for event in events]
+    if all(new is old for new, old in zip(seen, events, strict=True)):
+        return ctx
+    return ctx.model_copy(update={"session": ctx.session.model_copy(update={"events": seen})})
+
+
+def _seen_from(branch: str | None, event: Event, asked: frozenset[str]) -> Event:
+    """The event as an agent on `branch` sees it."""
+    if event.branch == branch:
+        return event
+    if _answers(event) and (parts := [part for part in _parts(event) if _answered(part) in asked]):
+        content = event.content and event.content.model_copy(update={"parts": parts})
+        return event.model_copy(update={"branch": branch, "content": content})
+    return event.model_copy(update={"branch": branch}) if _is_below(event, branch) else event
+
+
+def _is_below(event: Event, branch: str | None) -> bool:
+    """Whether the event is on a branch that a composite opened below `branch`; those of ADK have an @."""
+    path = event.branch or ""
+    return bool(branch) and path.startswith(f"{branch}.") and "@" not in path[len(branch or "") :]
+
+
+def _calls_on(branch: str | None, events: Iterable[Event]) -> frozenset[str]:
+    """The ids of the calls that were made on a branch or below it."""
+    made = (event for event in events if event.branch == branch or _is_below(event, branch))
+    return frozenset(call.id for event in made for call in event.get_function_calls() if call.id)
+
+
+def _answers(event: Event) -> bool:
+    """Whether a person answers calls with it."""
+    return event.author == "user" and bool(event.get_function_responses())
+
+
+def _parts(event: Event) -> list[Any]:
+    return (event.content.parts if event.content else None) or []
+
+
+def _answered(part: Any) -> str | None:
+    """The id of the call that a part answers."""
+    return part.function_response.id if part.function_response else None
