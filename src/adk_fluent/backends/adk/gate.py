@@ -9,7 +9,6 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.genai import types
-from pydantic import BaseModel
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.approvals import CONFIRMATION, Approval, answer_to
@@ -22,7 +21,7 @@ from adk_fluent.ir.nodes import GateNode
 from adk_fluent.ir.template import segments
 
 
-class Question(BaseModel):
+class Question(private.Checkpoint):
     """What a gate asked, as it is stored while it waits.
 
     Attributes:

@@ -108,8 +108,9 @@ async def holds(predicate: Predicate, state: ReadOnlyState, step: str) -> bool:
         return bool(await resolved(predicate(state)))
     except Exception as error:
         shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
+        raised = f"{type(error).__name__}: {error}".removesuffix(".")
         raise PredicateError(
-            f"{step!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
+            f"{step!r}: its predicate {shown!r} raised {raised}. "
             "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
         ) from error
 

@@ -93,8 +93,9 @@ class FluentLlmAgent(private.AssemblingAgent):
         return within_schema(self._ir, super().run_async(parent_context))
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        self._require_keys(ctx)
         fields, view = answered_fields(cast(AgentNode, self._ir)), own_view(ctx)
+        if not (self.sub_agents and ctx.is_resumable and private.resumes_below(self, view)):
+            self._require_keys(ctx)
         run = private.run_llm(self, view)
         if ctx.is_resumable:
             run = while_waiting(self, view, run)

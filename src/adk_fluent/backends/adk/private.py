@@ -18,7 +18,7 @@ from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from adk_fluent.errors import CompileError
 
@@ -41,6 +41,19 @@ def finished(agent: BaseAgent, ctx: InvocationContext) -> Event:
     """The event that stores that `agent` has ended."""
     ctx.set_agent_state(agent.name, end_of_agent=True)
     return cast(Event, cast(Any, agent)._create_agent_state_event(ctx))
+
+
+class Checkpoint(BaseModel):
+    """A checkpoint of any agent, whatever it holds; ADK 1.x has an object of its own for an empty one."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+def resumes_below(agent: LlmAgent, ctx: InvocationContext) -> bool:
+    """Whether a resumed model agent only hands on to the sub-agent that paused, which ADK does not tell."""
+    if load_state(agent, ctx, Checkpoint) is None:
+        return False
+    return cast(Any, agent)._get_subagent_to_resume(ctx) is not None
 
 
 def run_llm(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
@@ -160,6 +173,7 @@ def probe() -> None:
         (BaseAgent, "_load_agent_state"),
         (BaseAgent, "_create_agent_state_event"),
         (LlmAgent, "_run_async_impl"),
+        (LlmAgent, "_get_subagent_to_resume"),
     ]
     for owner, name in names:
         if not callable(getattr(owner, name, None)):
