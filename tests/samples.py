@@ -118,7 +118,7 @@ EXPRESSIONS: Mapping[str, Expr[Any]] = {
     "conditional": a.proceed_if(is_done),
     "timeout": a.timeout(2.5),
     "tap": a >> tap(look),
-    "gate": a >> gate(is_urgent, message="Really?"),
+    "gate": a >> gate(is_urgent, message="Refund {total} of {shop?}?", into="approval"),
     "map": map_over("items", b, item_key="item", output_key="out", concurrency=2),
     "transfer": a >> transfer("a", condition=is_done),
     "capture": S.capture("said") >> a,

@@ -8,9 +8,11 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from google.adk.events.event import Event
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
@@ -20,6 +22,8 @@ from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, mock_backend
 
+CONFIRMATION = "adk_request_confirmation"
+"""The function name under which ADK asks a person."""
 SERVICES = ("memory", "sqlite", "database")
 
 
@@ -141,3 +145,38 @@ def called(request: LlmRequest) -> bool:
 def each(*functions: Callable[[Any], Any]) -> list[Callable[[Any], Any]]:
     """Functions of one argument, for parametrising; it gives lambdas their types."""
     return list(functions)
+
+
+class Client:
+    """A client of ADK's own runner that answers what a run asks, as `adk web` and others do."""
+
+    def __init__(self, expression: Expr[Any], backend: MockBackend) -> None:
+        app = backend.compile(expression.node).published()
+        self._runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
+        self._run: str | None = None
+
+    async def say(self, text: str) -> list[Event]:
+        """The events of a new run."""
+        events = await self._turn([types.Part(text=text)], None)
+        self._run = events[0].invocation_id
+        return events
+
+    async def confirm(self, *requests: str, response: Mapping[str, Any] | None = None) -> list[Event]:
+        """The events that follow when requests of the run are answered in one message, with yes if unsaid."""
+        said = dict(response if response is not None else {"confirmed": True})
+        answers = [types.FunctionResponse(id=id_, name=CONFIRMATION, response=said) for id_ in requests]
+        return await self._turn([types.Part(function_response=answer) for answer in answers], self._run)
+
+    async def _turn(self, parts: list[types.Part], run: str | None) -> list[Event]:
+        message = types.Content(role="user", parts=parts)
+        source: AsyncGenerator[Event, None] = self._runner.run_async(
+            user_id="u", session_id="s", invocation_id=run, new_message=message
+        )
+        async with aclosing(source) as events:
+            return [event async for event in events]
+
+
+def requested(events: list[Event]) -> list[str]:
+    """The ids of the confirmations that events ask for."""
+    calls = [call for event in events for call in event.get_function_calls()]
+    return [call.id for call in calls if call.name == CONFIRMATION and call.id]

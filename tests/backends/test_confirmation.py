@@ -10,7 +10,8 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, transfer
-from adk_fluent.backends.events import RunResult
+from adk_fluent.backends.events import RunResult, call_text
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, call_tool
 from tests.backends.support import called, each, play, said, script, seen, speakers, system
@@ -58,7 +59,7 @@ async def test_the_run_stops_before_the_tool_runs() -> None:
     (pending,) = result.pending
     assert pending.agent == "payer"
     assert pending.payload == {"name": "pay", "args": {"to": "ann", "amount": 5}}
-    assert pending.message
+    assert pending.message == 'Run pay(to="ann", amount=5)?'
     assert bank.paid == []
     assert speakers(result) == ["a"]
 
@@ -75,6 +76,36 @@ async def test_approval_runs_the_tool_and_goes_on() -> None:
     assert {name: len(calls) for name, calls in backend.calls.items()} == {"a": 1, "payer": 2, "b": 1}
     assert result.state["said"] == "done with ann"
     assert result.pending == []
+
+
+async def test_a_tool_may_ask_in_its_own_words() -> None:
+    """What a tool itself asks is what the person is asked; of the arguments nothing is left out."""
+
+    def delete(path: str, tool_context: ToolContext) -> str:
+        """Delete a file."""
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation(hint=f"Really delete {path}?")
+            return "waiting"
+        return "deleted"
+
+    expression = Agent("tidy").tool(delete) >> A
+    config = ExecutionConfig(resumable=True)
+    calls = {"tidy": [call_tool("delete", path='a "b"\n' + "x" * 500), "done"]}
+    first = await play(expression, calls, config=config)
+    (pending,) = first.pending
+    assert pending.message == 'Really delete a "b"\n' + "x" * 500 + "?"
+    assert call_text(pending.payload) == 'delete(path="a \\"b\\"\\n' + "x" * 500 + '")'
+
+
+async def test_a_call_without_arguments_is_asked_for() -> None:
+    """A tool without arguments is named as well."""
+
+    def stop() -> str:
+        """Stop."""
+        return "stopped"
+
+    result = await play(Agent("x").tool(stop, require_confirmation=True), {"x": call_tool("stop")})
+    assert [pending.message for pending in result.pending] == ["Run stop()?"]
 
 
 async def test_refusal_tells_the_model_and_goes_on() -> None:

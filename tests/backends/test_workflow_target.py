@@ -650,7 +650,7 @@ agent = AgentNode(name="inner")
 REFUSED: Sequence[Node] = [
     FallbackNode(name="odd", children=(agent,)),
     RaceNode(name="odd", children=(agent,)),
-    GateNode(name="odd", predicate=bool),
+    GateNode(name="odd", predicate=bool, message="{k}?", into="k"),
     MapOverNode(name="odd", list_key="k", body=agent),
     TimeoutNode(name="odd", body=agent, seconds=1),
     TransferNode(name="odd", target="first", condition=bool),

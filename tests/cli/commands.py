@@ -45,12 +45,18 @@ def process(*arguments: object, cwd: Path | None = None, **more: str) -> subproc
     return subprocess.run(command, capture_output=True, cwd=cwd, env=environment(**more), timeout=120)
 
 
-def in_terminal(*arguments: object, **more: str) -> str:
-    """What `python -m adk_fluent ARGUMENTS` shows on a terminal, colours included; it must exit with 0."""
+def in_terminal(*arguments: object, typed: bytes | None = None, **more: str) -> str:
+    """What `python -m adk_fluent ARGUMENTS` shows on a terminal, colours included; it must exit with 0.
+
+    Args:
+        typed: what a person types there.
+    """
     inner, outer = pty.openpty()
     command = [sys.executable, "-m", "adk_fluent", *map(str, arguments)]
-    running = subprocess.Popen(command, stdout=outer, stderr=outer, env=environment(**more))
+    stdin = None if typed is None else outer
+    running = subprocess.Popen(command, stdin=stdin, stdout=outer, stderr=outer, env=environment(**more))
     os.close(outer)
+    os.write(inner, typed or b"")
     shown = b""
     while piece := _piece(inner):
         shown += piece

@@ -80,7 +80,8 @@ def test_the_question_of_a_gate_does_not_mix_with_the_answer() -> None:
     done = subprocess.run(command, stdin=outer, capture_output=True, env=environment(), timeout=60)
     os.close(inner)
     os.close(outer)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"Hello.\n", b"gate asks: Send it?\n")
+    asked = b"gate asks: Send it? (only y or yes approves)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Hello.\n", asked)
 
 
 def test_a_policy_holds_for_json_too(cli: Cli) -> None:
@@ -186,20 +187,56 @@ def test_a_session_in_a_file_goes_on(cli: Cli, tmp_path: Path) -> None:
     assert texts == ["first", "second"]
 
 
-@pytest.mark.parametrize(("answer", "said"), [("y", "● editor"), ("n", "Not approved: Send it?")])
-def test_an_approval_is_asked_for(cli: Cli, answer: str, said: str) -> None:
-    """A gate asks on the terminal's input; `y` goes on, anything else refuses."""
+@pytest.mark.parametrize("answer", ["y", "Y", "yes", "YES", "  Yes\t"])
+def test_yes_approves(cli: Cli, answer: str) -> None:
+    """A gate asks on the terminal's input; `y` and `yes`, in any case, go on."""
     done = cli("run", f"{PIPELINES}:gated", "Hi", "-v", stdin=f"{answer}\n")
     assert done.code == 0
     assert "■ gate asks: Send it?" in done.out
-    assert said in done.out
+    assert "● editor" in done.out
+
+
+@pytest.mark.parametrize("answer", ["n", "yeah", "yes!", "y es", "ye", "true", "1", "ok", "j"])
+def test_nothing_else_approves(cli: Cli, answer: str) -> None:
+    """Anything but `y` and `yes` refuses."""
+    done = cli("run", f"{PIPELINES}:gated", "Hi", "-v", stdin=f"{answer}\n")
+    assert done.code == 0
+    assert "Not approved: Send it?" in done.out
+    assert "editor" not in done.out
+
+
+@pytest.mark.parametrize("typed", [b"y\n", b"yeah\n", b"\n", b"\x04"], ids=["y", "yeah", "empty", "end"])
+def test_the_prompt_says_what_approves(typed: bytes) -> None:
+    """On a terminal the prompt says that only y or yes does; an empty line or the input's end does not."""
+    shown = ANSI.sub("", in_terminal("run", f"{PIPELINES}:gated", "Hi", typed=typed))
+    assert "■ gate asks: Send it?" in shown
+    assert "Only y or yes approves: " in shown
+    assert ("Not approved: Send it?" in shown) is (typed != b"y\n")
+
+
+def test_a_tool_is_asked_for_in_words(cli: Cli) -> None:
+    """The question about a tool names it with its arguments, and nothing that is meant for programs."""
+    done = cli("run", f"{PIPELINES}:careful", "Hi", "-v", stdin="y\n")
+    assert '■ clerk asks: Run weather(city="Rome")?\n' in done.out
+    assert "FunctionResponse" not in done.out
+    assert "sunny" in done.out
+
+
+def test_a_question_cannot_steer_the_terminal(cli: Cli) -> None:
+    """What a model wrote into a gate's message is shown without what would steer the terminal."""
+    done = cli("run", f"{PIPELINES}:hostile_gate", "Hi", "-v", stdin="y\n")
+    assert "■ gate asks: Send red alert here?" in done.out
+    assert "\x1b" not in done.out.split("asks:")[1]
 
 
 def test_an_approval_nobody_gives_fails(cli: Cli) -> None:
     """Without anyone to answer, the run ends with one line and exit code 1."""
     done = cli("run", f"{PIPELINES}:gated", "Hi")
     assert done.code == 1
-    assert done.err == ("adk-fluent: 'gate' waits for approval: Send it?. Answer y or n on standard input.\n")
+    assert done.err == (
+        "adk-fluent: 'gate' waits for approval: Send it? Answer on standard input: y or yes approves, "
+        "anything else does not.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from adk_fluent.contracts import ContractReport, Severity, check_all, issues
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir import ArtifactNode, SequenceNode
 from adk_fluent.state import CapturedBy, StateSchema
+from tests.contracts.corpus import correct, faulty, pauses
 from tests.contracts.corpus.cases import Case, Fault
-from tests.contracts.corpus.correct import CORRECT
-from tests.contracts.corpus.faulty import FAULTY
+
+CORRECT = [*correct.CORRECT, *pauses.CORRECT]
+FAULTY = [*faulty.FAULTY, *pauses.FAULTY]
 
 
 def check(case: Case) -> ContractReport:

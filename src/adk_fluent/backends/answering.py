@@ -132,10 +132,10 @@ def absence(
     if not typed.schemas:
         return None
     found = typed.final(events)
-    if found is not None and found.author in typed.schemas:
+    if found is not None and found.author in typed.schemas and not pending:
         return None
     search = _Search(typed, [event for event in standing(events) if not event.is_partial], state)
-    if found is None:
+    if found is None or pending:
         return search.ended(root, pending) or search.why(root)
     return search.instead(root, found)
 

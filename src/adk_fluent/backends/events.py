@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
@@ -81,6 +82,26 @@ class Pending:
     agent: str
     message: str
     payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def call_text(payload: Mapping[str, Any]) -> str:
+    """The call of a tool as a person can read it.
+
+    >>> call_text({"name": "pay", "args": {"to": "Ann", "amount": 5}})
+    'pay(to="Ann", amount=5)'
+    """
+    args: Mapping[str, Any] = payload.get("args") or {}
+    shown = (f"{name}={json.dumps(value, ensure_ascii=False, default=repr)}" for name, value in args.items())
+    return f"{payload.get('name') or 'a tool'}({', '.join(shown)})"
+
+
+def sentence(text: str) -> str:
+    """Text with a full stop, if nothing ends it.
+
+    >>> sentence("Send it?"), sentence("Approval required")
+    ('Send it?', 'Approval required.')
+    """
+    return text if text.rstrip().endswith((".", "?", "!")) else f"{text}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +211,9 @@ def final_text(events: Iterable[AgentEvent]) -> str:
 class RunResult(list[AgentEvent], Generic[T_co]):
     """The events of a run, with what is usually wanted of them.
 
+    Args:
+        earlier: what happened in the same run before it waited, and was resumed with these events.
+
     Attributes:
         state: the session's state after the run; absent keys are left out.
         session_id: the session it ran in; give it to the next `run` to go on.
@@ -204,6 +228,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         origins: Mapping[str, str] | None = None,
         parse: Answers | None = None,
         pending: Iterable[Pending] | None = None,
+        earlier: Iterable[AgentEvent] = (),
     ) -> None:
         super().__init__(events)
         self.state: dict[str, Any] = {k: v for k, v in (state or {}).items() if v is not None}
@@ -211,15 +236,23 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         self._origins = origins or {}
         self._parse = parse
         self._pending = None if pending is None else tuple(pending)
+        self._earlier = tuple(earlier)
 
     @property
     def text(self) -> str:
-        """The text of the last answer to the user; empty when there was none.
+        """The text of the last answer to the user; empty when there was none, and while the run waits.
 
         What agents say to each other does not count. Where the steps that would have answered were skipped
-        (`.proceed_if`), the last answer before them does, unless its agent is hidden by `.hide()`.
+        (`.proceed_if`), the last answer before them does, unless its agent is hidden by `.hide()`. After
+        `resume`, what was said before the run waited counts as well.
         """
-        return final_text(self)
+        found = self._answers
+        return (found[-1].content or "") if found else ""
+
+    @property
+    def _answers(self) -> list[AgentEvent]:
+        """The answers of the whole run; none while it waits, since the last is still to come."""
+        return [] if self.pending else answers([*self._earlier, *self])
 
     @property
     def visible(self) -> list[AgentEvent]:
@@ -236,7 +269,9 @@ class RunResult(list[AgentEvent], Generic[T_co]):
             AnswerError: the answer is not what the agent promised, or there is none though it promised a
                 type; the message says why.
         """
-        return cast(T_co, self.text if self._parse is None else self._parse.output(self))
+        if self._parse is None:
+            return cast(T_co, self.text)
+        return self._parse.output(() if self.pending else (*self._earlier, *self))
 
     @property
     def invocation_id(self) -> str:

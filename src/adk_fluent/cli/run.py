@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from adk_fluent.backends.events import AgentEvent, Pending, answers, final_text
+from adk_fluent.backends.events import AgentEvent, Pending, answers, call_text, final_text, sentence
 from adk_fluent.cli.conversation import Conversation
 from adk_fluent.cli.errors import FailedRunError, UsageError
 from adk_fluent.cli.paper import Paper, paper
@@ -118,20 +118,26 @@ def _ask(question: str, out: Paper, as_json: bool) -> str:
         return ""
 
 
+APPROVES: Final = ("y", "yes")
+"""What approves, in any case; everything else does not."""
+
+
 def _approved(pending: Pending, out: Paper, view: View) -> bool:
-    payload = f" {json.dumps(dict(pending.payload), default=repr)}" if pending.payload else ""
+    call = call_text(pending.payload) if pending.payload else ""
+    question = pending.message if call in pending.message else f"{pending.message} {call}"
     as_json = isinstance(view, JsonView)
     if isinstance(view, AnswerView):  # the output is for a program, the question for a person
         if sys.stdin.isatty():
-            print(f"{pending.agent} asks: {pending.message}{payload}", file=sys.stderr)
+            paper(sys.stderr).line(f"{pending.agent} asks: {question} (only y or yes approves)")
     elif not as_json:
-        out.line(("■ ", "agent"), (f"{pending.agent} asks: {pending.message}{payload}", "strong"))
-    answer = _ask("approve? [y/N] ", out, as_json).lower()
+        out.line(("■ ", "agent"), (f"{pending.agent} asks: {question}", "strong"))
+    answer = _ask("Only y or yes approves: ", out, as_json).lower()
     if not answer and not sys.stdin.isatty():
         raise FailedRunError(
-            f"{pending.agent!r} waits for approval: {pending.message}. Answer y or n on standard input."
+            f"{pending.agent!r} waits for approval: {sentence(pending.message)} "
+            "Answer on standard input: y or yes approves, anything else does not."
         )
-    return answer in ("y", "yes")
+    return answer in APPROVES
 
 
 class AnswerView:

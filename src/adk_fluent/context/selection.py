@@ -13,6 +13,7 @@ from adk_fluent.context.rendering import TEMPLATE, show, text
 from adk_fluent.context.spec import NEUTRAL, SHOWN, Context
 from adk_fluent.errors import ContextError, MissingKeyError
 from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.matching import lost
 from adk_fluent.ir.template import Placeholder, render
 
 
@@ -95,7 +96,7 @@ def scene_of(
         turn=turn,
         agent=agent,
         now=now,
-        state=state or {},
+        state={} if state is None else state,
         count_tokens=count_tokens,
     )
 
@@ -229,7 +230,11 @@ def _rendered(template: str, scene: Scene) -> str:
         if found is None and not placeholder.optional:
             raise MissingKeyError(
                 f"Agent {scene.agent!r} needs state key {placeholder.key!r} for its C.template, and it is "
-                f"not set. Write it before, or write {{{placeholder.key}?}} if it may be missing."
+                "not set."
+                + (
+                    lost(scene.state, placeholder.key)
+                    or f" Write it before, or write {{{placeholder.key}?}} if it may be missing."
+                )
             )
         return "" if found is None else str(found)
 

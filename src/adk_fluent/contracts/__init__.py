@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from adk_fluent.contracts.checks.names import check_names
     from adk_fluent.contracts.checks.outputs import check_output_key_contracts
     from adk_fluent.contracts.checks.parallel import check_parallel_writers
+    from adk_fluent.contracts.checks.pauses import check_pauses
     from adk_fluent.contracts.checks.reachability import check_reachability
     from adk_fluent.contracts.checks.reading import check_dataflow_contracts
     from adk_fluent.contracts.checks.remote import check_a2a_contracts
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         NobodyVisible,
         NotResumable,
         ParallelWriters,
+        PauseTempKey,
         PlaceholderTypo,
         ReadBeforeWrite,
         RemoteInputMissing,
@@ -80,6 +82,7 @@ _HOMES = {
     "NobodyVisible": "issues",
     "NotResumable": "issues",
     "ParallelWriters": "issues",
+    "PauseTempKey": "issues",
     "PlaceholderTypo": "issues",
     "ReadBeforeWrite": "issues",
     "RemoteInputMissing": "issues",
@@ -109,6 +112,7 @@ _HOMES = {
     "check_names": "checks.names",
     "check_output_key_contracts": "checks.outputs",
     "check_parallel_writers": "checks.parallel",
+    "check_pauses": "checks.pauses",
     "check_reachability": "checks.reachability",
     "check_resumable": "checks.gates",
     "check_streaming_contracts": "checks.streaming",
@@ -139,6 +143,7 @@ __all__ = [
     "NobodyVisible",
     "NotResumable",
     "ParallelWriters",
+    "PauseTempKey",
     "PlaceholderTypo",
     "ReadBeforeWrite",
     "RemoteInputMissing",
@@ -168,6 +173,7 @@ __all__ = [
     "check_names",
     "check_output_key_contracts",
     "check_parallel_writers",
+    "check_pauses",
     "check_reachability",
     "check_resumable",
     "check_streaming_contracts",

@@ -23,10 +23,11 @@ from adk_fluent.contracts.moves import (
     left_early,
     meanwhile,
     owner_of,
+    pause,
 )
 from adk_fluent.contracts.plan import Step, plan
 from adk_fluent.contracts.siblings import Siblings
-from adk_fluent.contracts.sources import SpokenIn, Start, captured
+from adk_fluent.contracts.sources import Person, SpokenIn, Start, captured
 from adk_fluent.contracts.transforms import apply_transform, supposing
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
@@ -133,6 +134,13 @@ class _Walk(ModelWalk):
 
     def look(self, step: Step, state: State) -> None:
         self.reads(step, state)
+
+    def gate(self, step: Step, state: State) -> None:
+        """The run may stop here; what is written is the payload of an approval, if one is asked for."""
+        self.reads(step, state)
+        pause(step, state)
+        for key in writes_of(step):
+            state.maybe(key, written(step, of=(Person.USER,)), Why("gate", step, (step,)))
 
     def write(self, step: Step, state: State) -> None:
         self.reads(step, state)
@@ -269,11 +277,20 @@ class _Walk(ModelWalk):
         for child, branch in zip(step.children, branches, strict=True):
             self.visit(child, branch)
         if step.node.merge != "first_complete":
+            self._wait_for_others(step, branches)
             state.both(branches, siblings)
             return
         state.join(branches, "race", step)
         for child in step.children:
             fail(state, child, step)
+
+    def _wait_for_others(self, step: Step, branches: list[State]) -> None:
+        """A pause in one branch takes the `temp:` keys that others have written by then."""
+        stops = [effects_of(child).pauses for child in step.children]
+        for index, branch in enumerate(branches):
+            other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
+            if other is not None:
+                pause(other, branch, [key for key in branch.facts if key.startswith("temp:")])
 
     def race(self, step: Step, state: State) -> None:
         state.join(self.each(step, state), "race", step)
@@ -327,7 +344,7 @@ VISITORS: Final[Mapping[type[Node], Callable[[_Walk, Step, State], None]]] = {
     RouteNode: _Walk.route,
     FallbackNode: _Walk.fallback,
     RaceNode: _Walk.race,
-    GateNode: _Walk.look,
+    GateNode: _Walk.gate,
     TapNode: _Walk.look,
     MapOverNode: _Walk.over_items,
     TimeoutNode: _Walk.body,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.siblings import Effects
-from adk_fluent.contracts.touches import tool_access, unknown_functions
+from adk_fluent.contracts.touches import may_pause, tool_access, unknown_functions
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, TransformNode
@@ -17,13 +17,16 @@ def effects_of(step: Step) -> Effects:
         step.effects = Effects()  # a transfer may lead back here
         writes: dict[str, Step] = {}
         removes: dict[str, Step] = {}
-        clears = unknown = None
+        clears = unknown = pauses = None
         for child in (*step.children, *([step.target] if step.target else ())):
             inner = effects_of(child)
             writes |= inner.writes
             removes |= inner.removes
             clears, unknown = clears or inner.clears, unknown or inner.unknown
+            pauses = pauses or inner.pauses
         node = step.node
+        if may_pause(node):
+            pauses = step
         if isinstance(node, TransformNode):
             for part in _parts(node):
                 removes |= dict.fromkeys(part.affected_keys or (), step)
@@ -36,7 +39,7 @@ def effects_of(step: Step) -> Effects:
         elif isinstance(node, AgentNode) and unknown_functions(node)[1]:
             unknown = step
         writes |= dict.fromkeys(writes_of(step), step)
-        step.effects = Effects(writes, removes, clears, unknown)
+        step.effects = Effects(writes, removes, clears, unknown, pauses)
     return step.effects
 
 

@@ -16,6 +16,8 @@ ABSENT: Final = 2
 UNKNOWN: Final = 4
 REMOVED: Final = 8
 """Set beside `ABSENT` when the key may have been removed within a scope; tells parallel branches apart."""
+LOST: Final = 16
+"""Set beside `ABSENT` when a pause may have taken the value of a `temp:` key."""
 STATUS: Final = 7
 
 Reason = Literal[
@@ -31,6 +33,7 @@ Reason = Literal[
     "loop",
     "left",
     "context",
+    "gate",
 ]
 ticks = count(1)
 
@@ -61,9 +64,10 @@ class Fact:
         why: why it may be missing.
         removed_by: the step that removed it.
         of: what the value is made of; see `sources`.
+        lost: the step that may stop for a person after the key was written.
     """
 
-    __slots__ = ("mask", "of", "removed_by", "text_of", "tick", "type", "why", "writers")
+    __slots__ = ("lost", "mask", "of", "removed_by", "text_of", "tick", "type", "why", "writers")
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class Fact:
         why: Why | None = None,
         removed_by: Step | None = None,
         of: Sources = (),
+        lost: Step | None = None,
     ) -> None:
         self.mask = mask
         self.writers = writers
@@ -82,11 +87,19 @@ class Fact:
         self.why = why
         self.removed_by = removed_by
         self.of = of
+        self.lost = lost
         self.tick = next(ticks)
 
     def with_mask(self, mask: int, why: Why | None = None) -> Fact:
         """The same value, more or less certain."""
-        return Fact(mask, self.writers, self.text_of, self.type, why or self.why, self.removed_by, self.of)
+        why = why or self.why
+        return Fact(mask, self.writers, self.text_of, self.type, why, self.removed_by, self.of, self.lost)
+
+    def lost_at(self, step: Step) -> Fact:
+        """The same, where a pause at a step may take the value, if none before has."""
+        made = self.with_mask(self.mask | ABSENT | LOST)
+        made.lost = self.lost if self.mask & LOST else step
+        return made
 
     def or_else(self, *sources: object) -> Fact:
         """The same, where the value may also be made of these."""
@@ -152,7 +165,7 @@ def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) 
         present = tuple(dict.fromkeys(w for fact in facts if fact.mask & PRESENT for w in fact.writers))
         certain = all(fact.mask & STATUS in (PRESENT, ABSENT, UNKNOWN) for fact in facts)
         reason = why(present) if certain else next((f.why for f in facts if f.why), None) or why(present)
-    return Fact(mask, writers, texts, type_, reason, removed, made_of(facts))
+    return Fact(mask, writers, texts, type_, reason, removed, made_of(facts), _lost(facts))
 
 
 def _hashable(value: object) -> bool:
@@ -179,4 +192,9 @@ def together(facts: Sequence[Fact]) -> Fact:
     same = all(type_ is types[0] for type_ in types)
     why = next((fact.why for fact in facts if fact.why), None)
     by = next((fact.removed_by for fact in facts if fact.removed_by), None)
-    return Fact(mask, writers, texts, types[0] if same else None, why, by, made_of(facts))
+    return Fact(mask, writers, texts, types[0] if same else None, why, by, made_of(facts), _lost(facts))
+
+
+def _lost(facts: Sequence[Fact]) -> Step | None:
+    """The step whose pause may have taken the value, if one may."""
+    return next((fact.lost for fact in facts if fact.lost), None)

@@ -7,7 +7,7 @@ from adk_fluent.contracts.report import ContractIssue, issue
 
 @issue
 class UnresolvedTemplateVar(ContractIssue):
-    """An instruction has a placeholder whose key is not, or may not be, in state."""
+    """An instruction, or a gate's message, has a placeholder whose key is not, or may not be, in state."""
 
     code: str = "unresolved-template-var"
 
@@ -213,3 +213,10 @@ class NotResumable(ContractIssue):
     """A gate or confirmation needs a run that can be resumed, and the configuration forbids it."""
 
     code: str = "not-resumable"
+
+
+@issue
+class PauseTempKey(ContractIssue):
+    """A `temp:` key is read after the run may have stopped for a person, which it does not outlive."""
+
+    code: str = "pause-temp-key"

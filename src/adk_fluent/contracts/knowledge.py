@@ -146,6 +146,7 @@ class State:
             None,
             why,
             of=(before, fact),
+            lost=before.lost,
         )
 
     def remove(self, key: str, step: Step) -> None:

@@ -24,11 +24,20 @@ def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite)
         return _other_scope(read, other, facts)
     if status == "never" and read.level != "optional":
         return _finding(read, kind, Severity.ERROR, why_never(read, facts))
-    if status == "may" and read.level == "required":
+    if status == "may" and read.level == "required" and not taken(read):
         if read.doubt is not None and read.doubt.why is not None and read.doubt.why.reason == "boundary":
             kind = BoundaryTempKey
         return _finding(read, kind, Severity.WARN, why_may(read, facts))
     return None
+
+
+def taken(read: Read) -> bool:
+    """Whether a pause may take what is read: a `temp:` key; that is told by a check of its own.
+
+    A placeholder with a `?` means that the key may be missing.
+    """
+    expected = read.level == "optional" and read.via in ("template", "message", "prompt", "context")
+    return read.lost is not None and read.status == "may" and not expected
 
 
 def _finding(read: Read, kind: type[ContractIssue], severity: Severity, hint: str) -> ContractIssue:

@@ -7,12 +7,12 @@ from adk_fluent.context.view import made_by, surely_written
 from adk_fluent.contracts.fact import PRESENT, Fact, Why, written
 from adk_fluent.contracts.flow import Flow
 from adk_fluent.contracts.knowledge import State
-from adk_fluent.contracts.moves import call_functions, may_hand_over, may_return, use_tools
+from adk_fluent.contracts.moves import call_functions, may_hand_over, may_return, pause, use_tools
 from adk_fluent.contracts.plan import Branch, Step
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.sources import ANYBODY, Gathered
 from adk_fluent.contracts.talk import heard
-from adk_fluent.contracts.touches import ends_loops
+from adk_fluent.contracts.touches import ends_loops, may_pause
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import AgentNode, LoopNode
@@ -62,14 +62,13 @@ class ModelWalk:
         self._listen(step, state)
         if "before_agent_callback" in given:
             call_functions(state, step, given["before_agent_callback"])
+        early: list[Read] = []
         late: list[Read] = []
         for read in reads_of(step):
-            if read.via in ("tool", "callback"):
-                late.append(read)
-            else:
-                read.meets(self._before_asking(step, read.key, state))
+            (late if read.via in ("tool", "callback") else early).append(read)
+        self._ask(step, state, early)
         if node.tools:
-            use_tools(state, step, node)
+            self._use_tools(step, state, early)
         for name in ("before_model_callback", "after_model_callback"):
             if name in given:
                 call_functions(state, step, given[name])
@@ -89,6 +88,21 @@ class ModelWalk:
             self._answer(step, state)
         if "after_agent_callback" in given:
             call_functions(state, step, given["after_agent_callback"])
+
+    def _ask(self, step: Step, state: State, reads: list[Read]) -> None:
+        """Note what an agent's model is asked with."""
+        for read in reads:
+            read.meets(self._before_asking(step, read.key, state))
+
+    def _use_tools(self, step: Step, state: State, reads: list[Read]) -> None:
+        """A tool may stop the run for a person; then the agent begins anew, and its model is asked again."""
+        stops = may_pause(step.node)
+        if stops:
+            pause(step, state)
+            call_functions(state, step, step.node.given.get("before_agent_callback", ()))
+        use_tools(state, step, step.node)
+        if stops:
+            self._ask(step, state, reads)
 
     def _answer(self, step: Step, state: State) -> None:
         node: AgentNode = step.node

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from adk_fluent.contracts.effects import effects_of
 from adk_fluent.contracts.fact import ABSENT, PRESENT, Why, written
 from adk_fluent.contracts.knowledge import State
@@ -39,6 +41,8 @@ def use_tools(state: State, step: Step, node: AgentNode) -> None:
 def fail(state: State, child: Step, step: Step) -> None:
     """Record that a child may have done any part of what it does, and then failed or been stopped."""
     effects = effects_of(child)
+    if effects.pauses is not None:
+        pause(effects.pauses, state)
     for key, writer in effects.writes.items():
         state.maybe(key, written(writer, of=(WrittenIn(child, key),)), Why("fallback", step, (writer,)))
     gone = dict(effects.removes)
@@ -60,6 +64,14 @@ def cross(step: Step, state: State) -> None:
         fact = state.get(key)
         if fact.mask & PRESENT:
             state.set(key, fact.with_mask(fact.mask | ABSENT, Why("boundary", step, fact.writers)))
+
+
+def pause(step: Step, state: State, keys: Iterable[str] | None = None) -> None:
+    """The run may stop at a step until a person answers, and lose these `temp:` keys, or all there are."""
+    for key in sorted(state.temp_keys()) if keys is None else keys:
+        fact = state.get(key)
+        if fact.mask & PRESENT:
+            state.set(key, fact.lost_at(step))
 
 
 def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:

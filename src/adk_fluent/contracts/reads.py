@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, some
+from adk_fluent.contracts.fact import ABSENT, LOST, PRESENT, STATUS, UNKNOWN, Fact, some
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.touches import tool_access
 from adk_fluent.ir.base import Node
@@ -39,8 +39,8 @@ Level = Literal["required", "tolerant", "optional"]
 """What a missing key means: the run or the answer breaks; it is left out; it was expected."""
 
 Via = Literal[
-    "template", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list", "operation",
-    "function", "remote", "artifact", "budget", "quality",
+    "template", "message", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list",
+    "operation", "function", "remote", "artifact", "budget", "quality",
 ]  # fmt: skip
 """The channel a key is read through."""
 
@@ -61,9 +61,10 @@ class Read:
         doubt: what is known at the time when the key is most likely missing.
         texts: agents whose whole answer may be what is read.
         facts: what is known at each time the step runs.
+        lost: a step at which the run may stop for a person, and lose the key, before this one runs.
     """
 
-    __slots__ = ("doubt", "facts", "first", "key", "level", "mask", "step", "texts", "type", "via")
+    __slots__ = ("doubt", "facts", "first", "key", "level", "lost", "mask", "step", "texts", "type", "via")
 
     def __init__(
         self, step: Step, key: str, via: Via, level: Level = "required", type: object = None
@@ -78,6 +79,7 @@ class Read:
         self.doubt: Fact | None = None
         self.texts: tuple[Step, ...] = ()
         self.facts: list[Fact] = []
+        self.lost: Step | None = None
 
     def meets(self, fact: Fact) -> None:
         """Note what is known about the key at one time the step runs."""
@@ -86,6 +88,8 @@ class Read:
         elif fact.mask & ABSENT and not cast(Fact, self.doubt).mask & ABSENT:
             self.doubt = fact
         self.facts.append(fact)
+        if fact.mask & LOST and self.lost is None:
+            self.lost = fact.lost
         self.mask |= fact.mask & STATUS
         if fact.text_of is not self.texts:
             self.texts = some(self.texts, fact.text_of)
@@ -129,12 +133,7 @@ def _nothing(step: Step) -> Iterator[Read]:
 
 def _agent(step: Step) -> Iterator[Read]:
     node: AgentNode = step.node
-    for text in node.templates:
-        for placeholder in placeholders(text):
-            if not placeholder.artifact:
-                yield Read(
-                    step, placeholder.key, "template", "optional" if placeholder.optional else "required"
-                )
+    yield from _templates(step, "template")
     given = node.given
     for field in ("instruction", "global_instruction"):
         if isinstance(prompt := given.get(field), PromptSpec):
@@ -149,6 +148,13 @@ def _agent(step: Step) -> Iterator[Read]:
             yield Read(step, key, "tool")
     if node.selector is not None:
         yield from _selector(step, node.selector)
+
+
+def _templates(step: Step, via: Via) -> Iterator[Read]:
+    for text in step.node.templates:
+        for placeholder in placeholders(text):
+            if not placeholder.artifact:
+                yield Read(step, placeholder.key, via, "optional" if placeholder.optional else "required")
 
 
 def _prompt(step: Step, prompt: PromptSpec, *, certain: bool = True) -> Iterator[Read]:
@@ -235,7 +241,8 @@ def _loop(step: Step) -> Iterator[Read]:
 
 
 def _gate(step: Step) -> Iterator[Read]:
-    return _declared(step, "predicate", [step.node.predicate])
+    yield from _declared(step, "predicate", [step.node.predicate])
+    yield from _templates(step, "message")
 
 
 def _transfer(step: Step) -> Iterator[Read]:

@@ -15,6 +15,7 @@ from adk_fluent.contracts.checks.modality import check_modality_contracts
 from adk_fluent.contracts.checks.names import check_names
 from adk_fluent.contracts.checks.outputs import check_output_key_contracts
 from adk_fluent.contracts.checks.parallel import check_parallel_writers
+from adk_fluent.contracts.checks.pauses import check_pauses
 from adk_fluent.contracts.checks.reachability import check_reachability
 from adk_fluent.contracts.checks.reading import check_dataflow_contracts
 from adk_fluent.contracts.checks.remote import check_a2a_contracts
@@ -48,6 +49,7 @@ CHECKERS: Final[tuple[Callable[[object], list[ContractIssue]], ...]] = (
     check_parallel_writers,
     check_loops,
     check_resumable,
+    check_pauses,
     check_unknown_functions,
 )
 """The built-in checks; each takes anything that can be checked, or facts that are known already."""

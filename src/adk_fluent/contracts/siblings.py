@@ -20,12 +20,14 @@ class Effects:
         removes: session keys that it may remove.
         clears: the step that may remove all session keys but a few.
         unknown: a step that may write anything.
+        pauses: a step at which the run may stop for a person.
     """
 
     writes: Mapping[str, Step] = field(default_factory=dict[str, Step])
     removes: Mapping[str, Step] = field(default_factory=dict[str, Step])
     clears: Step | None = None
     unknown: Step | None = None
+    pauses: Step | None = None
 
 
 class Siblings:
@@ -63,7 +65,8 @@ class Siblings:
             return base.or_else(WrittenIn(self.step, key)) if others or unknown else base
         writers = tuple(self._effects[index].writes[key] for index in others)
         why = Why("sibling", self.step, writers)
-        return Fact(mask, base.writers + writers, (), None, why, of=(base, WrittenIn(self.step, key)))
+        made = (base, WrittenIn(self.step, key))
+        return Fact(mask, base.writers + writers, (), None, why, of=made, lost=base.lost)
 
     def may_touch(self, key: str) -> bool:
         """Whether any branch may write or remove this key."""

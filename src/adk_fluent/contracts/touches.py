@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from adk_fluent.ir.annotations import InstructionSpec
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, GateNode
 from adk_fluent.ir.tools import FunctionTool
 
 
@@ -40,6 +41,20 @@ def _is_of_adk(tool: object) -> bool:
     return type(tool).__module__.startswith("google.adk.") or (
         getattr(tool, "__module__", None) or ""
     ).startswith("google.adk.")
+
+
+def confirms(tool: object) -> bool:
+    """Whether a person may have to approve a call of the tool."""
+    if isinstance(tool, FunctionTool):
+        return tool.require_confirmation is not False
+    return bool(getattr(tool, "_require_confirmation", False))
+
+
+def may_pause(node: Node) -> bool:
+    """Whether a run may stop at the node itself until somebody answers."""
+    if isinstance(node, AgentNode):
+        return any(confirms(tool) or getattr(tool, "is_long_running", False) for tool in node.tools)
+    return isinstance(node, GateNode)
 
 
 def ends_loops(node: AgentNode) -> bool:

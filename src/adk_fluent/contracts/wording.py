@@ -22,6 +22,7 @@ def who_reads(read: Read) -> str:
 
 _SUBJECTS: Final[Mapping[Via, str]] = {
     "template": "{step} reads {{{key}}} in instruction",
+    "message": "{step} reads {{{key}}} in its message",
     "prompt": '{step} reads "{key}" in its prompt',
     "context": '{step} reads "{key}" through its context',
     "callback": 'a callback of {step} reads "{key}"',
@@ -192,6 +193,10 @@ def _context(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is written by the context of {why.step.name}, if there is something to make it of.'
 
 
+def _gate(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by {why.step.name} only if it asks: not where no approval is required.'
+
+
 def _loop(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is not there after every round of {why.step.name}.'
 
@@ -209,6 +214,7 @@ _REASONS: Final[Mapping[str, Callable[[str, Why, Facts], str]]] = {
     "loop": _loop,
     "context": _context,
     "left": _left,
+    "gate": _gate,
 }
 
 
@@ -221,4 +227,4 @@ def _set(key: str) -> str:
 
 
 def _optional(read: Read) -> str:
-    return f", or write {{{read.key}?}}" if read.via == "template" and is_key(read.key) else ""
+    return f", or write {{{read.key}?}}" if read.via in ("template", "message") and is_key(read.key) else ""

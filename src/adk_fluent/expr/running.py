@@ -169,7 +169,7 @@ class Run(Generic[T_co]):
         )
         async with aclosing(source) as stream:
             events = [event async for event in stream]
-        return await self._collect(events, session_id)
+        return await self._collect(events, session_id, resumed=True)
 
     async def rewind(self, before_invocation_id: str) -> None:
         """Undo a run and all after it."""
@@ -181,20 +181,24 @@ class Run(Generic[T_co]):
             services=self.services,
         )
 
-    async def _collect(self, events: Sequence[AgentEvent], session_id: str) -> RunResult[T_co]:
+    async def _collect(
+        self, events: Sequence[AgentEvent], session_id: str, *, resumed: bool = False
+    ) -> RunResult[T_co]:
         from adk_fluent.backends.events import RunResult, answers
 
         compiled = self.compiled
         answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
         session = await self.backend.session(compiled, session_id, self._user_id, self.services)
         pending = self.backend.waiting(session, events[-1].invocation_id if events else "")
+        earlier = self.backend.earlier(compiled, session, events) if resumed else []
         result = RunResult[T_co](
             [event if event is answer else compiled.shown(event) for event in events],
             state=session.state,
             session_id=session_id,
             origins=compiled.named.origins,
-            parse=compiled.answered(events, session.state, pending),
+            parse=compiled.answered([*earlier, *events], session.state, pending),
             pending=pending,
+            earlier=earlier,
         )
         self._raise_uncaught(events, result)
         return result
@@ -222,9 +226,11 @@ class Run(Generic[T_co]):
 
 
 def _answer(result: RunResult[T_co]) -> T_co:
+    from adk_fluent.backends.events import sentence
+
     if waiting := result.pending:
         raise RunError(
-            f"{waiting[0].agent!r} waits for approval: {waiting[0].message}. "
+            f"{waiting[0].agent!r} waits for approval: {sentence(waiting[0].message)} "
             "Use run(), whose result has .pending, and resume()."
         )
     return result.output

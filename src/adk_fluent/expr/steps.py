@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
 from adk_fluent.expr.base import Expr, Step, describe, observer
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
+from adk_fluent.ir.fields import state_key
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import GateNode, TapFn, TapNode, TransferNode
@@ -30,19 +31,28 @@ def tap(fn: TapFn) -> Step:
     return Step.from_node(TapNode(fn=observer(fn, "tap()")))
 
 
-def gate(predicate: Predicate, *, message: str = "Approval required") -> Step:
+def gate(predicate: Predicate, *, message: str = "Approval required", into: object = None) -> Step:
     """A step that stops the run until a person approves.
 
     Args:
         predicate: `state -> bool`; true means that approval is required.
-        message: what the person is asked.
+        message: what the person is asked; `{key}` is filled from the state when it is asked.
+        into: the state key that gets the payload of the approval, or `True` if it has none; a text, or a
+            field of a `StateSchema`, which to a type checker is its value. Nothing is written when approval
+            is not required, or is refused.
 
     The run ends with `RunResult.pending`; `resume(session_id=, approvals={id: True})` goes on. A refused gate
     ends the pipeline with a final event that says so.
+
+    >>> from adk_fluent import Agent, gate
+    >>> large = gate(lambda state: state["total"] > 100, message="Refund {total}?", into="approval")
+    >>> Agent("refund").writes("total") >> large >> Agent("pay")
+    Pipeline(refund, gate, pay)
     """
     if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
         raise ArgumentError(f"gate(message=) takes text, not {message!r:.40}.")
-    return Step.from_node(GateNode(predicate=observer(predicate, "gate()"), message=message))
+    key = None if into is None else state_key(cast(str, into), "gate(into=)")
+    return Step.from_node(GateNode(predicate=observer(predicate, "gate()"), message=message, into=key))
 
 
 def transfer(target: str, *, condition: Predicate | None = None) -> Step:

@@ -19,6 +19,12 @@ StateView = Mapping[str, Any]
 Predicate = Callable[[StateView], object]
 
 
+def lost(state: StateView, key: str) -> str:
+    """What to add to a message that says a key of `state` is missing, if the state knows that it was lost."""
+    tell = getattr(state, "lost", None)
+    return str(tell(key)) if callable(tell) else ""
+
+
 @frozen
 class Match(Frozen):
     """Compares one state value with a constant.

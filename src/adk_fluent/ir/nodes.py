@@ -254,15 +254,26 @@ class RaceNode(Node):
 
 @node
 class GateNode(Node):
-    """Stops the run until a person approves, when `predicate` says that approval is required."""
+    """Stops the run until a person approves, when `predicate` says that approval is required.
+
+    Attributes:
+        message: what the person is asked; a template over the state.
+        into: the key that gets the payload of the approval, or `True`.
+    """
 
     kind: ClassVar[str] = "gate"
     predicate: Predicate
     message: str = "Approval required"
+    into: str | None = None
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The texts whose placeholders must be filled when it asks."""
+        return (self.message,)
 
     @property
     def access(self) -> Access:
-        return _reading(self.predicate)
+        return _reading(self.predicate) | _keys(tuple(all_keys(self.message)), (self.into,))
 
 
 @node

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from adk_fluent.errors import TransformError
+from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.matching import StateView
 from adk_fluent.ir.nodes import TransformNode
 
 SCOPE_PREFIXES: Final = ("app:", "user:", "temp:")
+
+
+LOST: Final = (
+    "temp: keys do not outlive a pause, and this run has waited for a person. Write it after that, or use a "
+    "key without temp:."
+)
+"""What there is to say of a missing `temp:` key in a run that was resumed."""
 
 
 class ReadOnlyState(Mapping[str, Any]):
@@ -19,16 +26,23 @@ class ReadOnlyState(Mapping[str, Any]):
 
     A key whose value is `None` is absent. Containers are handed out as copies, so nothing a function
     does to them reaches the state.
+
+    Args:
+        values: the state.
+        resumed: tells whether the run has waited for a person, which `temp:` keys do not outlive.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_resumed", "_values")
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], resumed: Callable[[], bool] | None = None) -> None:
         self._values = values
+        self._resumed = resumed
 
     def __getitem__(self, key: str) -> Any:
         value = self._values.get(key)
         if value is None:
+            if lost := self.lost(key):
+                raise MissingKeyError(f"State key {key!r} is not set.{lost}")
             raise KeyError(key)
         return detached(value)
 
@@ -43,6 +57,15 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"ReadOnlyState({dict(self)!r})"
+
+    def over(self, changes: Mapping[str, Any]) -> ReadOnlyState:
+        """The same state with some changes."""
+        return ReadOnlyState({**self._values, **changes}, self._resumed)
+
+    def lost(self, key: str) -> str:
+        """What to add to a message that says a key is missing, if a pause has taken it; else nothing."""
+        taken = key.startswith("temp:") and self._resumed is not None and self._resumed()
+        return f" {LOST}" if taken else ""
 
 
 def detached(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
-from adk_fluent.ir.matching import Predicate, StateView
+from adk_fluent.ir.matching import Predicate, StateView, lost
 from adk_fluent.ir.nodes import TransformFn, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
 
@@ -97,6 +97,7 @@ def require(state: StateView, keys: tuple[str, ...]) -> Result:
     if missing := [key for key in keys if key not in state]:
         raise StateGuardError(
             f"State is missing {', '.join(map(repr, missing))}; an earlier step must write them."
+            + next(filter(None, (lost(state, key) for key in missing)), "")
         )
     return {}
 
@@ -213,7 +214,7 @@ def _chain(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
     """All steps one after another, each on the result of the one before."""
     total: dict[str, Any] = {}
     for step in steps:
-        view = ReadOnlyState({**state, **total})
+        view = state.over(total) if isinstance(state, ReadOnlyState) else ReadOnlyState({**state, **total})
         total |= changes(step, step.fn(view), view)
     return total
 
@@ -221,8 +222,8 @@ def _chain(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
 def _required(state: StateView, key: str, operation: str) -> Any:
     if key not in state:
         raise MissingKeyError(
-            f"S.{operation} needs state key {key!r}, which is not set. Write it before, or put S.default in "
-            "front."
+            f"S.{operation} needs state key {key!r}, which is not set."
+            + (lost(state, key) or " Write it before, or put S.default in front.")
         )
     return state[key]
 

@@ -35,6 +35,12 @@ def test_svg_shows_names_keys_and_who_hears() -> None:
     assert words(picture) == ["a", "writes x", "b", "reads x", "to the user"]
 
 
+def test_svg_shows_what_a_gate_asks_and_keeps() -> None:
+    """The box of a gate has its question, when it asks, and the key of the answer."""
+    svg = gate(good_enough, message="Refund {total}?", into="approval").visualize("svg")
+    assert words(svg) == ["Refund {total}?, if", "good_enough(score)", "writes approval"]
+
+
 def test_borders_show_who_hears_a_step() -> None:
     """Thick for the user, thin for other agents, dashed for nobody: by class, in the light and the dark."""
     svg = to_svg((Agent("first") >> S.set(x=1) >> Agent("last")).node)

@@ -230,6 +230,17 @@ def test_a_failed_branch_of_a_fallback_may_have_written() -> None:
     assert data((a // c).node) == {("a", "c", ("x",))}
 
 
+def test_a_gate_reads_for_its_question_and_writes_what_it_keeps() -> None:
+    """The message of a gate reads its keys; what it keeps does not replace what was there if it asks nobody."""
+    ask = gate(good_enough, message="Use {x}?", into="ok").named("ask")
+    reader = Agent("reader").instruct("{ok}")
+    assert data((a >> S.set(ok=1) >> ask >> reader).node) == {
+        ("a", "ask", ("x",)),
+        ("set", "reader", ("ok",)),
+        ("ask", "reader", ("ok",)),
+    }
+
+
 def test_a_map_writes_its_answers() -> None:
     """The list of answers comes from the map, its items from whoever wrote the list."""
     tree = (

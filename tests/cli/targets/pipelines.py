@@ -103,6 +103,8 @@ tools = Agent("clerk", CallsTool()).tool(weather)
 broken_tools = Agent("clerk", CallsTool()).tool(broken_tool)
 gated = writer >> gate(lambda state: True, message="Send it?") >> editor
 hostile = Agent("hostile", Says(text="red \x1b[31malert\x07 here"))
+hostile_gate = hostile.writes("words") >> gate(lambda state: True, message="Send {words}?")
+careful = Agent("clerk", CallsTool()).tool(weather, require_confirmation=True)
 
 native = LlmAgent(name="native", model=Says(text="I am ADK's own."), instruction="Answer.")
 team = LlmAgent(

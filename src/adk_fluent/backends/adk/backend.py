@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -14,18 +15,16 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.artifacts import BaseArtifactService
 from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
-from google.adk.events.event import Event
 from google.adk.memory import BaseMemoryService
 from google.adk.models import BaseLlm
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService, Session
-from google.genai import types
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.approvals import asked_by, message_of, waiting_in
 from adk_fluent.backends.adk.compiler import can_pause, compile_tree
 from adk_fluent.backends.adk.convert import (
     Prompt,
-    approval,
     compaction,
     resumability,
     run_config,
@@ -35,9 +34,8 @@ from adk_fluent.backends.adk.convert import (
 from adk_fluent.backends.adk.helpers import named_model
 from adk_fluent.backends.adk.once import once
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
-from adk_fluent.backends.adk.signals import unanswered
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
-from adk_fluent.backends.adk.visibility import VisibilityPlugin
+from adk_fluent.backends.adk.visibility import VisibilityPlugin, marked, sight_of
 from adk_fluent.backends.answering import Answers, absence
 from adk_fluent.backends.events import AgentEvent, Pending, blanked
 from adk_fluent.config import ExecutionConfig, execution_config
@@ -273,6 +271,17 @@ class ADKBackend:
             if invocation_id in ("", asked.event.invocation_id)
         ]
 
+    def earlier(self, compiled: Compiled, session: Session, events: Sequence[AgentEvent]) -> list[AgentEvent]:
+        """What happened in the same run before some of its events, as far as it is stored."""
+        run, these = {event.invocation_id for event in events}, {event.id for event in events}
+        stored = (event for event in session.events if event.invocation_id in run)
+        before = itertools.takewhile(lambda event: event.id not in these, stored)
+        return [
+            to_agent_event(marked(event, sight_of(event, compiled.outlet)))
+            for event in before
+            if event.author != "user"
+        ]
+
     async def forget(
         self, compiled: Compiled, session_id: str, user_id: str, services: Services | None
     ) -> None:
@@ -323,76 +332,21 @@ class ADKBackend:
             ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
         """
         session = await self.session(compiled, session_id, user_id, services)
-        asked = _asked(session, approvals)
+        asked = asked_by(session, approvals)
         if compiled.app.resumability_config is None:
             raise SessionError(
                 f"Session {session_id!r} waits, but with ExecutionConfig(resumable=False) no run can go on. "
                 "Leave resumable out, or set it to True, for the run and for resume()."
             )
-        messages = _messages(asked, approvals)
-        runner = compiled.runner(self.services(services))
-        invocation = next(iter(asked.values())).event.invocation_id
-        for branch, message in messages[:-1]:
-            answer = Event(author="user", invocation_id=invocation, branch=branch, content=message)
-            await runner.session_service.append_event(session, answer)
-        events = runner.annotated(
+        events = compiled.runner(self.services(services)).annotated(
             user_id=user_id,
             session_id=session_id,
-            invocation_id=invocation,
-            new_message=messages[-1][1],
+            invocation_id=next(iter(asked.values())).event.invocation_id,
+            new_message=message_of(approvals),
         )
         async with aclosing(events) as native:
             async for event in native:
                 yield to_agent_event(event)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """An approval that was asked for, and the event that asks."""
-
-    pending: Pending
-    event: Event
-
-
-def waiting_in(session: Session) -> dict[str, Asked]:
-    """The confirmation requests of a session that nobody answered yet, by id."""
-    return {
-        pending.id: Asked(pending, event)
-        for request, event in unanswered(session.events).items()
-        for pending in to_agent_event(event).pending
-        if pending.id == request
-    }
-
-
-def _asked(session: Session, approvals: Mapping[str, Any]) -> dict[str, Asked]:
-    """What the approvals answer; all of one run.
-
-    Raises:
-        SessionError: nobody waits for one of them, there is none, or they belong to different runs.
-    """
-    waiting = waiting_in(session)
-    ids = ", ".join(map(repr, waiting)) or "nothing"
-    for request in approvals:
-        if request not in waiting:
-            raise SessionError(f"Session {session.id!r} does not wait for {request!r}; it waits for {ids}.")
-    if not approvals:
-        raise SessionError(f"resume() needs approvals={{id: True}}; session {session.id!r} waits for {ids}.")
-    asked = {request: waiting[request] for request in approvals}
-    if len({found.event.invocation_id for found in asked.values()}) > 1:
-        raise SessionError(
-            f"These approvals of session {session.id!r} belong to different runs; resume one run at a time."
-        )
-    return asked
-
-
-def _messages(
-    asked: Mapping[str, Asked], approvals: Mapping[str, Any]
-) -> list[tuple[str | None, types.Content]]:
-    """The user's answers, one message per conversation branch: a branch sees only what is said on it."""
-    parts: dict[str | None, list[types.Part]] = {}
-    for request, found in asked.items():
-        parts.setdefault(found.event.branch, []).append(approval(request, approvals[request]))
-    return [(branch, types.Content(role="user", parts=said)) for branch, said in parts.items()]
 
 
 def build(node: Node) -> BaseAgent:

@@ -25,12 +25,12 @@ from adk_fluent.backends.adk.composites import (
 )
 from adk_fluent.backends.adk.context import Delivering
 from adk_fluent.backends.adk.fan_out import FanOutComposite
+from adk_fluent.backends.adk.gate import GateAgent
 from adk_fluent.backends.adk.helpers import Choose, HelperFor, Helpers, named_model
 from adk_fluent.backends.adk.instructions import compile_instruction
 from adk_fluent.backends.adk.leaves import (
     CaptureAgent,
     FluentAgent,
-    GateAgent,
     TapAgent,
     TransferAgent,
     TransformAgent,

@@ -20,16 +20,15 @@ from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.entries import conversation, joined, to_entries, to_events
+from adk_fluent.backends.adk.entries import conversation, to_entries, to_events
 from adk_fluent.backends.adk.helpers import Helpers, Used
-from adk_fluent.backends.adk.leaves import spoken_text
+from adk_fluent.backends.adk.leaves import spoken_text, state_of
 from adk_fluent.context.helpers import Answer, Ask, Rejected
 from adk_fluent.context.operations import Entries
 from adk_fluent.context.rendering import block
 from adk_fluent.context.selection import Selecting, Selection, scene_of, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import is_untouched
-from adk_fluent.state.delta import ReadOnlyState
 
 HELPER = "adk_fluent.helper"
 """Metadata of an event that reports what a helper model used: the operation that asked it."""
@@ -80,7 +79,7 @@ class Delivering:
         agent = _name(ctx)
         events = conversation(ctx, agent)
         entries = to_entries(events, self.origins)
-        state = ReadOnlyState(ctx.session.state)
+        state = state_of(ctx)
         used: list[Used] = []
         scene = scene_of(entries, agent=agent, now=time.time(), state=state)
         selection = await self._drive(selecting(self.spec, scene), ctx, used)
@@ -162,7 +161,7 @@ class Delivering:
         text = spoken_text(event)
         if event.partial or not text or not event.is_final_response():
             return
-        for key, strategy in _scratchpads(self.spec.resolved(ReadOnlyState(ctx.session.state), _name(ctx))):
+        for key, strategy in _scratchpads(self.spec.resolved(state_of(ctx), _name(ctx))):
             before = ctx.session.state.get(key)
             kept = [str(before)] if before and strategy == "append" else []
             written = "\n".join([*kept, text])
@@ -219,20 +218,5 @@ class Assembler:
             private.forget_interaction(llm_request)
             session = ctx.session.model_copy(update={"events": delivery.events})
             ctx = ctx.model_copy(update={"session": session})
-        async for event in self._original.run_async(joined(ctx), llm_request):
+        async for event in self._original.run_async(ctx, llm_request):
             yield event
-
-
-class Joining:
-    """Has ADK assemble the contents of a request from what this branch and those below it said."""
-
-    name = "contents"
-
-    def __init__(self, original: private.Processor) -> None:
-        self._original = original
-
-    def run_async(
-        self, invocation_context: InvocationContext, llm_request: LlmRequest
-    ) -> AsyncGenerator[Event, None]:
-        """Assemble the contents."""
-        return self._original.run_async(joined(invocation_context), llm_request)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -16,10 +15,11 @@ from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.events.event import Event
 from google.genai import types
 
-from adk_fluent.backends.adk.leaves import CONFIRMATION, spoken_text
+from adk_fluent.backends.adk.approvals import pending_in
+from adk_fluent.backends.adk.leaves import spoken_text
 from adk_fluent.backends.adk.signals import failure
 from adk_fluent.backends.adk.tree import below
-from adk_fluent.backends.events import AgentEvent, Pending, ToolCallInfo, ToolResponseInfo, Usage
+from adk_fluent.backends.events import AgentEvent, ToolCallInfo, ToolResponseInfo, Usage
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.errors import ArgumentError, CompileError
 from adk_fluent.visibility import VISIBILITY
@@ -92,7 +92,7 @@ def to_agent_event(event: Event) -> AgentEvent:
         model=event.model_version,
         usage=None if usage is None else _usage(usage),
         error=failure(event),
-        pending=tuple(_pending(event, call) for call in calls if call.name == CONFIRMATION),
+        pending=pending_in(event),
         visibility=metadata.get(VISIBILITY, "user"),
         raw=event,
     )
@@ -101,43 +101,6 @@ def to_agent_event(event: Event) -> AgentEvent:
 def _usage(usage: types.GenerateContentResponseUsageMetadata) -> Usage:
     thoughts = usage.thoughts_token_count or 0
     return Usage(1, usage.prompt_token_count or 0, (usage.candidates_token_count or 0) + thoughts)
-
-
-def _pending(event: Event, call: types.FunctionCall) -> Pending:
-    arguments: Mapping[str, Any] = call.args or {}
-    confirmation = _mapping(arguments.get("toolConfirmation"))
-    original = _mapping(arguments.get("originalFunctionCall"))
-    payload = {key: original[key] for key in ("name", "args") if key in original}
-    return Pending(call.id or "", event.author, str(confirmation.get("hint") or "Approval required"), payload)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def approval(request: str, answer: object) -> types.Part:
-    """The message part that answers a confirmation request.
-
-    Args:
-        answer: `True`, `False`, or a JSON-able payload, which approves with that payload.
-
-    Raises:
-        ArgumentError: it is `None`, or cannot be written as JSON.
-    """
-    if answer is None:
-        raise ArgumentError(f"The approval of {request!r} is None; give True, False or a payload.")
-    response: dict[str, Any] = {"confirmed": answer is not False}
-    if not isinstance(answer, bool):
-        try:
-            response["payload"] = json.loads(json.dumps(answer))
-        except (TypeError, ValueError) as error:
-            raise ArgumentError(
-                f"The payload for {request!r} cannot be written as JSON: {error}. "
-                "Give text, numbers, lists or dicts."
-            ) from error
-    return types.Part(
-        function_response=types.FunctionResponse(id=request, name=CONFIRMATION, response=response)
-    )
 
 
 def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig:

@@ -11,7 +11,9 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.genai import types
 
-from adk_fluent.backends.adk.leaves import CONFIRMATION, spoken_text
+from adk_fluent.backends.adk.approvals import CONFIRMATION
+from adk_fluent.backends.adk.leaves import spoken_text
+from adk_fluent.backends.adk.signals import live
 from adk_fluent.context.entries import CODE, USER, Call, Entry, FileRef, Response
 from adk_fluent.context.rendering import line
 
@@ -19,27 +21,12 @@ INTERNAL: Final = frozenset({CONFIRMATION, "adk_request_credential", "adk_reques
 """Function names under which ADK talks to itself or to the client; no model sees them."""
 
 
-def live(events: Sequence[Event]) -> list[Event]:
-    """The events that no rewind annulled."""
-    kept: list[Event] = []
-    position = len(events) - 1
-    while position >= 0:
-        event = events[position]
-        if undone := event.actions.rewind_before_invocation_id:
-            first = next((i for i in range(position) if events[i].invocation_id == undone), position)
-            position = first
-        else:
-            kept.append(event)
-        position -= 1
-    return kept[::-1]
-
-
 def conversation(ctx: InvocationContext, agent: str) -> list[Event]:
     """The events that ADK would let `agent` see here, and the summaries it made of them.
 
     A run of a workflow node need not store its input as an event; then it stands here all the same.
     """
-    events = [event for event in live(joined(ctx).session.events) if visible(ctx, event)]
+    events = [event for event in live(ctx.session.events) if visible(ctx, event)]
     asked = ctx.user_content
     is_new = any(part.text or part.inline_data or part.file_data for part in (asked and asked.parts) or [])
     stored = any(e.author == USER and e.invocation_id == ctx.invocation_id for e in events)
@@ -48,27 +35,6 @@ def conversation(ctx: InvocationContext, agent: str) -> list[Event]:
         message = Event(invocation_id=ctx.invocation_id, author=USER, branch=ctx.branch, content=asked)
         events.insert(next(own, len(events)), message)
     return events
-
-
-def joined(ctx: InvocationContext) -> InvocationContext:
-    """The context in which what finished branches below the current one said counts as said on it.
-
-    ADK shows an agent its own conversation branch and those above, so a step behind a fan-out that is itself
-    in a branch would not see what that fan-out said.
-    """
-    if not ctx.branch or not any(_is_below(event, ctx.branch) for event in ctx.session.events):
-        return ctx
-    events = [
-        event.model_copy(update={"branch": ctx.branch}) if _is_below(event, ctx.branch) else event
-        for event in ctx.session.events
-    ]
-    return ctx.model_copy(update={"session": ctx.session.model_copy(update={"events": events})})
-
-
-def _is_below(event: Event, branch: str) -> bool:
-    """Whether the event is on a branch that a composite opened below `branch`; those of ADK have an @."""
-    path = event.branch or ""
-    return path.startswith(f"{branch}.") and "@" not in path[len(branch) :]
 
 
 def visible(ctx: InvocationContext, event: Event) -> bool:

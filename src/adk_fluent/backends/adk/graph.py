@@ -29,6 +29,7 @@ from adk_fluent.backends.adk.compiler import (
 )
 from adk_fluent.backends.adk.leaves import captured, holds, resolved
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
+from adk_fluent.backends.adk.signals import resumed
 from adk_fluent.backends.adk.typed import check_writes
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
@@ -260,7 +261,7 @@ def _transform(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, TransformNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
-        view = ReadOnlyState(_state(ctx))
+        view = _state(ctx)
         _write(node, ctx, changes(node, await resolved(node.fn(view)), view))
         return _handed_on(node_input)
 
@@ -271,7 +272,7 @@ def _tap(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, TapNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
-        await resolved(node.fn(ReadOnlyState(_state(ctx))))
+        await resolved(node.fn(_state(ctx)))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)
@@ -293,8 +294,8 @@ def _pass(name: str) -> BaseNode:
     return FunctionNode(func=_handed_on, name=name)
 
 
-def _state(ctx: Context) -> Mapping[str, Any]:
-    return ctx.state.to_dict()
+def _state(ctx: Context) -> ReadOnlyState:
+    return ReadOnlyState(ctx.state.to_dict(), lambda: resumed(ctx.session.events, ctx.invocation_id))
 
 
 def _handed_on(node_input: Any) -> Any:

@@ -1,10 +1,13 @@
-"""The instruction of an agent, with its context: one provider, or plain text where ADK can render it."""
+"""The instruction of an agent, with its context: one provider, or plain text where ADK can render it.
+
+Gates render their messages here, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
@@ -12,9 +15,9 @@ from google.genai import types
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Delivering
-from adk_fluent.backends.adk.leaves import resolved
+from adk_fluent.backends.adk.leaves import FluentAgent, resolved, state_of
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent, tree_of
-from adk_fluent.backends.adk.missing import explain
+from adk_fluent.backends.adk.missing import explain, needs
 from adk_fluent.context.helpers import Ask
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.template import Placeholder, Segment, is_portable, segments
@@ -26,7 +29,7 @@ Provider = Callable[[ReadonlyContext], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What an instruction is rendered with.
+    """What a template is rendered with.
 
     Attributes:
         ctx: ADK's context, which functions of the user get.
@@ -35,7 +38,7 @@ class Rendering:
     """
 
     ctx: ReadonlyContext
-    state: Mapping[str, Any]
+    state: ReadOnlyState
     delivering: Delivering | None = None
 
     async def fill(self, pieces: tuple[Segment, ...]) -> str:
@@ -66,9 +69,15 @@ class Rendering:
         return "" if value is None else str(value)
 
     def _explain(self, key: str) -> str:
+        agent = self._agent
+        return explain(agent.name, agent.ir.kind, key, self.state, tree_of(agent))
+
+    @property
+    def _agent(self) -> FluentAgent | FluentLlmAgent:
+        """The agent whose template it is."""
         agent = private.invocation(self.ctx).agent
-        assert isinstance(agent, FluentLlmAgent)
-        return explain(agent.name, key, self.state, tree_of(agent))
+        assert isinstance(agent, FluentAgent | FluentLlmAgent)
+        return agent
 
     async def _artifact(self, ctx: InvocationContext, placeholder: Placeholder) -> str:
         name, service, session = placeholder.key, ctx.artifact_service, ctx.session
@@ -80,7 +89,7 @@ class Rendering:
         if placeholder.optional:
             return ""
         raise MissingKeyError(
-            f"Agent {self.ctx.agent_name!r} needs artifact {name!r} for its instruction, and there is none. "
+            f"{needs(self._agent.name, self._agent.ir.kind, f'artifact {name!r}')}, and there is none. "
             f"Save it before, or write {{artifact.{name}?}} if it may be missing."
         )
 
@@ -106,7 +115,7 @@ async def rendered(instruction: object, rendering: Rendering) -> str:
     if isinstance(instruction, str):
         return await rendering.fill(segments(instruction))
     if isinstance(instruction, PromptSpec):
-        return await instruction.resolve(ReadOnlyState(rendering.state), rendering.rewrite, rendering.fill)
+        return await instruction.resolve(rendering.state, rendering.rewrite, rendering.fill)
     if callable(instruction):
         return str(await resolved(cast("Callable[[ReadonlyContext], object]", instruction)(rendering.ctx)))
     return ""
@@ -129,10 +138,11 @@ def compile_instruction(instruction: object, delivering: Delivering | None = Non
 
 def _provider(instruction: object, delivering: Delivering | None) -> Provider:
     async def provide(ctx: ReadonlyContext) -> str:
+        state = state_of(private.invocation(ctx))
         if delivering is None:
-            return await rendered(instruction, Rendering(ctx, ctx.state))
+            return await rendered(instruction, Rendering(ctx, state))
         delivery = await delivering.deliver(private.invocation(ctx))
-        state = {**ctx.state, **delivery.writes}
+        state = state.over(delivery.writes)
         text = await rendered(instruction, Rendering(ctx, state, delivering))
         delivery.instruction = "\n\n".join(filter(None, (text, delivery.block)))
         return delivery.instruction

@@ -1,12 +1,11 @@
-"""Native agents for single steps: transform, tap, capture, gate, transfer."""
+"""Native agents for single steps: transform, tap, capture, transfer; gates are in `gate`."""
 
 from __future__ import annotations
 
 import inspect
-import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -18,7 +17,7 @@ from pydantic import BaseModel, PrivateAttr
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.checkpoints import is_below
 from adk_fluent.backends.adk.shrinking import removal
-from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, note_problems, pauses, unanswered
+from adk_fluent.backends.adk.signals import STARTS_AGAIN, note_problems, pauses, resumed, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.tree import below, encloses
 from adk_fluent.backends.adk.typed import keeping_to
@@ -26,13 +25,11 @@ from adk_fluent.errors import CompileError, PredicateError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.nodes import CaptureNode, GateNode, TapNode, TransferNode, TransformNode
+from adk_fluent.ir.nodes import CaptureNode, TapNode, TransferNode, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes
 from adk_fluent.state.schema import StateSchema
 
 Events = AsyncGenerator[Event, None]
-CONFIRMATION: Final = "adk_request_confirmation"
-"""The function name under which ADK asks a person to confirm."""
 
 
 class Position(BaseModel):
@@ -63,7 +60,8 @@ class FluentAgent(BaseAgent):
 
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""
-        return within_schema(self._ir, super().run_async(parent_context))
+        events = within_schema(self._ir, super().run_async(parent_context))
+        return _on_no_branch(events) if _is_node(self, parent_context) else events
 
     def event(
         self,
@@ -98,23 +96,44 @@ class FluentAgent(BaseAgent):
 
     async def holds(self, predicate: Predicate, ctx: InvocationContext) -> bool:
         """Whether a user's predicate holds for the state; see `holds`."""
-        return await holds(predicate, ctx.session.state, self.name)
+        return await holds(predicate, state_of(ctx), self.name)
 
 
-async def holds(predicate: Predicate, state: Mapping[str, Any], step: str) -> bool:
+def state_of(ctx: InvocationContext) -> ReadOnlyState:
+    """The state as functions of the user see it."""
+    return ReadOnlyState(ctx.session.state, lambda: resumed(ctx.session.events, ctx.invocation_id))
+
+
+async def holds(predicate: Predicate, state: ReadOnlyState, step: str) -> bool:
     """Whether a user's predicate holds for `state`; `step` is the name of the step that asks.
 
     Raises:
         PredicateError: it raised; the cause is chained.
     """
     try:
-        return bool(await resolved(predicate(ReadOnlyState(state))))
+        return bool(await resolved(predicate(state)))
     except Exception as error:
         shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
+        raised = f"{type(error).__name__}: {error}".removesuffix(".")
         raise PredicateError(
-            f"{step!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
+            f"{step!r}: its predicate {shown!r} raised {raised}. "
             "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
         ) from error
+
+
+def _is_node(agent: BaseAgent, ctx: InvocationContext) -> bool:
+    """Whether ADK 2.x runs the agent itself as a node, as it does below a model agent that is the root."""
+    path: str = getattr(ctx, "node_path", None) or ""
+    last = path.rpartition("/")[2].partition("@")[0]
+    return last == agent.name and private.clears_branches()
+
+
+async def _on_no_branch(events: Events) -> Events:
+    """The events of a node; those on no conversation branch say so, or ADK puts them on that of the last."""
+    async with aclosing(events) as run:
+        async for event in run:
+            event.branch = event.branch or ""
+            yield event
 
 
 async def resolved(value: object) -> object:
@@ -159,7 +178,7 @@ class TransformAgent(FluentAgent):
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         node = cast(TransformNode, self._ir)
-        view = ReadOnlyState(ctx.session.state)
+        view = state_of(ctx)
         delta = changes(node, await resolved(node.fn(view)), view)
         if delta:
             event = self.state_event(ctx, delta, ends=True)
@@ -172,7 +191,7 @@ class TapAgent(FluentAgent):
     """Lets a function look at the state."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        await resolved(cast(TapNode, self._ir).fn(ReadOnlyState(ctx.session.state)))
+        await resolved(cast(TapNode, self._ir).fn(state_of(ctx)))
         return
         yield  # an async generator needs one
 
@@ -201,43 +220,6 @@ def spoken_text(event: Event) -> str:
     """What an event says, without the model's thoughts."""
     parts = (event.content.parts if event.content else None) or []
     return "".join(part.text for part in parts if part.text and not part.thought)
-
-
-class GateAgent(FluentAgent):
-    """Asks a person, and lets the run go on only when they agree."""
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        node = cast(GateNode, self._ir)
-        waiting = private.load_state(self, ctx, Position)
-        if waiting is None and not await self.holds(node.predicate, ctx):
-            return
-        request = waiting.child if waiting and waiting.child else f"gate-{uuid.uuid4()}"
-        answer = _answer(ctx, request)
-        if answer is None:
-            if ctx.is_resumable:
-                yield private.checkpoint(self, ctx, Position(child=request))
-            yield self._request(ctx, request, node.message)
-        elif answer.get("confirmed"):
-            yield private.finished(self, ctx)
-        else:
-            yield self.event(ctx, text=f"Not approved: {node.message}", metadata={REFUSED: True})
-
-    def _request(self, ctx: InvocationContext, request: str, message: str) -> Event:
-        arguments = {"toolConfirmation": {"hint": message, "confirmed": False}}
-        call = types.FunctionCall(id=request, name=CONFIRMATION, args=arguments)
-        event = self.event(ctx)
-        event.content = types.Content(role="model", parts=[types.Part(function_call=call)])
-        event.long_running_tool_ids = {request}
-        return event
-
-
-def _answer(ctx: InvocationContext, request: str) -> Mapping[str, Any] | None:
-    """What the person answered to a confirmation request, if they did."""
-    for event in reversed(ctx.session.events):
-        for response in event.get_function_responses():
-            if response.id == request and event.author == "user":
-                return response.response or {}
-    return None
 
 
 class TransferAgent(FluentAgent):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import ClassVar, cast
 
@@ -11,13 +11,22 @@ from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 
 from adk_fluent.backends.adk import private
-from adk_fluent.backends.adk.context import Assembler, Delivering, Joining
-from adk_fluent.backends.adk.leaves import Events, FluentAgent, resolved, spoken_text, within_schema
+from adk_fluent.backends.adk.context import Assembler, Delivering
+from adk_fluent.backends.adk.leaves import (
+    Events,
+    FluentAgent,
+    resolved,
+    spoken_text,
+    state_of,
+    within_schema,
+)
 from adk_fluent.backends.adk.missing import explain, needed
+from adk_fluent.backends.adk.resuming import outermost, while_waiting
 from adk_fluent.backends.adk.schemas import JsonAnswers
 from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.signals import failure
 from adk_fluent.backends.adk.temporary import with_temporary
+from adk_fluent.backends.adk.views import View, own_view
 from adk_fluent.errors import MissingKeyError, RunError, no_answer
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, templates_in
@@ -57,14 +66,10 @@ class FluentLlmAgent(private.AssemblingAgent):
         """The node it was made from."""
         return self._ir
 
-    @property
-    def selects(self) -> bool:
-        """Whether a context spec says what the model sees."""
-        return self._delivering is not None
-
-    def assembler(self, original: private.Processor) -> private.Processor:
-        """Who assembles the conversation: ADK on what this branch has, or on what the context spec leaves."""
-        return Joining(original) if self._delivering is None else Assembler(original, self._delivering)
+    def assembler(self) -> Callable[[private.Processor], private.Processor] | None:
+        """Who assembles the conversation: ADK, or ADK on what the context spec leaves."""
+        delivering = self._delivering
+        return None if delivering is None else lambda original: Assembler(original, delivering)
 
     def finishers(self) -> Sequence[private.Processor]:
         """What lets its answer be JSON where it gives it by a tool."""
@@ -87,15 +92,22 @@ class FluentLlmAgent(private.AssemblingAgent):
 
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""
+        if (outer := outermost(self, parent_context)) is not None:
+            return outer[0].run_async(outer[1])
         return within_schema(self._ir, super().run_async(parent_context))
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        self._require_keys(ctx)
-        run = private.run_llm(self, ctx)
+        view = own_view(ctx)
+        inner = view.ctx if view else ctx
+        if not (self.sub_agents and ctx.is_resumable and private.resumes_below(self, inner)):
+            self._require_keys(ctx)
+        run = private.run_llm(self, inner)
+        if ctx.is_resumable:
+            run = while_waiting(self, inner, run)
         if self._delivering is not None:
-            run = _reported(run, ctx, self._delivering)
-        if ctx.is_resumable or self._tree is not None or not stores_faithfully(ctx):
-            return self._followed(run, ctx)
+            run = _reported(run, inner, self._delivering)
+        if view or ctx.is_resumable or self._tree is not None or not stores_faithfully(ctx):
+            return self._followed(run, ctx, view)
         return run  # one generator fewer for each event to pass through
 
     def _require_keys(self, ctx: InvocationContext) -> None:
@@ -104,15 +116,17 @@ class FluentLlmAgent(private.AssemblingAgent):
         later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
         for key in needed(self._templates):
             if state.get(key) is None and key not in later:
-                raise MissingKeyError(explain(self.name, key, state, tree_of(self)))
+                raise MissingKeyError(explain(self.name, "agent", key, state_of(ctx), tree_of(self)))
 
-    async def _followed(self, run: Events, ctx: InvocationContext) -> Events:
+    async def _followed(self, run: Events, ctx: InvocationContext, view: View | None) -> Events:
         """The events of a run with what they write beside, as the store at hand needs it."""
         async with aclosing(run) as events:
             async for event in events:
                 if (removed := removal(ctx, event)) is not None:
                     yield removed
                 yield with_temporary(ctx, event)
+                if view:
+                    view.refresh()
                 if event.author == self.name and not event.partial and (problem := failure(event)):
                     if self._tree is not None:  # a graph goes on behind a node that does not raise
                         raise RunError(no_answer(self.name, problem))

@@ -15,10 +15,11 @@ from adk_fluent.backends.adk.branches import Item, branch_below
 from adk_fluent.backends.adk.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.composites import Composite, Seen
 from adk_fluent.backends.adk.concurrency import interleave
-from adk_fluent.backends.adk.leaves import Events, spoken_text
+from adk_fluent.backends.adk.leaves import Events, spoken_text, state_of
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MissingKeyError, TransformError
+from adk_fluent.ir.matching import lost
 from adk_fluent.ir.nodes import MapOverNode
 from adk_fluent.state.answers import AnswerType
 
@@ -44,7 +45,7 @@ class MapComposite(Composite):
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
         node = cast(MapOverNode, self._ir)
-        values = self._values(ctx.session.state)
+        values = self._values(state_of(ctx))
         resuming = private.load_state(self, ctx, MapState) is not None
         if ctx.is_resumable and not resuming:
             yield private.checkpoint(self, ctx, MapState())
@@ -73,7 +74,9 @@ class MapComposite(Composite):
         key = cast(MapOverNode, self._ir).list_key
         values = state.get(key)
         if values is None:
-            raise MissingKeyError(f"{self.name!r}: map_over needs the state key {key!r}, which is not set.")
+            raise MissingKeyError(
+                f"{self.name!r}: map_over needs the state key {key!r}, which is not set.{lost(state, key)}"
+            )
         if not isinstance(values, list | tuple):
             raise TransformError(
                 f"{self.name!r}: map_over needs a list at {key!r}, not {type(values).__name__}."

@@ -1,13 +1,12 @@
-"""What to tell when an agent's instruction needs state that is not there."""
+"""What to tell when an agent's instruction, or a gate's message, needs state that is not there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from adk_fluent.errors import did_you_mean
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.matching import StateView, lost
 from adk_fluent.ir.template import required_keys
 
 
@@ -17,20 +16,29 @@ def needed(templates: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({key for template in templates for key in required_keys(template)}))
 
 
-def explain(agent: str, key: str, state: Mapping[str, Any], root: Node) -> str:
-    """Why `agent` cannot run without `key`, and what to do about it.
+def needs(step: str, kind: str, thing: str) -> str:
+    """`Agent 'a' needs state key 'k' for its instruction`; a gate needs it for its message."""
+    who, what = ("Gate", "message") if kind == "gate" else ("Agent", "instruction")
+    return f"{who} {step!r} needs {thing} for its {what}"
+
+
+def explain(step: str, kind: str, key: str, state: StateView, root: Node) -> str:
+    """Why a step cannot run without `key`, and what to do about it.
 
     Args:
-        root: the tree that the agent runs in, in which something may write the key.
+        kind: `agent` or `gate`.
+        root: the tree that the step runs in, in which something may write the key.
     """
-    start = f"Agent {agent!r} needs state key {key!r} for its instruction, and it is not set. "
+    start = f"{needs(step, kind, f'state key {key!r}')}, and it is not set."
     writers = [node.name for node in walk(root) if key in node.writes_keys]
+    listed = ", ".join(map(repr, writers))
+    if taken := lost(state, key):
+        return start + f" It is written by {listed}." * bool(writers) + taken
     if writers:
-        listed = ", ".join(map(repr, writers))
-        return start + f"It is written by {listed}, which did not write it before {agent!r} ran."
+        return start + f" It is written by {listed}, which did not write it before {step!r} ran."
     known = {name for node in walk(root) for name in node.writes_keys}
     known |= {name for name, value in state.items() if value is not None}
     return (
-        start + f"Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
+        start + f" Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
         f"earlier agent, pass state={{{key!r}: ...}}, or write {{{key}?}} if it may be missing."
     )

@@ -7,7 +7,7 @@ later run go wrong quietly.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
@@ -19,7 +19,7 @@ from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
 
 from adk_fluent.errors import CompileError
@@ -43,6 +43,19 @@ def finished(agent: BaseAgent, ctx: InvocationContext) -> Event:
     """The event that stores that `agent` has ended."""
     ctx.set_agent_state(agent.name, end_of_agent=True)
     return cast(Event, cast(Any, agent)._create_agent_state_event(ctx))
+
+
+class Checkpoint(BaseModel):
+    """A checkpoint of any agent, whatever it holds; ADK 1.x has an object of its own for an empty one."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+def resumes_below(agent: LlmAgent, ctx: InvocationContext) -> bool:
+    """Whether a resumed model agent only hands on to the sub-agent that paused, which ADK does not tell."""
+    if load_state(agent, ctx, Checkpoint) is None:
+        return False
+    return cast(Any, agent)._get_subagent_to_resume(ctx) is not None
 
 
 def run_llm(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
@@ -73,14 +86,9 @@ class AssemblingAgent(LlmAgent):
     it from a model, a callback or a live run.
     """
 
-    @property
-    def selects(self) -> bool:
-        """Whether a request holds only what was selected, so that no server may add what it remembers."""
-        return False
-
-    def assembler(self, original: Processor) -> Processor:
-        """The step that assembles the conversation, in the place of ADK's."""
-        return original
+    def assembler(self) -> Callable[[Processor], Processor] | None:
+        """What makes, of ADK's step, the one that assembles the conversation; `None` leaves it to ADK."""
+        return None
 
     def finishers(self) -> Sequence[Processor]:
         """What has the last word on a request, before its tools are added."""
@@ -100,9 +108,9 @@ class AssemblingAgent(LlmAgent):
     @property
     def _llm_flow(self) -> Any:
         flow: Any = cast(Any, LlmAgent)._llm_flow.fget(self)
-        position = _contents_position(flow.request_processors)
-        flow.request_processors[position] = self.assembler(flow.request_processors[position])
-        if self.selects:
+        if (assembler := self.assembler()) is not None:
+            position = _contents_position(flow.request_processors)
+            flow.request_processors[position] = assembler(flow.request_processors[position])
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
         flow.request_processors.extend(self.finishers())
@@ -169,6 +177,20 @@ def merges_dicts(service: type[BaseSessionService]) -> bool:
     return service.__name__ == "SqliteSessionService" and "json_patch" in inspect.getsource(service)
 
 
+@cache
+def clears_branches() -> bool:
+    """Whether ADK takes an empty branch of a node's event for none, and `None` for that of the event before.
+
+    ADK offers no public way to ask; its versions before 2 have no nodes at all.
+    """
+    try:
+        from google.adk.workflow._node_runner import NodeRunner
+    except ImportError:
+        return False
+    stamping = getattr(NodeRunner, "_enrich_event", None)
+    return stamping is not None and 'event.branch == ""' in inspect.getsource(stamping)
+
+
 def asks_for_confirmation(tool: object) -> bool:
     """Whether an ADK tool may stop for a person; ADK keeps the flag private."""
     return bool(getattr(tool, "is_long_running", False) or getattr(tool, "_require_confirmation", False))
@@ -191,6 +213,7 @@ def probe() -> None:
         (BaseAgent, "_create_agent_state_event"),
         (LlmAgent, "_run_async_impl"),
         (LlmAgent, "_LlmAgent__maybe_save_output_to_state"),
+        (LlmAgent, "_get_subagent_to_resume"),
     ]
     if hasattr(LlmAgent, "_run_impl"):  # where agents can be nodes of a graph
         names.append((LlmAgent, "_validate_output_data"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -28,6 +28,21 @@ def pauses(ctx: InvocationContext, event: Event) -> bool:
     return any(call.id in event.long_running_tool_ids for call in event.get_function_calls())
 
 
+def live(events: Sequence[Event]) -> list[Event]:
+    """The events that no rewind annulled."""
+    kept: list[Event] = []
+    position = len(events) - 1
+    while position >= 0:
+        event = events[position]
+        if undone := event.actions.rewind_before_invocation_id:
+            first = next((i for i in range(position) if events[i].invocation_id == undone), position)
+            position = first
+        else:
+            kept.append(event)
+        position -= 1
+    return kept[::-1]
+
+
 def unanswered(events: Iterable[Event]) -> dict[str, Event]:
     """The calls that wait for a person: id → the event that makes the call."""
     listed = list(events)
@@ -40,6 +55,12 @@ def unanswered(events: Iterable[Event]) -> dict[str, Event]:
     }
     answered = {r.id for event in listed if event.author == "user" for r in event.get_function_responses()}
     return {call: event for call, event in asked.items() if call not in answered}
+
+
+def resumed(events: Iterable[Event], invocation_id: str) -> bool:
+    """Whether a run has waited for a person and goes on."""
+    run = (event for event in events if event.invocation_id == invocation_id)
+    return any(event.author == "user" and event.get_function_responses() for event in run)
 
 
 def refused(event: Event) -> bool:

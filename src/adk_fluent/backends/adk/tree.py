@@ -16,9 +16,14 @@ def below(agent: BaseAgent) -> Iterator[BaseAgent]:
         pending.extend(current.sub_agents)
 
 
+def ancestors(agent: BaseAgent) -> Iterator[BaseAgent]:
+    """The agents above `agent`, the nearest first."""
+    above = agent.parent_agent
+    while above is not None:
+        yield above
+        above = above.parent_agent
+
+
 def encloses(outer: BaseAgent, inner: BaseAgent) -> bool:
     """Whether `outer` is above `inner` in the tree."""
-    above = inner.parent_agent
-    while above is not None and above is not outer:
-        above = above.parent_agent
-    return above is outer
+    return any(above is outer for above in ancestors(inner))

@@ -10,6 +10,7 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,
+    GateNode,
     LoopNode,
     MapOverNode,
     ParallelNode,
@@ -125,4 +126,5 @@ class _Tracer:
 
 
 def _own(node: Node) -> _Effect:
-    return _Effect(dict.fromkeys(sorted(node.writes_keys), (node.name,)), node.writes_keys)
+    surely = _NO_KEYS if isinstance(node, GateNode) else node.writes_keys  # a gate may not ask
+    return _Effect(dict.fromkeys(sorted(node.writes_keys), (node.name,)), surely)

@@ -226,10 +226,10 @@ class _Layout:
 
     def _captions(self, node: Node) -> tuple[str, ...]:
         lines: list[str] = []
-        if not isinstance(node, RouteNode | GateNode | TransferNode):  # their titles say what they read
-            for verb, keys in (("reads", node.reads_keys), ("writes", node.writes_keys)):
-                if keys:
-                    lines += wrapped(f"{verb} {', '.join(sorted(keys))}", 34, 3)
+        titled = isinstance(node, RouteNode | GateNode | TransferNode)  # their titles say what they read
+        for verb, keys in (("reads", () if titled else node.reads_keys), ("writes", node.writes_keys)):
+            if keys:
+                lines += wrapped(f"{verb} {', '.join(sorted(keys))}", 34, 3)
         if isinstance(node, AgentNode | RemoteAgentNode) and self._visibility[node.name] == "user":
             lines.append(TO_THE_USER)
         return tuple(lines)

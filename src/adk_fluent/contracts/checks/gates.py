@@ -5,8 +5,8 @@ from __future__ import annotations
 from adk_fluent.contracts.facts import facts_of
 from adk_fluent.contracts.issues import NotResumable
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.touches import confirms
 from adk_fluent.ir.nodes import AgentNode, GateNode
-from adk_fluent.ir.tools import FunctionTool
 
 
 def check_resumable(root: object) -> list[ContractIssue]:
@@ -22,14 +22,6 @@ def check_resumable(root: object) -> list[ContractIssue]:
             hint="Leave ExecutionConfig(resumable=) out, or set it to True.",
         )
         for step in facts.steps
-        if isinstance(step.node, GateNode) or (isinstance(step.node, AgentNode) and _asks(step.node))
+        if isinstance(step.node, GateNode)
+        or (isinstance(step.node, AgentNode) and any(map(confirms, step.node.tools)))
     ]
-
-
-def _asks(node: AgentNode) -> bool:
-    return any(
-        tool.require_confirmation is not False
-        if isinstance(tool, FunctionTool)
-        else bool(getattr(tool, "_require_confirmation", False))
-        for tool in node.tools
-    )

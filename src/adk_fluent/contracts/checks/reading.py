@@ -8,7 +8,7 @@ from adk_fluent.contracts.missing import about
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.nodes import LoopNode
 
-_ELSEWHERE = ("template", "route", "budget", "quality")
+_ELSEWHERE = ("template", "message", "route", "budget", "quality")
 """What other checks look at."""
 
 

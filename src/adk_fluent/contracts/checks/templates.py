@@ -1,4 +1,4 @@
-"""Placeholders in instructions can be filled."""
+"""Placeholders in instructions, and in the messages of gates, can be filled."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from adk_fluent.contracts.issues import PlaceholderTypo, UnresolvedTemplateVar
 from adk_fluent.contracts.missing import about
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, GateNode
 from adk_fluent.ir.template import is_key
 
+_TEMPLATES: Final = ("template", "message")
 _BRACES: Final = re.compile(r"(?<![\\$])\{([\w .-]{1,60}\??)\}")
 
 
 def check_template_contracts(root: object) -> list[ContractIssue]:
-    """Every `{key}` in an instruction is in state when the instruction is rendered."""
+    """Every `{key}` in an instruction, or in a gate's message, is in state when it is rendered."""
     facts = facts_of(root)
     found = [
         issue
         for read in facts.reads
-        if read.via == "template" and (issue := about(read, facts, UnresolvedTemplateVar)) is not None
+        if read.via in _TEMPLATES and (issue := about(read, facts, UnresolvedTemplateVar)) is not None
     ]
     return found + list(_typos(facts))
 
 
 def _typos(facts: Facts) -> Iterator[ContractIssue]:
     for read in facts.reads:
-        unfilled = read.via == "template" and read.level == "optional" and read.status == "never"
+        unfilled = read.via in _TEMPLATES and read.level == "optional" and read.status == "never"
         like = facts.spelling.meant(read.key) if unfilled and read.key not in facts.writers else None
         if like is not None:
             yield _typo(read.step, read.key, f"{{{read.key}?}}", "is never filled", like)
     for step in facts.steps:
-        if step.visits and isinstance(step.node, AgentNode):
+        if step.visits and isinstance(step.node, AgentNode | GateNode):
             yield from _near_misses(step, facts)
 
 
@@ -68,6 +69,6 @@ def _typo(step: Step, key: str, shown: str, what: str, like: str) -> ContractIss
         severity=Severity.WARN,
         agent=step.name,
         key=key,
-        message=f"{step.name} has {shown} in instruction",
+        message=f"{step.name} has {shown} in {'its message' if step.node.kind == 'gate' else 'instruction'}",
         hint=f"{shown} {what}. Did you mean {{{like}}}?",
     )

@@ -1,0 +1,32 @@
+"""`temp:` keys do not outlive a pause: what is read after one is written after it."""
+
+from __future__ import annotations
+
+from adk_fluent.contracts.fact import LOST
+from adk_fluent.contracts.facts import facts_of
+from adk_fluent.contracts.issues import PauseTempKey
+from adk_fluent.contracts.missing import taken
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.reads import Read
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.wording import listed, who_reads
+
+
+def check_pauses(root: object) -> list[ContractIssue]:
+    """No step reads a `temp:` key that was written before the run may have stopped for a person."""
+    return [_lost(read, read.lost) for read in facts_of(root).reads if read.lost is not None and taken(read)]
+
+
+def _lost(read: Read, stop: Step) -> ContractIssue:
+    writers = next((fact.writers for fact in read.facts if fact.mask & LOST), ())
+    written = f"written by {listed(writers)}" if writers else "in the initial state"
+    own = stop is read.step
+    remedy = "Use a key" if own else f"Write it again after {stop.name}, or use a key"
+    return PauseTempKey(
+        severity=Severity.WARN,
+        agent=read.step.name,
+        key=read.key,
+        message=who_reads(read),
+        hint=f'"{read.key}" is {written}, and temp: keys do not outlive a pause: it is gone once '
+        f'{"it" if own else stop.name} asks a person.\n{remedy} without "temp:".',
+    )
