@@ -267,7 +267,7 @@ async def test_answers_of_a_map_survive_a_pause() -> None:
     backend = script({"a": replies(lambda request: system(request)[6:7].upper())})
     first = await map_over("items", body).run("hi", backend=backend, state={"items": ["a", "b", "c"]})
     states = [event.agent_state for event in first if event.agent_state]
-    assert "A" not in json.dumps(states)
+    assert '"A"' not in json.dumps(states)
     result = await map_over("items", body).resume(
         session_id=first.session_id, approvals={first.pending[0].id: True}, backend=backend
     )
