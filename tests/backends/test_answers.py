@@ -12,6 +12,7 @@ from typing import Any, Optional, Union
 import pytest
 from google.adk.events.event_actions import EventActions
 from google.adk.runners import InMemoryRunner
+from google.adk.sessions import InMemorySessionService
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
@@ -170,7 +171,7 @@ async def test_an_answer_that_does_not_fit_says_where(answer: Any, fault: str) -
 
 async def test_nothing_of_an_answer_that_does_not_fit_is_stored() -> None:
     """The event that would have carried it never reaches the session."""
-    backend = script({"a": "no json"})
+    backend = script({"a": "no json"}, session_service=InMemorySessionService())
     with pytest.raises(AnswerError):
         await (B.writes("said") >> (A @ Invoice).writes("k")).run("hi", backend=backend, session_id="s")
     later = await B.run("hi", backend=backend, session_id="s")
