@@ -7,22 +7,24 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, Optional, Union
 
 import pytest
 from google.adk.events.event_actions import EventActions
 from google.adk.runners import InMemoryRunner
+from google.adk.sessions import InMemorySessionService
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, FanOut, Route, StateSchema, map_over, race
+from adk_fluent import Agent, FanOut, Route, StateSchema, gate, map_over, race
 from adk_fluent.backends.adk.scripted import Script, ScriptedLlm
 from adk_fluent.errors import AnswerError, ArgumentError, StateTypeError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import from_dict, ir_hash, to_dict
 from adk_fluent.testing import call_tool
-from tests.backends.support import play, script
+from tests.backends.support import SERVICES, close, play, script, session_service
 
 
 class Line(BaseModel):
@@ -119,6 +121,22 @@ async def test_a_fence_is_taken_off_in_every_composite(said: str) -> None:
             assert run.state["k"] == STORED, shape
 
 
+@pytest.mark.parametrize("kind", SERVICES)
+async def test_a_fenced_answer_survives_a_pause(kind: str, tmp_path: Path) -> None:
+    """What was answered before a pause, and what after it, is read alike when the run goes on."""
+    service = session_service(kind, tmp_path)
+    backend = script({"a": FENCED["json"]}, session_service=service)
+    asked = gate(lambda state: state["_item"] == 2, message="Pay?")
+    expr = map_over("items", asked >> A @ Invoice) >> (A @ Invoice).named("c").model("m").writes("k")
+    waiting = await expr.run("hi", backend=backend, session_id="s", state={"items": [1, 2]})
+    backend = script({"a": FENCED["bare"], "c": FENCED["upper"]}, session_service=service)
+    request = waiting.pending[0].id
+    run = await expr.resume(session_id="s", approvals={request: True}, backend=backend)
+    assert run.output == INVOICE
+    assert (run.state["results"], run.state["k"]) == ([STORED, STORED], STORED)
+    await close(service)
+
+
 async def test_only_a_fence_around_the_whole_answer_is_taken_off() -> None:
     """Words beside a fence make it no JSON, as for ADK; a fence inside a text stays."""
     with pytest.raises(AnswerError, match="it is not JSON"):
@@ -170,7 +188,7 @@ async def test_an_answer_that_does_not_fit_says_where(answer: Any, fault: str) -
 
 async def test_nothing_of_an_answer_that_does_not_fit_is_stored() -> None:
     """The event that would have carried it never reaches the session."""
-    backend = script({"a": "no json"})
+    backend = script({"a": "no json"}, session_service=InMemorySessionService())
     with pytest.raises(AnswerError):
         await (B.writes("said") >> (A @ Invoice).writes("k")).run("hi", backend=backend, session_id="s")
     later = await B.run("hi", backend=backend, session_id="s")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions import InMemorySessionService
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -235,7 +236,8 @@ async def test_a_blank_end_does_not_take_the_answer_away() -> None:
 
 async def test_a_refused_gate_is_why_there_is_no_answer() -> None:
     """While it waits, `.output` says so; after it is refused, it says that."""
-    expr, backend = gate(lambda s: True, message="Pay?").named("ask_boss") >> BILL, script()
+    expr = gate(lambda s: True, message="Pay?").named("ask_boss") >> BILL
+    backend = script(session_service=InMemorySessionService())
     waiting = await expr.run("hi", backend=backend, session_id="s")
     with pytest.raises(AnswerError, match=r"'a' gave no answer: 'ask_boss' waits for approval: Pay\?"):
         _ = waiting.output

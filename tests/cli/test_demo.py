@@ -119,7 +119,11 @@ def test_the_demo_on_gemini(cli: Cli, gemini_key: pytest.MonkeyPatch) -> None:
         ("429", "model error in agent 'booking': ResourceExhaustedError: "),
         ("500", "model error in agent 'booking': ServerError: 500 INTERNAL"),
         ("break", "model error in agent 'booking': "),
-        ("hang_up", "model error in agent 'booking': its answer is no Booking: Invalid JSON"),
+        (
+            "hang_up",
+            "'booking' answered '{\"reply\": \"We can book you on th' for state key 'draft', which is not a "
+            "Booking: it is not JSON: EOF",
+        ),
     ],
 )
 def test_a_failing_gemini_ends_the_demo_with_one_line(
