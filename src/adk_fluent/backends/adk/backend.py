@@ -138,8 +138,15 @@ class ADKBackend:
     ) -> None:
         self._services = Services(session_service, artifact_service, memory_service, credential_service)
 
-    def model_for(self, node: AgentNode, origin: str) -> str | BaseLlm | None:
-        """The model an agent gets in place of its own, or `None`; test backends give a scripted one."""
+    def model_for(
+        self, node: AgentNode, origin: str, model: str | BaseLlm | None = None
+    ) -> str | BaseLlm | None:
+        """The model an agent gets in place of its own, or `None`; test backends give a scripted one.
+
+        Args:
+            origin: the name the user gave to the agent.
+            model: the model it has, its own or that of the agent above; `None` stands for ADK's default.
+        """
         return None
 
     def helper_for(
