@@ -193,9 +193,10 @@ class ScriptedLlm(BaseLlm):
             return
         before = _calls_before(request, calls[-1] if patience == SAME_CALLS else None)
         if before >= patience:
+            name = calls[-1][0]
             raise MockError(
-                f"The script of agent {self._script.agent!r} never answers: it called {calls[-1][0]!r} {before} "
-                f"times in a row. End it with an answer, as in [call_tool({calls[-1][0]!r}), 'done']."
+                f"The script of agent {self._script.agent!r} never answers: it called {name!r} {before} times "
+                f"in a row. End it with an answer, as in [call_tool({name!r}), 'done']."
             )
 
     def _whole(self, response: object) -> LlmResponse:
