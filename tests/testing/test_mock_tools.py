@@ -309,9 +309,7 @@ async def test_a_script_that_only_calls_a_tool(response: Any) -> None:
 async def test_a_function_that_only_calls_a_tool() -> None:
     """So is a function that never comes to an answer, which is given more time to do so."""
     with pytest.raises(MockError, match="'a' never answers: it called 'order' 100 times in a row"):
-        await play(
-            Agent("a").tool(order), {"a": replies(lambda r: call_tool("order", size=len(r.contents)))}
-        )
+        await play(Agent("a").tool(order), {"a": replies(lambda r: call_tool("order", size=len(r.contents)))})
 
 
 async def test_a_long_list_of_tool_calls() -> None:
@@ -324,9 +322,7 @@ async def test_a_long_list_of_tool_calls() -> None:
 
 async def test_a_function_may_call_a_tool_often() -> None:
     """A function of the request may go on as long as a test wants, short of for ever."""
-    backend = mock_backend(
-        {"a": replies(lambda r: "done" if len(r.contents) > 100 else call_tool("order"))}
-    )
+    backend = mock_backend({"a": replies(lambda r: "done" if len(r.contents) > 100 else call_tool("order"))})
     assert (await Agent("a").tool(order).run("hi", backend=backend)).text == "done"
     assert len(backend.calls["a"]) == 51
 

@@ -195,8 +195,8 @@ class ScriptedLlm(BaseLlm):
         if before >= patience:
             name = calls[-1][0]
             raise MockError(
-                f"The script of agent {self._script.agent!r} never answers: it called {name!r} {before} times "
-                f"in a row. End it with an answer, as in [call_tool({name!r}), 'done']."
+                f"The script of agent {self._script.agent!r} never answers: it called {name!r} {before} "
+                f"times in a row. End it with an answer, as in [call_tool({name!r}), 'done']."
             )
 
     def _whole(self, response: object) -> LlmResponse:
