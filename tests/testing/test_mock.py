@@ -294,7 +294,7 @@ async def test_the_calls_of_an_agent_that_is_not_there() -> None:
 async def test_two_backends_know_nothing_of_each_other() -> None:
     """What a run stores for its user or app, or as a session, is not there for another mock backend."""
     writing = S.set(**{"user:tier": "gold", "app:version": 3}) >> A
-    first, second = script(), script()
+    first, second = (mock_backend(default="ok") for _ in range(2))
     result = await writing.run("hi", backend=first)
     assert result.state == {"user:tier": "gold", "app:version": 3}
     assert (await A.run("hi", backend=first)).state == {"user:tier": "gold", "app:version": 3}
@@ -310,7 +310,8 @@ async def test_backends_may_share_a_service() -> None:
     service = InMemorySessionService()
     await (S.set(**{"user:tier": "gold"}) >> A).run("hi", backend=script(session_service=service))
     assert (await A.run("hi", backend=script(session_service=service))).state == {"user:tier": "gold"}
-    assert (await A.run("hi", backend=script(), session_service=service)).state == {"user:tier": "gold"}
+    options: Any = {"backend": mock_backend(default="ok"), "session_service": service}
+    assert (await A.run("hi", **options)).state == {"user:tier": "gold"}
 
 
 async def test_a_noted_call_does_not_change() -> None:

@@ -280,7 +280,7 @@ class ADKBackend:
         if found is None:
             raise SessionError(
                 f"There is no session {session_id!r} of user {user_id!r} in app {runner.app_name!r}. "
-                "Pass the session_service and user_id that the run had."
+                "Pass the backend, session_service and user_id that the run had."
             )
         return found
 
