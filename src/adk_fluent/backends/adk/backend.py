@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from google.adk.memory import BaseMemoryService
 from google.adk.models import BaseLlm
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService, Session
+from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
@@ -38,8 +39,10 @@ from adk_fluent.backends.adk.helpers import named_model
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
 from adk_fluent.backends.adk.signals import unanswered
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
+from adk_fluent.backends.adk.toolsets import in_use, to_the_end, toolsets_of
 from adk_fluent.backends.adk.visibility import VisibilityPlugin
 from adk_fluent.backends.events import AgentEvent, Pending, blanked
+from adk_fluent.backends.recent import Recent
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.checking import check_on_build
 from adk_fluent.errors import AnswerError, SessionError
@@ -64,17 +67,17 @@ class Compiled:
     app: App
     named: Named
     config: ExecutionConfig
-    _runners: dict[tuple[int, ...], FluentRunner] = field(
-        default_factory=dict[Any, Any], repr=False, compare=False
-    )
+    _runners: Recent[FluentRunner] = field(default_factory=Recent[FluentRunner], repr=False, compare=False)
 
     def runner(self, services: Services) -> FluentRunner:
-        """A runner on these services; the same one for the same services."""
-        found = self._runners.get(services.key)
-        if found is None:
-            made = FluentRunner(self.app, self.config, services, self.outlet)
-            found = self._runners[services.key] = made
-        return found
+        """A runner on these services; the same one for the same services, as long as they are in use."""
+        make = partial(FluentRunner, self.app, self.config, services, self.outlet)
+        return self._runners.get(services.key, make)
+
+    @cached_property
+    def toolsets(self) -> tuple[BaseToolset, ...]:
+        """The toolsets that a run may open."""
+        return toolsets_of(self.app.root_agent)
 
     @cached_property
     def outlet(self) -> Outlet:
@@ -243,9 +246,9 @@ class ADKBackend:
             state_delta=delta,
             run_config=run_config(compiled.config, streaming=streaming),
         )
-        async with aclosing(events) as native:
+        async with in_use(compiled.toolsets), aclosing(events) as native:
             async for event in native:
-                yield to_agent_event(event)
+                yield to_agent_event(event, session_id)
 
     async def _prepare(
         self, runner: FluentRunner, user_id: str, session_id: str, state: dict[str, Any]
@@ -297,9 +300,15 @@ class ADKBackend:
     ) -> None:
         """Delete a session that nobody can name any more."""
         runner = compiled.runner(self.services(services))
-        await runner.session_service.delete_session(
-            app_name=runner.app_name, user_id=user_id, session_id=session_id
+        await to_the_end(
+            runner.session_service.delete_session(
+                app_name=runner.app_name, user_id=user_id, session_id=session_id
+            )
         )
+
+    def opened(self, compiled: Compiled) -> AbstractAsyncContextManager[None]:
+        """Keep what the tools of an expression open, such as connections to MCP servers, from run to run."""
+        return in_use(compiled.toolsets)
 
     async def rewind(
         self,
@@ -360,9 +369,9 @@ class ADKBackend:
             invocation_id=invocation,
             new_message=messages[-1][1],
         )
-        async with aclosing(events) as native:
+        async with in_use(compiled.toolsets), aclosing(events) as native:
             async for event in native:
-                yield to_agent_event(event)
+                yield to_agent_event(event, session_id)
 
 
 @dataclass(frozen=True, slots=True)
