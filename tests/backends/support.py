@@ -104,7 +104,7 @@ async def play(
 
 def script(responses: Mapping[str, Any] | None = None, **options: Any) -> MockBackend:
     """A mock backend in which agents without a script say `ok`; it keeps sessions where real runs do."""
-    shared = {"session_service": shared_services().session_service}
+    shared: dict[str, Any] = {"session_service": shared_services().session_service}
     return mock_backend(responses, default="ok", **{**shared, **options})
 
 

@@ -18,6 +18,7 @@ from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService
+from google.adk.tools.base_toolset import BaseToolset
 from pydantic import BaseModel
 
 from adk_fluent.errors import CompileError
@@ -123,6 +124,17 @@ def merges_dicts(service: type[BaseSessionService]) -> bool:
     Its class is not imported here: it needs a package that a user of other services may not have.
     """
     return service.__name__ == "SqliteSessionService" and "json_patch" in inspect.getsource(service)
+
+
+def forget_tools(toolset: BaseToolset) -> None:
+    """Let a toolset that was closed be asked for its tools again.
+
+    Newer ADKs keep the tools for the run that asked for them, and a run that waited for a person is the same
+    one when it goes on: it would get tools of a connection that is closed.
+    """
+    for name in ("_cached_invocation_id", "_cached_prefixed_tools"):
+        if hasattr(toolset, name):
+            setattr(toolset, name, None)
 
 
 def asks_for_confirmation(tool: object) -> bool:

@@ -19,6 +19,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_toolset import BaseToolset
 
+from adk_fluent.backends.adk import private
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import AgentNode
 
@@ -44,8 +45,9 @@ def toolsets_of(*parts: object) -> tuple[BaseToolset, ...]:
             pending.append(part.agent)
         elif isinstance(part, BaseAgent):
             pending += [*part.sub_agents, *getattr(part, "tools", ())]
-        else:  # ADK 2's workflows hold agents as nodes of a graph
+        else:  # ADK 2's workflows hold agents as nodes of a graph, and are held by tools as a node themselves
             pending += getattr(getattr(part, "graph", None), "nodes", ())
+            pending += [node] if (node := getattr(part, "node", None)) is not None else []
     return tuple(found.values())
 
 
@@ -119,6 +121,7 @@ async def _close(use: _Use) -> None:
     try:
         async with asyncio.timeout(PATIENCE):
             await use.toolset.close()
+        private.forget_tools(use.toolset)
     except Exception as error:  # noqa: BLE001  # it is somebody else's, and the answer is there already
         reason = str(error) or type(error).__name__
         logger.warning("Toolset %s could not be closed: %s.", type(use.toolset).__name__, reason)
