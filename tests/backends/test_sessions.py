@@ -11,7 +11,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from adk_fluent import Agent, S, gate
 from adk_fluent.backends.events import AgentEvent
-from adk_fluent.errors import SessionError
+from adk_fluent.errors import RunError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, mock_backend
 from tests.backends.support import SERVICES, Hang, close, seen, session_service
@@ -65,8 +65,8 @@ async def test_a_stream_keeps_a_session_with_a_name(
 
 async def test_a_stream_that_fails_forgets_its_session(service: InMemorySessionService) -> None:
     """An error leaves no session behind."""
-    failing = mock_backend({"a": "ok", "b": ValueError("no")}, session_service=service)
-    with pytest.raises(ValueError, match="no"):
+    failing = mock_backend({"a": "ok", "b": RunError("no")}, session_service=service)
+    with pytest.raises(RunError, match="no"):
         await read(A >> B, backend=failing)
     assert await stored(service) == []
 
@@ -209,8 +209,8 @@ async def test_a_conversation_that_is_kept(service: InMemorySessionService, back
 
 async def test_a_conversation_that_fails_forgets_its_session(service: InMemorySessionService) -> None:
     """An error leaves no session behind."""
-    failing = mock_backend({"a": ValueError("no")}, session_service=service)
-    with pytest.raises(ValueError, match="no"):
+    failing = mock_backend({"a": RunError("no")}, session_service=service)
+    with pytest.raises(RunError, match="no"):
         await talk(A, backend=failing)
     assert await stored(service) == []
 

@@ -29,7 +29,7 @@ from google.genai import types
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, gate, map_over
 from adk_fluent.backends.adk import toolsets as counted
 from adk_fluent.backends.events import AgentEvent
-from adk_fluent.errors import AgentTimeoutError
+from adk_fluent.errors import AgentTimeoutError, RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, called, replies, script
@@ -197,8 +197,8 @@ async def test_a_run_that_fails() -> None:
     """An error closes it, too."""
     connection = Connection()
     failing = agent(connection) >> B
-    with pytest.raises(ValueError, match="no"):
-        await failing.run("hi", backend=backend(b=ValueError("no")))
+    with pytest.raises(RunError, match="no"):
+        await failing.run("hi", backend=backend(b=RunError("no")))
     assert connection.log == ONCE
 
 
@@ -206,11 +206,11 @@ async def test_a_tool_that_fails_inside_a_tool() -> None:
     """Where ADK's own `AgentTool` is left by an error and closes nothing, it is closed all the same."""
 
     async def fail() -> None:
-        raise ValueError("no")
+        raise RunError("no")
 
     connection = Connection(fail)
     boss = Agent("boss").tool(AgentTool(agent(connection).build()))
-    with pytest.raises(ValueError, match="no"):
+    with pytest.raises(RunError, match="no"):
         await boss.run("hi", backend=backend(boss=call_tool("a", request="go")))
     assert connection.log == ONCE
 
@@ -361,10 +361,10 @@ async def test_a_failing_map() -> None:
 
     def answer(request: Any) -> Any:
         if "bad" in str(request.contents):
-            raise ValueError("bad prompt")
+            raise RunError("bad prompt")
         return call_tool("use")
 
-    with pytest.raises(ValueError, match="bad prompt"):
+    with pytest.raises(RunError, match="bad prompt"):
         await expression.map(["x", "bad", "y"], backend=backend(a=answer))
     assert not connection.is_open
     assert connection.log[-1] == "close"
@@ -478,8 +478,8 @@ async def test_nothing_is_remembered() -> None:
     expression = agent(connection)
     async with expression, expression.session(backend=backend()) as chat:
         await chat.send("hi")
-        with pytest.raises(ValueError, match="no"):
-            await (expression >> B).map(["x", "y"], backend=backend(b=ValueError("no")))
+        with pytest.raises(RunError, match="no"):
+            await (expression >> B).map(["x", "y"], backend=backend(b=RunError("no")))
     assert vars(counted)["_uses"] == {}
 
 
@@ -568,8 +568,8 @@ async def test_no_process_is_left_behind(client: Callable[[Path], BaseToolset], 
     expression = agent(client(log))
     assert heard(await expression.run("hi", backend=mock_backend(SHOUTS)))
     assert heard(await (expression | B).run("hi", backend=mock_backend(SHOUTS, default="ok")))
-    with pytest.raises(ValueError, match="no"):
-        await (expression >> B).run("hi", backend=mock_backend({**SHOUTS, "b": ValueError("no")}))
+    with pytest.raises(RunError, match="no"):
+        await (expression >> B).run("hi", backend=mock_backend({**SHOUTS, "b": RunError("no")}))
     started = processes(log)
     assert len(started) == 3
     assert not any(map(alive, started))

@@ -22,7 +22,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent import Agent, C, Loop
-from adk_fluent.errors import MockError
+from adk_fluent.errors import MockError, RunError
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import play, replies, seen, system
 
@@ -99,7 +99,7 @@ async def test_code_that_the_model_runs() -> None:
 
 async def test_a_tool_that_the_model_lacks() -> None:
     """For a model that ADK does not offer the tool to, a test fails as the real run would."""
-    with pytest.raises(ValueError, match=r"not supported for model.* some-other-model"):
+    with pytest.raises((ValueError, RunError), match=r"not supported for model.* some-other-model"):
         await play(Agent("a", "some-other-model").tool(google_search), {"a": "found"})
 
 

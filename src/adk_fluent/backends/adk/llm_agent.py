@@ -14,7 +14,7 @@ from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering
 from adk_fluent.backends.adk.leaves import Events, FluentAgent, joined, resolved, spoken_text, within_schema
 from adk_fluent.backends.adk.missing import explain, needed
-from adk_fluent.backends.adk.scripted import ScriptedLlm, take_state
+from adk_fluent.backends.adk.scripted import ScriptedLlm, storing
 from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import values_of
@@ -93,8 +93,9 @@ class FluentLlmAgent(private.AssemblingAgent):
         run = private.run_llm(self, view)
         if self._delivering is not None:
             run = _reported(run, view, self._delivering)
-        scripted = isinstance(self.model, ScriptedLlm)
-        if fields or scripted or view is not ctx or not stores_faithfully(ctx):
+        if isinstance(self.model, ScriptedLlm):
+            run = storing(run)
+        if fields or view is not ctx or not stores_faithfully(ctx):
             return self._followed(run, ctx, view, fields)
         return run  # one generator fewer for each event to pass through
 
@@ -114,8 +115,6 @@ class FluentLlmAgent(private.AssemblingAgent):
             async for event in events:
                 if fields and event.author == self.name and event.is_final_response():
                     self._write(event, fields)
-                if written := take_state(event):  # after ADK, which stores the whole answer as one text
-                    event.actions.state_delta.update(written)
                 if (removed := removal(ctx, event)) is not None:
                     yield removed
                 yield with_temporary(ctx, event)

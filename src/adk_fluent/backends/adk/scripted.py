@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from inspect import isasyncgen
 from types import MappingProxyType
@@ -289,6 +289,15 @@ def _copy_config(config: types.GenerateContentConfig) -> types.GenerateContentCo
 
 def _instruction(config: types.GenerateContentConfig) -> object:
     return getattr(config, "system_instruction")  # noqa: B009  # its type names the optional PIL
+
+
+async def storing(run: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    """The events of an agent, with what scripted dicts write, also where ADK stores the answer as text."""
+    async with aclosing(run) as events:
+        async for event in events:
+            if written := take_state(event):
+                event.actions.state_delta.update(written)
+            yield event
 
 
 def take_state(said: Event | LlmResponse) -> dict[str, Any]:
