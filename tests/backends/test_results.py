@@ -46,10 +46,7 @@ async def rich() -> RunResult[Any]:
     """A result with something of everything: branches, tools, files, writes, a structured answer."""
     image = types.Content(role="model", parts=[types.Part(text="look"), PNG])
     expression = (
-        S.set(x=1, **{"user:tier": "gold"})
-        >> (A.tool(order).writes("said") | B)
-        >> A.tool(order).writes("said")
-        >> Agent("c") @ Size
+        S.set(x=1) >> (A.tool(order).writes("said") | B) >> A.tool(order).writes("said") >> Agent("c") @ Size
     )
     answers = {"a": [call_tool("order", size=2), "done", "again"], "b": image, "c": {"size": 3}}
     return await play(expression, answers)
