@@ -18,6 +18,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 from pydantic import PrivateAttr
 
+from adk_fluent.backends.adk.runner import shared_services
 from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, mock_backend
@@ -106,8 +107,9 @@ async def play(
 
 
 def script(responses: Mapping[str, Any] | None = None, **options: Any) -> MockBackend:
-    """A mock backend in which agents without a script say `ok`."""
-    return mock_backend(responses, default="ok", **options)
+    """A mock backend in which agents without a script say `ok`; it keeps sessions where real runs do."""
+    shared: dict[str, Any] = {"session_service": shared_services().session_service}
+    return mock_backend(responses, default="ok", **{**shared, **options})
 
 
 def said(events: list[AgentEvent]) -> list[tuple[str, str]]:

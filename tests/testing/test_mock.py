@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, FanOut, S
-from adk_fluent.errors import ADKFluentError, ArgumentError, MockError
+from adk_fluent import Agent, FanOut, Route, S, StateSchema
+from adk_fluent.errors import ADKFluentError, ArgumentError, MockError, SessionError
 from adk_fluent.expr.base import Expr
+from adk_fluent.state import UserScoped
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
-from tests.backends.support import replies, said, seen, system
+from tests.backends.support import replies, said, script, seen, system
 
 A, B = Agent("a"), Agent("b")
 
 
 class Size(BaseModel):
     size: int
+
+
+class Desk(StateSchema):
+    intent: str
+    tier: Annotated[str, UserScoped]
 
 
 def content(text: str) -> types.Content:
@@ -127,6 +134,43 @@ async def test_a_dict_is_merged_into_state() -> None:
     assert result[0].metadata == {"adk_fluent.visibility": "internal", "adk_fluent.is_user_facing": False}
 
 
+WRITER = A.writes("intent")
+
+
+@pytest.mark.parametrize(
+    "expression", [WRITER, WRITER >> B, WRITER * 1, FanOut(WRITER, B), WRITER.timeout(60)], ids=repr
+)
+async def test_a_dict_with_the_key_that_is_written(expression: Expr[Any]) -> None:
+    """For an agent that writes a key, a dict with that key stores its value there; the rest is merged."""
+    result = await expression.run("hi", backend=script({"a": {"intent": "x", "n": 2}}))
+    assert result.state == {"intent": "x", "n": 2}
+    (event,) = result.by("a")
+    assert (event.content, event.state_delta) == ('{"intent": "x", "n": 2}', {"intent": "x", "n": 2})
+    assert "adk_fluent.mock_state" not in event.metadata
+
+
+async def test_a_dict_without_the_key_that_is_written() -> None:
+    """Without that key, the dict is the answer that is stored, as JSON text, and merged all the same."""
+    result = await ask(A.writes("intent"), {"n": 2})
+    assert result.state == {"intent": '{"n": 2}', "n": 2}
+
+
+async def test_a_dict_with_a_field_that_is_written() -> None:
+    """A field of a schema is a key like any other; its plain name stands for it."""
+    assert (await ask(A.writes(Desk.intent), {"intent": "x"})).state == {"intent": "x"}
+    for key in ("user:tier", "tier"):
+        assert (await ask(A.writes(Desk.tier), {key: "gold"})).state == {"user:tier": "gold"}
+
+
+async def test_each_key_that_is_written_reaches_the_next_agent() -> None:
+    """The steps that follow see the value, not the JSON text around it."""
+    backend = script({"a": {"intent": "billing"}, "b": "ok"})
+    route = Route("intent").eq("billing", B.instruct("{intent}")).otherwise(Agent("c"))
+    await (A.writes("intent") >> route).run("hi", backend=backend)
+    assert "billing" in system(backend.calls["b"][0])
+    assert "{" not in system(backend.calls["b"][0])
+
+
 async def test_a_dict_of_a_structured_agent_is_its_answer_alone() -> None:
     """With `returns`, a scripted dict is the JSON answer, and nothing else is written."""
     result = await ask((A @ Size).writes("size"), {"size": 3})
@@ -186,12 +230,36 @@ async def test_a_default_response() -> None:
 
 
 @pytest.mark.parametrize(
-    "response", [3, None, b"bytes", object(), [3], replies(lambda request: 3), replies(lambda request: None)]
+    "response",
+    [
+        *(3, None, b"bytes", object(), [3], ["x", None], int),
+        *(replies(lambda request: 3), replies(lambda request: None)),
+    ],
 )
 async def test_a_wrong_response_is_named(response: Any) -> None:
     """What cannot be a response is an error that names the agent and shows it."""
     with pytest.raises(MockError, match=r"'a'"):
         await ask(A, response)
+
+
+@pytest.mark.parametrize("responses", [{"a": None}, {"a": ["x", None]}])
+def test_a_response_that_is_none(responses: Any) -> None:
+    """`None` is refused where it is written, with what to write in its place."""
+    with pytest.raises(MockError) as caught:
+        mock_backend(responses)
+    assert str(caught.value) == (
+        "The script of 'a' holds None, which is no response. "
+        'Write text ("" for an empty answer), a dict, a list with one response per call, call_tool(...), an '
+        "exception, a Content, a stream of text or a function of the request; an agent that is not asked "
+        "needs no entry."
+    )
+
+
+def test_a_wrong_default_is_refused() -> None:
+    """So is a default that is no response."""
+    wrong: Any = 3
+    with pytest.raises(MockError, match="'default=' holds 3"):
+        mock_backend(default=wrong)
 
 
 async def test_the_calls_are_noted() -> None:
@@ -203,6 +271,47 @@ async def test_the_calls_are_noted() -> None:
     assert "one" in seen(second)
     assert "Be brief." in system(first)
     assert list(backend.calls) == ["a", "b"]
+
+
+async def test_only_agents_that_were_asked_have_calls() -> None:
+    """`calls` holds the agents that were asked; of one that was not, there is an empty list of requests."""
+    backend = mock_backend({"a": "ok", "b": "never said"})
+    await (A // B).run("hi", backend=backend)
+    assert list(backend.calls) == ["a"]
+    assert backend.calls["b"] == []
+    assert backend.calls.get("b") is None
+    assert len(backend.calls) == 1
+
+
+async def test_the_calls_of_an_agent_that_is_not_there() -> None:
+    """A misspelt name is an error that gives the nearest one."""
+    backend = mock_backend({"writer": "ok"})
+    await Agent("writer").run("hi", backend=backend)
+    with pytest.raises(KeyError, match=r"No agent 'writter' was run\. Did you mean 'writer'"):
+        backend.calls["writter"]
+
+
+async def test_two_backends_know_nothing_of_each_other() -> None:
+    """What a run stores for its user or app, or as a session, is not there for another mock backend."""
+    writing = S.set(**{"user:tier": "gold", "app:version": 3}) >> A
+    first, second = (mock_backend(default="ok") for _ in range(2))
+    result = await writing.run("hi", backend=first)
+    assert result.state == {"user:tier": "gold", "app:version": 3}
+    assert (await A.run("hi", backend=first)).state == {"user:tier": "gold", "app:version": 3}
+    assert (await A.run("hi", backend=second)).state == {}
+    with pytest.raises(SessionError, match="There is no session"):
+        await A.rewind(
+            session_id=result.session_id, before_invocation_id=result.invocation_id, backend=second
+        )
+
+
+async def test_backends_may_share_a_service() -> None:
+    """A service that is given, to the backend or to the run, counts."""
+    service = InMemorySessionService()
+    await (S.set(**{"user:tier": "gold"}) >> A).run("hi", backend=script(session_service=service))
+    assert (await A.run("hi", backend=script(session_service=service))).state == {"user:tier": "gold"}
+    options: Any = {"backend": mock_backend(default="ok"), "session_service": service}
+    assert (await A.run("hi", **options)).state == {"user:tier": "gold"}
 
 
 async def test_a_noted_call_does_not_change() -> None:

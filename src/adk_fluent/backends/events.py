@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
+from adk_fluent.errors import ADKFluentError
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.visibility import STANDS_IN
 
@@ -124,6 +125,7 @@ class AgentEvent:
         error: what went wrong, for an event that reports a failure.
         visibility: who should see it: the `user`, only other agents (`internal`), or nobody, since its author
             says nothing (`zero_cost`). What asks a person is always for the user.
+        session_id: the session it happened in.
         raw: ADK's own event.
     """
 
@@ -150,7 +152,31 @@ class AgentEvent:
     error: str | None = None
     pending: tuple[Pending, ...] = ()
     visibility: Visibility = "user"
+    session_id: str = ""
     raw: Event | None = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but `raw`, as JSON can hold it, with the same keys in the same order for every event.
+
+        Bytes become text in base64; what JSON has no form for becomes its `repr`.
+
+        >>> said = AgentEvent("a", "Hello.", state_delta={"k": {1, 2}}).to_dict()
+        >>> said["author"], said["content"], said["state_delta"], "raw" in said
+        ('a', 'Hello.', {'k': [1, 2]}, False)
+        """
+        from pydantic_core import to_jsonable_python
+
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "raw"}
+        values["parts"] = [part.model_dump(mode="json", exclude_none=True) for part in self.parts]
+        return to_jsonable_python(values, bytes_mode="base64", inf_nan_mode="null", fallback=repr)
+
+    def to_json(self) -> str:
+        """`to_dict` as one line of JSON.
+
+        >>> AgentEvent("a", "Hello.").to_json()[:35]
+        '{"author": "a", "content": "Hello."'
+        """
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
 
 def answers(events: Iterable[AgentEvent]) -> list[AgentEvent]:
@@ -208,8 +234,38 @@ def final_text(events: Iterable[AgentEvent]) -> str:
     return (found[-1].content or "") if found else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What `.output` gave, so that it is known where the types of the expression are not.
+
+    Attributes:
+        value: the answer.
+        error: what was raised in its place.
+    """
+
+    value: Any = None
+    error: ADKFluentError | None = None
+
+    @classmethod
+    def of(cls, ask: Callable[[], Any]) -> Settled:
+        """What a call gives or raises."""
+        try:
+            return cls(ask())
+        except ADKFluentError as error:
+            return cls(error=error)
+
+    def get(self) -> Any:
+        """The same again."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
 class RunResult(list[AgentEvent], Generic[T_co]):
     """The events of a run, with what is usually wanted of them.
+
+    It can be pickled and copied whole, ADK's own events (`.raw`) with it. A type that the answer is parsed
+    into must be one that pickle finds by its name.
 
     Args:
         earlier: what happened in the same run before it waited, and was resumed with these events.
@@ -233,8 +289,9 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         super().__init__(events)
         self.state: dict[str, Any] = {k: v for k, v in (state or {}).items() if v is not None}
         self.session_id = session_id
-        self._origins = origins or {}
+        self._origins = dict(origins or {})
         self._parse = parse
+        self._settled: Settled | None = None
         self._pending = None if pending is None else tuple(pending)
         self._earlier = tuple(earlier)
 
@@ -269,9 +326,17 @@ class RunResult(list[AgentEvent], Generic[T_co]):
             AnswerError: the answer is not what the agent promised, or there is none though it promised a
                 type; the message says why.
         """
+        if self._settled is not None:
+            return self._settled.get()
         if self._parse is None:
             return cast(T_co, self.text)
         return self._parse.output(() if self.pending else (*self._earlier, *self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs, without what parses answers: that leads to all of the compiled expression."""
+        state = {name: value for name, value in vars(self).items() if name != "__orig_class__"}
+        settled = self._settled or Settled.of(lambda: self.output)
+        return {**state, "_parse": None, "_settled": settled}
 
     @property
     def invocation_id(self) -> str:

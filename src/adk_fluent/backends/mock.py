@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adk_fluent.backends.adk.backend import ADKBackend
-from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, ToolCall, merge_state
+from adk_fluent.backends.adk.runner import fresh_services
+from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, ToolCall, check_script
+from adk_fluent.backends.adk.unscripted import DEFAULT_MODEL, Unscripted, with_scripted_tools
 from adk_fluent.errors import ArgumentError, MockError, did_you_mean
-from adk_fluent.ir.base import UNSET, Node, rewrite
+from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.state.answers import answered_fields
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
 
 
 class MockBackend(ADKBackend):
     """ADK's real runner, with a scripted model in place of each agent's own.
+
+    That holds for the agents inside tools, such as ADK's `AgentTool`, too. What the runs store is kept with
+    this backend alone, unless services are given.
 
     Args:
         responses: agent name → response. A response is text; a dict (JSON text, and merged into state when
@@ -32,6 +41,10 @@ class MockBackend(ADKBackend):
 
     Attributes:
         calls: agent name → the requests its model got, in order: exactly what a real model would have seen.
+            Agents that were not asked are not in it, but `calls[name]` of one is an empty list.
+
+    Raises:
+        MockError: a response is none of these.
     """
 
     def __init__(
@@ -43,27 +56,25 @@ class MockBackend(ADKBackend):
         **services: Any,
     ) -> None:
         super().__init__(**services)
-        self._responses = _script(responses or {})
+        self._services = self._services.over(fresh_services())
+        self._responses = _script({} if responses is None else responses)
         if exhaust not in ("repeat", "error"):
             raise ArgumentError(f"mock_backend(exhaust=) is 'repeat' or 'error', not {exhaust!r:.40}.")
+        if default is not None:
+            check_script("default=", default)
         self._default = default
         self._exhaust: Literal["repeat", "error"] = exhaust
-        self.calls: dict[str, list[LlmRequest]] = {}
+        self._logs: dict[str, _Log] = {}
+        self.calls: dict[str, list[LlmRequest]] = _Calls(self._logs)
 
-    def model_for(self, node: AgentNode, origin: str) -> BaseLlm:
+    def model_for(self, node: AgentNode, origin: str, model: str | BaseLlm | None = None) -> BaseLlm:
         """A scripted model for the agent; uses of one agent in several places share its script."""
         key = node.name if node.name in self._responses else origin
-        response = self._responses.get(key, self._default)
-        if response is None:
-            response = self._unknown(origin)
-        script = Script(origin, response, self._exhaust, self.calls.setdefault(key, []))
-        return ScriptedLlm.of(
-            script, merge_state=node.output_schema in (UNSET, None) and not node.written_fields
-        )
-
-    def prepare(self, node: Node) -> Node:
-        """The tree with what makes a scripted dict reach the state, too."""
-        return rewrite(node, _merging)
+        merge = node.output_schema in (UNSET, None) and not answered_fields(node)
+        named = model or DEFAULT_MODEL
+        name = named if isinstance(named, str) else named.model
+        keys = {field.name: field.key for field in node.written_fields}
+        return ScriptedLlm.of(self._playing(key, origin), merge_state=merge, name=name, keys=keys)
 
     def helper_for(
         self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
@@ -72,12 +83,33 @@ class MockBackend(ADKBackend):
         name = model if isinstance(model, str) else getattr(model, "model", None)
         asked = f"{origin}:{operation}"
         key = name if name in self._responses and asked not in self._responses else asked
+        return ScriptedLlm.of(self._playing(key, key), merge_state=False)
+
+    def prepare(self, node: Node) -> Node:
+        """The tree, in whose tools no agent has a model of its own."""
+        return with_scripted_tools(node, self.model_for, self.helper_for)
+
+    def plugins(self) -> list[BasePlugin]:
+        """Those of every run, and what answers for agents that no script could be given to before."""
+        return [*super().plugins(), Unscripted(self._answer)]
+
+    def note(self, key: str, request: LlmRequest) -> None:
+        """Take note that the entry `key` was asked for the first time, or again."""
+        self.calls.setdefault(key, self._logs[key])
+
+    def response_to(self, key: str, asked: str) -> Response:
+        """The response of an entry; `asked` is who asks."""
         response = self._responses.get(key, self._default)
-        if response is None:
-            response = self._unknown(asked)
-        return ScriptedLlm.of(
-            Script(key, response, self._exhaust, self.calls.setdefault(key, [])), merge_state=False
-        )
+        return self._unknown(asked) if response is None else response
+
+    def _playing(self, key: str, asked: str) -> Script:
+        log = self._logs.setdefault(key, _Log(partial(self.note, key)))
+        return Script(asked, self.response_to(key, asked), self._exhaust, log)
+
+    async def _answer(self, agent: str, request: LlmRequest) -> LlmResponse:
+        model = self.model_for(AgentNode(name=agent), agent)
+        (answer,) = [response async for response in model.generate_content_async(request)]
+        return answer
 
     def _unknown(self, agent: str) -> Callable[[LlmRequest], Single]:
         def refuse(request: LlmRequest) -> Single:
@@ -89,18 +121,40 @@ class MockBackend(ADKBackend):
         return refuse
 
 
+class _Calls(dict[str, "list[LlmRequest]"]):
+    """The requests of the agents that were asked; those of the others are empty lists."""
+
+    def __init__(self, known: Mapping[str, list[LlmRequest]]) -> None:
+        super().__init__()
+        self._known = known
+
+    def __missing__(self, agent: str) -> list[LlmRequest]:
+        if agent in self._known:
+            return []
+        raise KeyError(f"No agent {agent!r} was run.{did_you_mean(agent, self._known)}")
+
+
+class _Log(list["LlmRequest"]):
+    """The requests that one entry answers."""
+
+    def __init__(self, note: Callable[[LlmRequest], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def append(self, request: LlmRequest) -> None:
+        """Add a request, and tell the backend."""
+        super().append(request)
+        self._note(request)
+
+
 def _script(responses: object) -> dict[str, Response]:
     if isinstance(responses, Mapping):
         script = cast("Mapping[object, Response]", responses)
         if all(isinstance(name, str) for name in script):
+            for name, response in script.items():
+                check_script(str(name), response)
             return cast("dict[str, Response]", dict(script))
     raise ArgumentError(f"mock_backend() takes a mapping of agent names to responses, not {responses!r:.60}.")
-
-
-def _merging(node: Node) -> Node:
-    if not isinstance(node, AgentNode):
-        return node
-    return node.replace(after_model_callback=(merge_state, *node.after_model_callback))
 
 
 def mock_backend(

@@ -7,21 +7,18 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.backends.adk.scripted import Response
-from adk_fluent.backends.adk.unscripted import DEFAULT_MODEL, Unscripted, fresh_sessions
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.requests import answer_form, request_text
 from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, did_you_mean
 from adk_fluent.inspection.per_agent import PerAgent
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import AgentNode
 
 if TYPE_CHECKING:
-    from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
-    from google.adk.plugins.base_plugin import BasePlugin
 
     from adk_fluent.backends.events import Pending, RunResult
 _LIVE: Final = {"tools_dict": True, "config": {"response_schema": True}}
@@ -102,34 +99,20 @@ class PreviewBackend(MockBackend):
         copies = resolve_names(root).origins
         _check_names(responses, [*agents, *copies])
         made = {name: stand_in(node, root) for name, node in agents.items() if name not in responses}
-        super().__init__({**made, **responses}, default="(what a helper model answers)")
-        self.order: list[tuple[str, LlmRequest]] = []
+        super().__init__({**made, **responses})
         named = [name for name in copies if name in agents or name in responses]
-        self.calls = {name: _Log(name, self.order) for name in named if copies[name] in agents}
-        self._models = dict(_models(root, DEFAULT_MODEL))
+        self.agents = [name for name in named if copies[name] in agents]
+        self.order: list[tuple[str, LlmRequest]] = []
 
-    def model_for(self, node: AgentNode, origin: str) -> BaseLlm:
-        """A scripted model with the name of the agent's own."""
-        made = super().model_for(node, origin)
-        made.model = self._models[origin]
-        return made
+    def response_to(self, key: str, asked: str) -> Response:
+        """The response of an entry; agents inside tools, and helper models, just say that they answer."""
+        return self._responses.get(key, f"(what {'a helper model' if ':' in asked else asked} answers)")
 
-    def plugins(self) -> list[BasePlugin]:
-        """Those of every run, and what answers for models that no script plays."""
-        return [*super().plugins(), Unscripted(name="adk_fluent_unscripted")]
-
-
-class _Log(list["LlmRequest"]):
-    """The requests of one agent, which are noted in the order of all, too."""
-
-    def __init__(self, agent: str, order: list[tuple[str, LlmRequest]]) -> None:
-        super().__init__()
-        self._agent, self._order = agent, order
-
-    def append(self, request: LlmRequest) -> None:
-        """Note a request."""
-        super().append(request)
-        self._order.append((self._agent, request))
+    def note(self, key: str, request: LlmRequest) -> None:
+        """Take note of when a request was made, if an agent of the tree makes it."""
+        super().note(key, request)
+        if key in self.agents:
+            self.order.append((key, request))
 
 
 def _check_names(responses: Mapping[str, Response], agents: Iterable[str]) -> None:
@@ -137,16 +120,6 @@ def _check_names(responses: Mapping[str, Response], agents: Iterable[str]) -> No
         if name.isidentifier() and name not in agents:  # the others are those of helper models
             near = did_you_mean(name, agents) or f" There is {', '.join(agents) or 'none'}."
             raise ArgumentError(f"preview(responses=) names {name!r}, and there is no such agent.{near}")
-
-
-def _models(node: Node, above: str) -> Iterable[tuple[str, str]]:
-    """Agent → the name of its model; as in ADK, an agent that names none has that of the agent above."""
-    if isinstance(node, AgentNode):
-        if node.model is not UNSET and node.model:
-            above = node.model if isinstance(node.model, str) else node.model.model
-        yield node.name, above
-    for child in node.children:
-        yield from _models(child, above)
 
 
 async def preview(
@@ -164,10 +137,9 @@ async def preview(
         state=dict(state or {}),
         backend=backend,
         config=ExecutionConfig(contracts="off"),
-        session_service=fresh_sessions(),
     )
-    asked = sorted(backend.calls, key=lambda agent: _first(agent, backend.order))
-    found = [(agent, list(backend.calls[agent])) for agent in asked if ":" not in agent]
+    asked = sorted(backend.agents, key=lambda agent: _first(agent, backend.order))
+    found = [(agent, backend.calls.get(agent, [])) for agent in asked]
     return Preview(found, order=backend.order, pending=result.pending)
 
 

@@ -46,7 +46,7 @@ class Expr(Terminals[T_co], Declarations):
         name: the name given to it, or an empty string.
     """
 
-    __slots__ = ("__weakref__", "_cache", "_node")
+    __slots__ = ("__weakref__", "_node")
 
     _what: ClassVar[str] = "step"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from adk_fluent.config import execution_config
-from adk_fluent.errors import ArgumentError, EventLoopError, RunError, no_answer
+from adk_fluent.errors import ArgumentError, EventLoopError, RunError, SessionError, no_answer
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.backend import ADKBackend, Compiled
@@ -55,15 +55,14 @@ class Run(Generic[T_co]):
     @property
     def compiled(self) -> Compiled:
         """What the backend runs; compiled once per expression, backend and configuration."""
-        backend = self.backend
-        cache = _cache_of(self._expression)
-        found = cache.get((id(backend), self._config))
-        if found is None or found[0] is not backend:
-            given = cast("Mapping[str, Any] | None", self._options.get("state"))
-            known = None if "session_id" in self._options else given or {}
-            found = (backend, backend.compile(self._expression.node, self._config, state=known))
-            cache[id(backend), self._config] = found
-        return found[1]
+        from adk_fluent.backends.recent import forms_of
+
+        backend, node, config = self.backend, self._expression.node, self._config
+        given = cast("Mapping[str, Any] | None", self._options.get("state"))
+        known = None if "session_id" in self._options else given or {}
+        return forms_of(self._expression, backend).get(
+            config, lambda: backend.compile(node, config, state=known)
+        )
 
     @property
     def services(self) -> Services:
@@ -92,15 +91,21 @@ class Run(Generic[T_co]):
                 yield event
 
     async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
-        """Events as they happen."""
+        """Events as they happen; a session that nobody named is deleted, unless the run waits in it."""
         from adk_fluent.backends.events import DISCARDS
 
-        shown, telling = self.compiled.shown, list["AgentEvent"]()
-        async with aclosing(self.events(prompt, self._session_id(), streaming=True)) as events:
-            async for event in events:
-                if event.error or DISCARDS in event.metadata:
-                    telling.append(event)
-                yield shown(event)
+        compiled, session_id, waits = self.compiled, self._session_id(), False
+        telling: list[AgentEvent] = []
+        try:
+            async with aclosing(self.events(prompt, session_id, streaming=True)) as events:
+                async for event in events:
+                    waits = waits or bool(event.pending)
+                    if event.error or DISCARDS in event.metadata:
+                        telling.append(event)
+                    yield compiled.shown(event)
+        finally:
+            if not waits:
+                await self._forget(compiled, session_id)
         self._raise_uncaught(telling)
 
     async def result(self, prompt: Any, session_id: str | None = None) -> RunResult[T_co]:
@@ -116,15 +121,11 @@ class Run(Generic[T_co]):
         Raises:
             RunError: the run waits for a person, or ended with an event that reports an error.
         """
-        session_id = self._options.get("session_id")
-        if session_id:
-            return _answer(await self.result(prompt))
-        session_id = self._session_id()
+        compiled, session_id = self.compiled, self._session_id()
         try:
             return _answer(await self.result(prompt, session_id))
         finally:
-            if "session_service" not in self._options:
-                await self.backend.forget(self.compiled, session_id, self._user_id, self.services)
+            await self._forget(compiled, session_id)
 
     def ask(self, prompt: Any) -> T_co:
         """The answer, waited for."""
@@ -149,13 +150,14 @@ class Run(Generic[T_co]):
             async with slots:
                 return await self.answer(prompt)
 
-        tasks = [asyncio.ensure_future(one(prompt)) for prompt in prompts]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        async with self.opened():
+            tasks = [asyncio.ensure_future(one(prompt)) for prompt in prompts]
+            try:
+                return list(await asyncio.gather(*tasks))
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     async def resume(self, approvals: Mapping[str, Any]) -> RunResult[T_co]:
         """The rest of a paused run."""
@@ -213,9 +215,33 @@ class Run(Generic[T_co]):
             error.result = result
             raise error
 
-    def without_state(self) -> Run[T_co]:
-        """The same, for the turns after the first: the state given was for the start."""
-        return Run(self._expression, {k: v for k, v in self._options.items() if k != "state"})
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def opened(self) -> AbstractAsyncContextManager[None]:
+        """Keep what the tools hold open, such as connections to MCP servers, from run to run."""
+        return self.backend.opened(self.compiled)
+
+    async def leave(self, session_id: str) -> bool:
+        """End a conversation: its session is deleted as `answer` and `stream` do; whether it is."""
+        compiled = self.compiled
+        try:
+            session = await self.backend.session(compiled, session_id, self._user_id, self.services)
+        except SessionError:  # nothing ran in it
+            return False
+        waits = bool(self.backend.waiting(session))
+        return not waits and await self._forget(compiled, session_id)
+
+    async def _forget(self, compiled: Compiled, session_id: str) -> bool:
+        """Delete a session, unless the caller named it or keeps it in a service of theirs; whether it is."""
+        if self._options.get("session_id") or self._options.get("session_service") is not None:
+            return False
+        await self.backend.forget(compiled, session_id, self._user_id, self.services)
+        return True
+
+    def within(self, session_id: str) -> Run[T_co]:
+        """The same, in a session that exists: the state given was for its start."""
+        options = {name: value for name, value in self._options.items() if name != "state"}
+        return Run(self._expression, {**options, "session_id": session_id})
 
     def new_session_id(self) -> str:
         """The session id given, or a new one."""
@@ -234,11 +260,3 @@ def _answer(result: RunResult[T_co]) -> T_co:
             "Use run(), whose result has .pending, and resume()."
         )
     return result.output
-
-
-def _cache_of(expression: Terminals[Any]) -> dict[Any, Any]:
-    try:
-        return expression._cache  # pyright: ignore[reportPrivateUsage]  # the cache is kept where it dies with its expression
-    except AttributeError:
-        object.__setattr__(expression, "_cache", cache := dict[Any, Any]())
-        return cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
@@ -78,7 +78,6 @@ class Terminals(Generic[T_co]):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        _cache: dict[Any, Any]
 
         @property
         def node(self) -> Node:
@@ -159,6 +158,9 @@ class Terminals(Generic[T_co]):
         """Give events as they happen, pieces of answers (`is_partial`) included.
 
         Closing it early ends the run and cancels its model calls; `contextlib.aclosing` does so at once.
+        However it ends, a session that was not named with `session_id=`, nor kept in a `session_service` of
+        yours, is forgotten then; only where the run waits for a person it stays, to `resume` it by the
+        `session_id` of its events.
         """
         return self._run(options).stream(prompt)
 
@@ -183,11 +185,18 @@ class Terminals(Generic[T_co]):
         """
         return await self._run(options).map(prompts, concurrency)
 
-    def session(self, **options: Unpack[RunOptions]) -> Chat[T_co]:
-        """A conversation: `async with expr.session() as chat: await chat.send("Hi")`."""
+    def session(self, *, keep: bool = False, **options: Unpack[RunOptions]) -> Chat[T_co]:
+        """A conversation: `async with expr.session() as chat: await chat.send("Hi")`.
+
+        Args:
+            keep: whether the session stays when the conversation ends. By default one that was not named
+                with `session_id=`, nor kept in a `session_service` of yours, is forgotten, unless a run in it
+                waits for a person.
+            options: see `RunOptions`.
+        """
         from adk_fluent.expr.session import Chat
 
-        return Chat(self._run(options))
+        return Chat(self._run(options), keep=keep)
 
     async def resume(
         self, *, session_id: str, approvals: Mapping[str, Any], **options: Unpack[ResumeOptions]
@@ -215,6 +224,32 @@ class Terminals(Generic[T_co]):
             SessionError: there is no such session or run.
         """
         await self._run({**options, "session_id": session_id}).rewind(before_invocation_id)
+
+    async def __aenter__(self) -> Self:
+        """Keep what the tools hold open, such as connections to MCP servers, from run to run.
+
+        Each run closes what it opened; `async with pipeline:` around several saves them from opening it anew.
+        """
+        from adk_fluent.backends.adk.toolsets import take, toolsets_in
+
+        await take(toolsets_in(self.node))
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        from adk_fluent.backends.adk.toolsets import give_back, toolsets_in
+
+        await give_back(toolsets_in(self.node))
+
+    async def aclose(self) -> None:
+        """Close what its tools hold open, unless a run, or a conversation, still needs it.
+
+        Runs close what they opened by themselves. What `build()`, `to_app()` and `to_runner()` gave to ADK
+        does not; this closes it, as does ADK's `runner.close()`.
+        """
+        from adk_fluent.backends.adk.toolsets import in_use, toolsets_in
+
+        async with in_use(toolsets_in(self.node)):
+            pass
 
     # --- looking ----------------------------------------------------------------------------------
 

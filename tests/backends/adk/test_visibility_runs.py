@@ -157,10 +157,9 @@ async def test_what_runs_inside_a_tool_does_not_surface() -> None:
 @pytest.mark.newest
 async def test_a_workflow_that_is_a_tool_speaks_to_its_agent() -> None:
     """ADK 2 gives out the events of a workflow that is a tool: they are internal, and filtered like all."""
-    model = PlainLlm.of(_saying("a secret"))
-    flow = Pipeline("flow", Agent("inner", model)).build(target="workflow")
+    flow = Pipeline("flow", Agent("inner")).build(target="workflow")
     outer = Agent("outer").tool(flow)  # pyright: ignore[reportArgumentType]  # a node is a tool from ADK 2 on
-    responses = {"outer": [call_tool("flow", request="go"), "done"]}
+    responses = {"outer": [call_tool("flow", request="go"), "done"], "inner": "a secret"}
     result = await play(outer, responses)
     assert ("inner", "a secret") in said(result)
     assert {event.visibility for event in result if event.author in ("inner", "flow")} == {"internal"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +19,7 @@ from google.adk.memory import BaseMemoryService
 from google.adk.models import BaseLlm
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService, Session
+from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.approvals import asked_by, message_of, waiting_in
@@ -35,9 +36,11 @@ from adk_fluent.backends.adk.helpers import named_model
 from adk_fluent.backends.adk.once import once
 from adk_fluent.backends.adk.runner import FluentRunner, Services, shared_services
 from adk_fluent.backends.adk.temporary import TemporaryState, temporary
+from adk_fluent.backends.adk.toolsets import in_use, to_the_end, toolsets_of
 from adk_fluent.backends.adk.visibility import VisibilityPlugin, marked, sight_of
 from adk_fluent.backends.answering import Answers, absence
 from adk_fluent.backends.events import AgentEvent, Pending, blanked
+from adk_fluent.backends.recent import Recent
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.checking import check_on_build
 from adk_fluent.errors import SessionError
@@ -62,17 +65,17 @@ class Compiled:
     app: App
     named: Named
     config: ExecutionConfig
-    _runners: dict[tuple[int, ...], FluentRunner] = field(
-        default_factory=dict[Any, Any], repr=False, compare=False
-    )
+    _runners: Recent[FluentRunner] = field(default_factory=Recent[FluentRunner], repr=False, compare=False)
 
     def runner(self, services: Services) -> FluentRunner:
-        """A runner on these services; the same one for the same services."""
-        found = self._runners.get(services.key)
-        if found is None:
-            made = FluentRunner(self.app, self.config, services, self.outlet)
-            found = self._runners[services.key] = made
-        return found
+        """A runner on these services; the same one for the same services, as long as they are in use."""
+        make = partial(FluentRunner, self.app, self.config, services, self.outlet)
+        return self._runners.get(services.key, make)
+
+    @cached_property
+    def toolsets(self) -> tuple[BaseToolset, ...]:
+        """The toolsets that a run may open."""
+        return toolsets_of(self.app.root_agent)
 
     @cached_property
     def outlet(self) -> Outlet:
@@ -124,8 +127,15 @@ class ADKBackend:
     ) -> None:
         self._services = Services(session_service, artifact_service, memory_service, credential_service)
 
-    def model_for(self, node: AgentNode, origin: str) -> str | BaseLlm | None:
-        """The model an agent gets in place of its own, or `None`; test backends give a scripted one."""
+    def model_for(
+        self, node: AgentNode, origin: str, model: str | BaseLlm | None = None
+    ) -> str | BaseLlm | None:
+        """The model an agent gets in place of its own, or `None`; test backends give a scripted one.
+
+        Args:
+            origin: the name the user gave to the agent.
+            model: the model it has, its own or that of the agent above; `None` stands for ADK's default.
+        """
         return None
 
     def helper_for(
@@ -222,9 +232,9 @@ class ADKBackend:
             state_delta=delta,
             run_config=run_config(compiled.config, streaming=streaming),
         )
-        async with aclosing(events) as native:
+        async with in_use(compiled.toolsets), aclosing(events) as native:
             async for event in native:
-                yield to_agent_event(event)
+                yield to_agent_event(event, session_id)
 
     async def _prepare(
         self, runner: FluentRunner, user_id: str, session_id: str, state: dict[str, Any]
@@ -259,7 +269,7 @@ class ADKBackend:
         if found is None:
             raise SessionError(
                 f"There is no session {session_id!r} of user {user_id!r} in app {runner.app_name!r}. "
-                "Pass the session_service and user_id that the run had."
+                "Pass the backend, session_service and user_id that the run had."
             )
         return found
 
@@ -277,7 +287,7 @@ class ADKBackend:
         stored = (event for event in session.events if event.invocation_id in run)
         before = itertools.takewhile(lambda event: event.id not in these, stored)
         return [
-            to_agent_event(marked(event, sight_of(event, compiled.outlet)))
+            to_agent_event(marked(event, sight_of(event, compiled.outlet)), session.id)
             for event in before
             if event.author != "user"
         ]
@@ -287,9 +297,15 @@ class ADKBackend:
     ) -> None:
         """Delete a session that nobody can name any more."""
         runner = compiled.runner(self.services(services))
-        await runner.session_service.delete_session(
-            app_name=runner.app_name, user_id=user_id, session_id=session_id
+        await to_the_end(
+            runner.session_service.delete_session(
+                app_name=runner.app_name, user_id=user_id, session_id=session_id
+            )
         )
+
+    def opened(self, compiled: Compiled) -> AbstractAsyncContextManager[None]:
+        """Keep what the tools of an expression open, such as connections to MCP servers, from run to run."""
+        return in_use(compiled.toolsets)
 
     async def rewind(
         self,
@@ -344,9 +360,9 @@ class ADKBackend:
             invocation_id=next(iter(asked.values())).event.invocation_id,
             new_message=message_of(approvals),
         )
-        async with aclosing(events) as native:
+        async with in_use(compiled.toolsets), aclosing(events) as native:
             async for event in native:
-                yield to_agent_event(event)
+                yield to_agent_event(event, session_id)
 
 
 def build(node: Node) -> BaseAgent:

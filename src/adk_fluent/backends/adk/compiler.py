@@ -44,7 +44,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
@@ -70,8 +70,12 @@ from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.state.answers import answer_schema, answered_fields, is_structured, returned_type
 
-ModelFor = Callable[[AgentNode, str], "str | BaseLlm | None"]
-"""Which model an agent gets: `(node, name the user gave) -> model`; `None` leaves it the one it names."""
+ModelFor = Callable[[AgentNode, str, "str | BaseLlm | None"], "str | BaseLlm | None"]
+"""Which model an agent gets: `(node, name the user gave, model it has) -> model`.
+
+The model it has is its own or that of the agent above; `None` where there is neither, so that ADK's default
+counts. To give `None` leaves it that one.
+"""
 
 N = TypeVar("N", bound=BaseModel)
 A = TypeVar("A", bound=FluentAgent)
@@ -84,6 +88,7 @@ class Scope:
     Attributes:
         transfers: names of the transfer steps of the whole tree.
         in_loop: whether an `escalate` can end something around the node.
+        model: the model of the agent above, which an agent without one has.
     """
 
     named: Named
@@ -91,6 +96,7 @@ class Scope:
     transfers: frozenset[str] = frozenset()
     helper_for: HelperFor = named_model
     in_loop: bool = False
+    model: str | BaseLlm | None = None
 
 
 def compile_tree(
@@ -246,7 +252,8 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if "output_schema" in values:
         _structure(node, values)
     if scope.model_for is not None:
-        model = scope.model_for(node, scope.named.origins.get(node.name, node.name))
+        origin = scope.named.origins.get(node.name, node.name)
+        model = scope.model_for(node, origin, _model(node, scope))
         values |= {} if model is None else {"model": model}
     if "tools" in values:
         values["tools"] = [_tool(tool) for tool in node.tools]
@@ -266,6 +273,11 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     return made
 
 
+def _model(node: AgentNode, scope: Scope) -> str | BaseLlm | None:
+    """The model that an agent has: its own, or that of the agent above."""
+    return scope.model if node.model is UNSET or not node.model else node.model
+
+
 def _beside(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
     """Put what an agent has beside ADK's fields into `values`; what delivers its context, if it has one."""
     if node.selector is not None:
@@ -275,7 +287,7 @@ def _beside(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering
     if node.written_fields and answered_fields(node):
         values["output_schema"] = answer_schema(node)
     if node.children:
-        inner = replace(scope, in_loop=False)
+        inner = replace(scope, in_loop=False, model=_model(node, scope))
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
     return _context(node, scope, values)
 
@@ -312,6 +324,18 @@ def _helper(agent: FluentLlmAgent, node: AgentNode, scope: Scope) -> Choose:
         return scope.helper_for(node, origin, operation, model) or agent.canonical_model
 
     return choose
+
+
+def ask_others(agent: FluentLlmAgent, helper_for: HelperFor) -> None:
+    """Let `helper_for` say which models answer what the context and the prompts of a compiled agent ask."""
+    if (before := agent.delivering) is None:
+        return
+    assert isinstance(agent.ir, AgentNode)
+    scope = Scope(Named(agent.ir, before.origins), helper_for=helper_for)
+    delivering = Delivering(before.spec, before.origins)
+    delivering.helpers = Helpers(agent.name, _helper(agent, agent.ir, scope))
+    agent.instruction = compile_instruction(agent.ir.given.get("instruction"), delivering) or ""
+    agent.see(delivering)
 
 
 def _tool(tool: object) -> Any:

@@ -58,8 +58,8 @@ def _part(item: object) -> types.Part:
     )
 
 
-def to_agent_event(event: Event) -> AgentEvent:
-    """An ADK event as an `AgentEvent`; the ADK event stays reachable as `.raw`."""
+def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
+    """An ADK event of a session as an `AgentEvent`; the ADK event stays reachable as `.raw`."""
     actions = event.actions
     parts = (event.content.parts if event.content else None) or []
     calls = event.get_function_calls()
@@ -94,6 +94,7 @@ def to_agent_event(event: Event) -> AgentEvent:
         error=failure(event),
         pending=pending_in(event),
         visibility=metadata.get(VISIBILITY, "user"),
+        session_id=session_id,
         raw=event,
     )
 

@@ -23,6 +23,7 @@ from adk_fluent.backends.adk.leaves import (
 from adk_fluent.backends.adk.missing import explain, needed
 from adk_fluent.backends.adk.resuming import outermost, while_waiting
 from adk_fluent.backends.adk.schemas import JsonAnswers
+from adk_fluent.backends.adk.scripted import ScriptedLlm, storing
 from adk_fluent.backends.adk.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.signals import failure
 from adk_fluent.backends.adk.temporary import with_temporary
@@ -66,6 +67,11 @@ class FluentLlmAgent(private.AssemblingAgent):
         """The node it was made from."""
         return self._ir
 
+    @property
+    def delivering(self) -> Delivering | None:
+        """What delivers its context; `None` where ADK shows it the conversation."""
+        return self._delivering
+
     def assembler(self) -> Callable[[private.Processor], private.Processor] | None:
         """Who assembles the conversation: ADK, or ADK on what the context spec leaves."""
         delivering = self._delivering
@@ -106,6 +112,8 @@ class FluentLlmAgent(private.AssemblingAgent):
             run = while_waiting(self, inner, run)
         if self._delivering is not None:
             run = _reported(run, inner, self._delivering)
+        if isinstance(self.model, ScriptedLlm):
+            run = storing(run)
         if view or ctx.is_resumable or self._tree is not None or not stores_faithfully(ctx):
             return self._followed(run, ctx, view)
         return run  # one generator fewer for each event to pass through

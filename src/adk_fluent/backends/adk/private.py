@@ -19,6 +19,7 @@ from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService
+from google.adk.tools.base_toolset import BaseToolset
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
 
@@ -189,6 +190,17 @@ def clears_branches() -> bool:
         return False
     stamping = getattr(NodeRunner, "_enrich_event", None)
     return stamping is not None and 'event.branch == ""' in inspect.getsource(stamping)
+
+
+def forget_tools(toolset: BaseToolset) -> None:
+    """Let a toolset that was closed be asked for its tools again.
+
+    Newer ADKs keep the tools for the run that asked for them, and a run that waited for a person is the same
+    one when it goes on: it would get tools of a connection that is closed.
+    """
+    for name in ("_cached_invocation_id", "_cached_prefixed_tools"):
+        if hasattr(toolset, name):
+            setattr(toolset, name, None)
 
 
 def asks_for_confirmation(tool: object) -> bool:

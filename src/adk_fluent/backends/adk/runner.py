@@ -44,12 +44,17 @@ class Services:
         return tuple(id(getattr(self, f.name)) for f in fields(self))
 
 
-@cache
-def shared_services() -> Services:
-    """The in-memory services of this process, so that a session is found again by its id."""
+def fresh_services() -> Services:
+    """In-memory services that nobody else knows."""
     with knowingly():
         credentials = InMemoryCredentialService()
     return Services(InMemorySessionService(), InMemoryArtifactService(), InMemoryMemoryService(), credentials)
+
+
+@cache
+def shared_services() -> Services:
+    """The in-memory services of this process, so that a session is found again by its id."""
+    return fresh_services()
 
 
 class FluentRunner(Runner):

@@ -5,21 +5,30 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from inspect import isasyncgen
-from typing import Any, Final, Literal, TypeAlias, cast
+from types import MappingProxyType
+from typing import Any, Final, Literal, Never, TypeAlias, cast
 
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.events.event import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
-from adk_fluent.errors import MockError
+from adk_fluent.errors import MockError, did_you_mean
 
 _STATE: Final = "adk_fluent.mock_state"
+"""Metadata of a scripted dict: what it writes into state."""
+
+SAME_CALLS: Final = 10
+"""How often in a row a script may repeat one tool call; ADK would go on to its limit of model calls."""
+
+CALLS: Final = 100
+"""How often in a row a function may answer with a tool call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,55 +56,98 @@ Response: TypeAlias = Single | Sequence[Single]
 """What an agent's script may be: one response for every call, or one per call."""
 
 
-@dataclass
+def check_script(agent: str, response: object) -> None:
+    """Refuse what can never be a response of an agent.
+
+    Raises:
+        MockError: it, or a member of it, is none of the things that `Response` names.
+    """
+    for one in cast("Sequence[object]", response) if isinstance(response, list | tuple) else (response,):
+        if not (isinstance(one, _SINGLE) or callable(one)):
+            _refuse(agent, one)
+
+
+_SINGLE: Final = (str, Mapping, BaseException, ToolCall, types.Content, LlmResponse, AsyncIterable)
+
+
+def _refuse(agent: str, response: object) -> Never:
+    said = "None" if response is None else f"{response!r:.60}"
+    raise MockError(
+        f"The script of {agent!r} holds {said}, which is no response. "
+        'Write text ("" for an empty answer), a dict, a list with one response per call, call_tool(...), an '
+        "exception, a Content, a stream of text or a function of the request; an agent that is not asked "
+        "needs no entry."
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Script:
-    """The responses of one agent, and the requests its model got."""
+    """The responses of one agent.
+
+    Attributes:
+        agent: the agent, as the test names it.
+        calls: the requests that its model got.
+    """
 
     agent: str
     response: Response
     exhaust: Literal["repeat", "error"]
     calls: list[LlmRequest]
 
-    def next(self, request: LlmRequest) -> Single:
-        """Note the request and give the response to it."""
+    def next(self, request: LlmRequest) -> tuple[Single, int | None]:
+        """Note the request; the response to it, and how often in a row it may be a tool call."""
         self.calls.append(_copy(request))
+        number = len(self.calls)
         response: Any = self.response
+        patience: int | None = SAME_CALLS
         if isinstance(response, list | tuple):
             responses = cast("Sequence[Single]", response)
-            index = len(self.calls) - 1
-            if index >= len(responses) and (self.exhaust == "error" or not responses):
+            if number > len(responses) and (self.exhaust == "error" or not responses):
                 raise MockError(
-                    f"Agent {self.agent!r} called its model {index + 1} times, but its script has "
+                    f"Agent {self.agent!r} called its model {number} times, but its script has "
                     f"{len(responses)} response(s)."
                 )
-            response = responses[min(index, len(responses) - 1)]
+            patience = SAME_CALLS if number > len(responses) else None
+            response = responses[min(number, len(responses)) - 1]
         while callable(response) and not isinstance(response, type):
-            response = response(request)
+            patience, response = CALLS, response(request)
         if isinstance(response, BaseException) or (
             isinstance(response, type) and issubclass(response, BaseException)
         ):
             raise response
-        return cast(Single, response)
+        return cast(Single, response), patience
 
 
 class ScriptedLlm(BaseLlm):
     """The model of one agent: each call takes the next response of its script."""
 
     _script: Script = PrivateAttr()
-    _merge_state: bool = PrivateAttr(default=True)
+    _keys: Mapping[str, str] | None = PrivateAttr(default=None)
 
     @classmethod
-    def of(cls, script: Script, *, merge_state: bool) -> ScriptedLlm:
-        """The model that plays `script`; a dict of it is merged into state too if `merge_state`."""
-        model = cls(model=f"mock-{script.agent}")
-        model._script, model._merge_state = script, merge_state
+    def of(
+        cls,
+        script: Script,
+        *,
+        merge_state: bool,
+        name: str = "",
+        keys: Mapping[str, str] = MappingProxyType({}),
+    ) -> ScriptedLlm:
+        """The model that plays `script`; a dict of it is merged into state too if `merge_state`.
+
+        Args:
+            name: the name of the model that it stands for: ADK and its tools build requests by that.
+            keys: the state keys that names in a dict stand for, where they are not keys themselves.
+        """
+        model = cls(model=name or f"mock-{script.agent}")
+        model._script, model._keys = script, keys if merge_state else None
         return model
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Answer as the script says, in pieces when `stream` is asked for."""
-        response = self._script.next(llm_request)
+        response, patience = self._script.next(llm_request)
         if isasyncgen(response) and response.ag_frame is None:
             raise MockError(
                 f"The stream of agent {self._script.agent!r} was read already; give a function instead."
@@ -112,7 +164,40 @@ class ScriptedLlm(BaseLlm):
         if stream and isinstance(response, str):
             for piece in _pieces(response):
                 yield _text(piece, partial=True)
-        yield _counted(self._whole(response), llm_request)
+        answer = self._whole(response)
+        if isinstance(response, ToolCall):
+            self._require_tool(response.name, llm_request)
+        if patience is not None:
+            self._require_end(answer, llm_request, patience)
+        yield _counted(answer, llm_request)
+
+    def _require_tool(self, name: str, request: LlmRequest) -> None:
+        """Refuse to call a tool that the agent does not have, which a real model could not."""
+        if name not in request.tools_dict:
+            near = did_you_mean(name, request.tools_dict)
+            has = ", ".join(map(repr, request.tools_dict)) or "none"
+            raise MockError(
+                f"The script of agent {self._script.agent!r} calls tool {name!r}, which the agent does not "
+                f"have.{near or f' Its tools: {has}.'}"
+            )
+
+    def _require_end(self, answer: LlmResponse, request: LlmRequest, patience: int) -> None:
+        """Refuse to call tools for ever, which a real model would not.
+
+        Args:
+            patience: how many calls in a row may go before this one: the same ones where the script repeats
+                itself, any where a function decides.
+        """
+        calls = _calls(answer.content)
+        if not calls:
+            return
+        before = _calls_before(request, calls[-1] if patience == SAME_CALLS else None)
+        if before >= patience:
+            name = calls[-1][0]
+            raise MockError(
+                f"The script of agent {self._script.agent!r} never answers: it called {name!r} {before} "
+                f"times in a row. End it with an answer, as in [call_tool({name!r}), 'done']."
+            )
 
     def _whole(self, response: object) -> LlmResponse:
         if isinstance(response, LlmResponse):
@@ -125,11 +210,13 @@ class ScriptedLlm(BaseLlm):
         if isinstance(response, Mapping):
             values = dict(cast("Mapping[str, Any]", response))
             answer = _text(json.dumps(values))
-            answer.custom_metadata = {_STATE: values} if self._merge_state else None
+            if (keys := self._keys) is not None:
+                written = {keys.get(name, name): value for name, value in values.items()}
+                answer.custom_metadata = {_STATE: written}
             return answer
         if isinstance(response, str):
             return _text(response)
-        raise MockError(f"The script of {self._script.agent!r} holds {response!r:.60}, which is no response.")
+        _refuse(self._script.agent, response)
 
 
 @asynccontextmanager
@@ -165,6 +252,30 @@ def _pieces(text: str) -> list[str]:
     return [word + " " for word in words[:-1]] + words[-1:]
 
 
+def _calls(content: types.Content | None) -> list[tuple[str, dict[str, Any]]]:
+    """The function calls in a message: names and arguments."""
+    found = [part.function_call for part in (content and content.parts) or []]
+    return [(call.name or "", call.args or {}) for call in found if call]
+
+
+def _calls_before(request: LlmRequest, same: tuple[str, dict[str, Any]] | None) -> int:
+    """How many function calls stand at the end of the conversation, their results aside.
+
+    Args:
+        same: only calls like this one count, and another one ends the row.
+    """
+    count = 0
+    for content in reversed(request.contents):
+        calls = _calls(content)
+        if not calls and not any(part.function_response for part in content.parts or []):
+            return count
+        for call in reversed(calls):
+            if same is not None and call != same:
+                return count
+            count += 1
+    return count
+
+
 def _copy(request: LlmRequest) -> LlmRequest:
     """The request as it is now; tools are live objects and stay shared."""
     return request.model_copy(
@@ -180,13 +291,26 @@ def _instruction(config: types.GenerateContentConfig) -> object:
     return getattr(config, "system_instruction")  # noqa: B009  # its type names the optional PIL
 
 
-def merge_state(callback_context: CallbackContext, llm_response: LlmResponse) -> None:
-    """Write what a scripted dict says into state, as an agent with such an answer would.
+async def storing(run: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    """The events of an agent, with what scripted dicts write, also where ADK stores the answer as text."""
+    async with aclosing(run) as events:
+        async for event in events:
+            if written := take_state(event):
+                event.actions.state_delta.update(written)
+            yield event
 
-    A callback of the agent, since older ADKs lose what a plugin's `after_model_callback` writes.
-    """
-    metadata = llm_response.custom_metadata or {}
-    values: dict[str, Any] = metadata.pop(_STATE, {})
-    for key, value in values.items():
+
+def take_state(said: Event | LlmResponse) -> dict[str, Any]:
+    """What a scripted dict writes into state, taken out of the answer's metadata."""
+    metadata = said.custom_metadata
+    if not metadata or _STATE not in metadata:
+        return {}
+    values = cast("dict[str, Any]", metadata.pop(_STATE))
+    said.custom_metadata = metadata or None
+    return values
+
+
+def merge_state(callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+    """Write what a scripted dict says into state, for agents of ADK's own; ours do it themselves."""
+    for key, value in take_state(llm_response).items():
         callback_context.state[key] = value
-    llm_response.custom_metadata = metadata or None
