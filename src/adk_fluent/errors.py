@@ -106,7 +106,7 @@ class ContextError(RunError):
 
 
 class PredicateError(RunError):
-    """A predicate of a route, loop, gate or transfer raised; the cause is chained."""
+    """A predicate or condition raised (the cause is chained), or must be awaited where nothing awaits it."""
 
 
 class TransformError(RunError):
