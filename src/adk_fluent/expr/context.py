@@ -163,7 +163,7 @@ class C:
         """At most so many turns, so many tokens, or both.
 
         Args:
-            max_turns: turns to keep.
+            max_turns: turns to keep, the current one included.
             max_tokens: tokens to keep, as they stand in the block.
             strategy: which end to keep: `tail` the newest, `head` the oldest, `middle` both ends.
             count_tokens: counts the tokens of a text; four characters each by default.
