@@ -95,7 +95,7 @@ def test_every_step_is_there_and_is_reached(expression: Expr[Any]) -> None:
     lines = {(line.source, line.target, line.keys) for line in drawing.lines if line.kind == "data"}
     assert lines == {(edge.source, edge.target, edge.keys) for edge in data_edges(tree)}
     assume(not any(isinstance(node, TransferNode) for node in nodes.values()))
-    before = predecessors(tree)
+    before = {name: [found.name for found in predecessors(tree, node)] for name, node in nodes.items()}
     reached = {name for name in names if before[name] and type(nodes[name]) in SHAPES}
     loops = {name for name in reached if all(source == name for source in before[name])}
     assert reached - loops <= arrivals(drawing) | _first(tree)
