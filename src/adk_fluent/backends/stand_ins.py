@@ -12,7 +12,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode, LoopNode, RouteNode
-from adk_fluent.state.answers import answer_type
+from adk_fluent.state.answers import asked_schema
 
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2000-01-01",
@@ -41,7 +41,7 @@ def stand_in(node: AgentNode, root: Node) -> str:
     Raises:
         ArgumentError: no instance of the type can be made up; the message says what to give instead.
     """
-    schema = answer_type(node)
+    schema = asked_schema(node)
     if schema is not None:
         return json.dumps(_instance(schema, node.name))
     wanted = first_wanted(root).get(node.output_key) if isinstance(node.output_key, str) else None

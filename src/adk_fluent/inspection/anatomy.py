@@ -30,7 +30,7 @@ from adk_fluent.inspection.wording import (
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.state.answers import answer_type
+from adk_fluent.state.answers import asked_schema
 
 TRANSFER = "transfer_to_agent"
 """The tool by which ADK lets a model hand over to another agent."""
@@ -287,7 +287,7 @@ def _shown(step: Step) -> list[Read]:
 
 def _surely(read: Read, speaker: Step) -> bool:
     """Whether an agent's whole answer is in the instruction whenever the reader is asked."""
-    plain = isinstance(speaker.node, AgentNode) and answer_type(speaker.node) is None
+    plain = isinstance(speaker.node, AgentNode) and asked_schema(speaker.node) is None
     return (
         read.via == "template"
         and plain

@@ -10,7 +10,7 @@ from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 from adk_fluent.ir.tools import FunctionTool
 from adk_fluent.prompt.spec import PromptSpec
-from adk_fluent.state.answers import answer_type
+from adk_fluent.state.answers import asked_schema
 
 NOT_SET = "(not set)"
 
@@ -37,7 +37,7 @@ def answer_shape(node: AgentNode | RemoteAgentNode) -> tuple[object, str]:
     A type that is made of the fields which the agent writes is shown by these.
     """
     given = node.given.get("output_schema")
-    schema = answer_type(node) if isinstance(node, AgentNode) else given
+    schema = asked_schema(node) if isinstance(node, AgentNode) else given
     if not schema:
         return None, ""
     return schema, type_name(schema) if given else fields_of(schema).strip()

@@ -34,7 +34,7 @@ def answer_schema(node: AgentNode) -> Any:
     return _returned(node) or _model(f"{node.name}_answer", node.written_fields)
 
 
-def answer_type(node: AgentNode) -> Any:
+def asked_schema(node: AgentNode) -> Any:
     """The type an agent's answer must have, said by `returns` or by the fields it writes; `None` for text."""
     return answer_schema(node) if node.written_fields and answered_fields(node) else _returned(node)
 
