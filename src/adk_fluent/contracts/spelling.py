@@ -49,7 +49,7 @@ class Spelling:
 
 
 def _forms(word: str) -> Iterator[str]:
-    """The word without regard to case: whole, and with each one letter left out; short and long ones whole."""
+    """The word without regard to case: whole, and, if it is of common length, without each one letter."""
     plain = word.casefold()
     yield plain
     if 3 < len(plain) <= LONGEST_SLIP:
