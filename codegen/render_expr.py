@@ -45,6 +45,8 @@ _BASE = '''\
 
         def _append(self, field: str, *values: object) -> Self: ...
 
+        def _hook(self, field: str, *functions: object) -> Self: ...
+
 else:
 
     class _SetsFields:
@@ -104,7 +106,8 @@ def _method(shaped: Shape, mixin: Mixin, needs: str | None) -> str:
     doc = FIELD_DOCS.get(field) or _unknown(shaped)
     if shaped.item is not None:
         argument = "callbacks" if shaped.alias else field
-        parameter, body = f"*{argument}: {shaped.spelled}", f'self._append("{field}", *{argument})'
+        add = "_hook" if shaped.alias else "_append"
+        parameter, body = f"*{argument}: {shaped.spelled}", f'self.{add}("{field}", *{argument})'
     else:
         default = " = True" if _is_switch(shaped) else ""
         parameter, body = f"{field}: {shaped.spelled}{default}", f"self._set({field}={field})"

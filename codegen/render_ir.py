@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from .scan import Scan
+from .scan import OPTIONS, Scan
 from .shapes import Shape, imports_of, node_shapes
 from .source import alias, constant_tuple, header, imports, spell
 from .typeref import NONE, UNION
@@ -45,7 +45,9 @@ def render_ir(scan: Scan) -> str:
         told = f'"""The fields of `{node_class}`, in ADK\'s order."""'
         parts.append(_node_class(node_class, adk_class, shapes[adk_class]))
         parts.append(f"{constant_tuple(constant, names)}\n{told}")
-    return "\n\n\n".join(parts) + "\n"
+    options = constant_tuple("GENERATE_OPTIONS", [field.name for field in scan.classes[OPTIONS[0]]])
+    told = '"""What `generate()` takes: the options of google-genai\'s `GenerateContentConfig`."""'
+    return "\n\n\n".join([*parts, f"{options}\n{told}"]) + "\n"
 
 
 def _types(shapes: list[Shape], scan: Scan) -> str:

@@ -45,6 +45,9 @@ COMPARED: Mapping[str, str] = MappingProxyType(
         "EventsCompactionConfig": "google.adk.apps.app",
     }
 )
+# What an agent's model can be told beside its instruction. It belongs to google-genai, which checks the
+# values: only the names are read.
+OPTIONS = ("GenerateContentConfig", "google.genai.types")
 PLUGIN = ("BasePlugin", "google.adk.plugins.base_plugin")
 
 
@@ -118,6 +121,8 @@ def scan() -> Scan:
                 classes[name] = model_fields(_load(module, name), seen)
             except ImportError as e:
                 unavailable[name] = str(e)
+        options: type[BaseModel] = _load(OPTIONS[1], OPTIONS[0])
+        classes[OPTIONS[0]] = tuple(Field(name, "object") for name in options.model_fields)
         try:
             classes[PLUGIN[0]] = callbacks(_load(PLUGIN[1], PLUGIN[0]), seen)
         except ImportError as e:

@@ -11,7 +11,7 @@ state key it concerns, and what to do about it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult
@@ -136,7 +136,7 @@ class ContextError(RunError):
 
 
 class PredicateError(RunError):
-    """A predicate of a route, loop, gate or transfer raised; the cause is chained."""
+    """A predicate or condition raised (the cause is chained), or must be awaited where nothing awaits it."""
 
 
 class TransformError(RunError):
@@ -163,12 +163,18 @@ class MockError(RunError):
     """A scripted model has no (more) response for an agent."""
 
 
+LONGEST_SLIP: Final = 100
+"""Longer words are no slips of the pen, and comparing them letter by letter takes ever longer."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the nearest of `known`, or an empty string.
 
     >>> did_you_mean("instuct", ["instruct", "model"])
     " Did you mean 'instruct'?"
     """
+    if len(word) > LONGEST_SLIP:
+        return ""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)

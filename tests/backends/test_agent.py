@@ -16,6 +16,8 @@ from pydantic import BaseModel
 from adk_fluent import Agent, FanOut, Pipeline, S, gate
 from adk_fluent.backends.adk.scripted import Script, ScriptedLlm
 from adk_fluent.errors import ADKFluentError, CompileError, MissingKeyError
+from adk_fluent.ir import AgentNode
+from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.testing import call_tool
 from tests.backends.support import play, said, script, seen, speakers, system
 
@@ -421,9 +423,15 @@ def test_build_gives_fresh_objects() -> None:
 
 
 def test_what_adk_refuses_is_named() -> None:
-    """A field that ADK does not take is an error that names the agent and the field."""
-    with pytest.raises(CompileError, match=r"'a': .*temprature.* Did you mean 'temperature'"):
-        A.generate(temprature=1).build()
+    """An option that the installed google-genai does not know is an error that names agent and option."""
+    options: Any = GenerateOptions((("temprature", 1),))
+    newer = AgentNode(name="a", generate_content_config=options)
+    with pytest.raises(CompileError) as caught:
+        Agent[str].from_node(newer).build()
+    assert str(caught.value) == (
+        "'a': the installed google-genai has no option 'temprature' for generate(). Did you mean "
+        "'temperature'? Remove it, or use a newer google-genai."
+    )
 
 
 def test_a_wrong_value_for_a_field_is_named() -> None:

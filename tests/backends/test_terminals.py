@@ -15,7 +15,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, FanOut, Pipeline, S
+from adk_fluent import Agent, FanOut, Pipeline, S, gate
 from adk_fluent.backends.adk import backend as adk_backend
 from adk_fluent.backends.events import RunResult, final_text
 from adk_fluent.config import ExecutionConfig
@@ -258,6 +258,29 @@ async def test_final_text_skips_everything_that_is_no_answer() -> None:
     assert final_text(result) == "ok"
     assert final_text([]) == ""
     assert final_text(event for event in result if event.is_partial) == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "final"),
+    [
+        ("four", True),
+        (types.Content(role="model", parts=[PNG]), True),
+        (types.Content(role="model", parts=[types.Part(text="let me think", thought=True)]), False),
+        (types.Content(role="model", parts=[]), False),
+    ],
+)
+async def test_an_event_is_final_with_content_only(answer: Any, final: bool) -> None:
+    """An answer in text or in other parts is final; thoughts alone and nothing at all are not."""
+    assert (await play(A, {"a": answer}))[-1].is_final is final
+
+
+async def test_what_only_writes_or_asks_is_not_final() -> None:
+    """Events that change state, keep a place, or ask a person are final responses to ADK, and not here."""
+    expression = A.writes("x") >> S.set(y=1) >> gate(lambda state: True, message="Send?") >> B
+    result = await play(expression, config=ExecutionConfig(resumable=True))
+    assert [(event.author, event.content) for event in result if event.is_final] == [("a", "ok")]
+    assert sum(event.raw is not None and event.raw.is_final_response() for event in result) > 1
+    assert result.pending
 
 
 # --- streams --------------------------------------------------------------------------------------

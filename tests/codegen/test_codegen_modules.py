@@ -180,6 +180,8 @@ class StandIn:
     def _append(self, field: str, *values: object) -> StandIn:
         return self._set(**{field: (*getattr(self.node, field, ()), *values)})
 
+    _hook = _append
+
 
 @pytest.fixture
 def generated(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
@@ -210,6 +212,16 @@ def test_every_generated_method_has_an_example(generated: types.ModuleType) -> N
         documentation = {n: str(v.__doc__) for n, v in vars(mixin).items() if not n.startswith("_")}
         assert "describe" in documentation
         assert [n for n, text in documentation.items() if ">>> " not in text] == []
+
+
+def test_the_options_of_generate_are_those_of_the_installed_google_genai() -> None:
+    """The generated names are the fields of `GenerateContentConfig`, in order."""
+    from google.genai.types import GenerateContentConfig
+
+    namespace: dict[str, Any] = {}
+    _, _, names = render_ir(scan()).partition("GENERATE_OPTIONS: Final[tuple[str, ...]] = (")
+    exec(f"GENERATE_OPTIONS = ({names}", namespace)
+    assert namespace["GENERATE_OPTIONS"] == tuple(GenerateContentConfig.model_fields)
 
 
 def test_methods_return_a_new_expression(generated: types.ModuleType) -> None:

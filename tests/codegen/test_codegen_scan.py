@@ -17,7 +17,7 @@ from codegen.store import stored_scans
 if TYPE_CHECKING:
     from google.adk.agents.callback_context import CallbackContext
 
-ALL = [*AGENTS, *COMPARED, "BasePlugin"]
+ALL = [*AGENTS, *COMPARED, "GenerateContentConfig", "BasePlugin"]
 
 
 @pytest.fixture

@@ -238,6 +238,31 @@ def test_a_budget_cuts_a_text_that_is_too_long_by_itself() -> None:
     assert head.endswith("[...]")
 
 
+FIRST_OF_TURN = talk(("user", "u1"), ("writer", "w1"), ("user", "u2"), ("writer", "w2"), ("user", "u3"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (C.window(1), []),
+        (C.rolling(1), []),
+        (C.truncate(max_turns=1), []),
+        (C.window(2), ["u2", "w2"]),
+        (C.rolling(2), ["u2", "w2"]),
+        (C.truncate(max_turns=2), ["u2", "w2"]),
+        (C.truncate(max_turns=3), ["u1", "w1", "u2", "w2"]),
+        (C.truncate(max_turns=1, strategy="head"), ["u1", "w1"]),
+        (C.truncate(max_turns=3, strategy="head"), ["u1", "w1", "u2", "w2"]),
+        (C.truncate(max_turns=2, strategy="middle"), ["u1", "w1"]),
+        (C.user_only() | C.truncate(max_turns=2), ["u2"]),
+        (C.from_state("k") | C.truncate(max_turns=1), []),
+    ],
+)
+def test_the_running_turn_counts_before_anybody_answered(spec: Context, expected: list[str]) -> None:
+    """The turn of the current message is one of those that are counted, whether or not an agent spoke yet."""
+    assert texts(select(spec, FIRST_OF_TURN, agent="me")) == expected
+
+
 def test_a_strict_budget_stops() -> None:
     """`overflow="error"` names the agent, what it needs and what it may have."""
     with pytest.raises(ContextError, match=r"'me': its context needs \d+ tokens, but C.budget\(3"):

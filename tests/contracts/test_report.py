@@ -201,3 +201,21 @@ def test_what_is_written_before_an_unknown_function_stays_known() -> None:
     """A function that may write anything does not make a key unknown that was certainly there."""
     report = check_all(classifier >> mystery >> booker)
     assert [issue.key for issue in report.oks] == ["intent"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 6, 12, 13, 80])
+def test_every_writer_is_named(count: int) -> None:
+    """All the agents that may have produced a value are told, and of very many that there are more."""
+    route = Route("r")
+    for number in range(count):
+        route = route.eq(number, Agent(f"w{number}").writes("k"))
+    pipeline = route.otherwise(Agent("other").writes("k")) >> Agent("end").instruct("Use {k}.")
+    (told,) = [issue.hint for issue in pipeline.check().oks if issue.key == "k"]
+    names = [*(f"w{number}" for number in range(count)), "other"]
+    if len(names) <= 12:
+        shown = ", ".join(names[:-1]) + f" and {names[-1]}"
+        assert pipeline.llm_anatomy()["end"].doubled == set(names)
+    else:
+        first = max(len(names) - 64, 0)
+        shown = ", ".join(names[first : first + 12]) + " and others"
+    assert told == f'State key "k" is produced by {shown} before end runs.'

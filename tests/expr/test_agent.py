@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -8,9 +10,10 @@ from google.adk.models import Gemini
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent
+from adk_fluent import Agent, S
 from adk_fluent.errors import ArgumentError, ExpressionError, InvalidNameError
 from adk_fluent.ir import UNSET, AgentNode
+from adk_fluent.ir._generated import AGENT_FIELDS
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from tests.samples import Invoice, Ticket, add, is_done, log_call, look
 
@@ -192,6 +195,38 @@ class Model(BaseModel):
             lambda: untyped.delegate(add),
             "delegate() takes expressions that have a name, not the function add.",
         ),
+        (
+            lambda: untyped.delegate([b, Agent("c")]),
+            "delegate() takes expressions that have a name, not list [Agent('b'), Agent('c')]. Unpack the "
+            "list: .delegate(*[b, c]).",
+        ),
+        (
+            lambda: untyped.generate(temperature=0, temprature=1),
+            "Agent 'a': generate() has no option 'temprature'. Did you mean 'temperature'?",
+        ),
+        (
+            lambda: untyped.generate(maxOutputTokens=1),
+            "Agent 'a': generate() has no option 'maxOutputTokens'. Did you mean 'max_output_tokens'?",
+        ),
+        (lambda: untyped.generate(zzz=1), "Agent 'a': generate() has no option 'zzz'."),
+        (
+            lambda: untyped.generate(tools=[add]),
+            "Agent 'a': generate(tools=) is not for agents; write .tools(...) instead.",
+        ),
+        (
+            lambda: untyped.generate(system_instruction="x"),
+            "Agent 'a': generate(system_instruction=) is not for agents; write .instruct(...) instead.",
+        ),
+        (
+            lambda: untyped.generate(response_schema=Model),
+            "Agent 'a': generate(response_schema=) is not for agents; write .returns(...) instead.",
+        ),
+        (lambda: untyped.build(target="wf"), "build(target=) is 'agent' or 'workflow', not 'wf'."),
+        (
+            lambda: untyped.build(target="Workflow"),
+            "build(target=) is 'agent' or 'workflow', not 'Workflow'. Did you mean 'workflow'?",
+        ),
+        (lambda: untyped.build(target=None), "build(target=) is 'agent' or 'workflow', not None."),
         (lambda: untyped.use(5), "use() takes a Preset, not int 5."),
         (lambda: untyped.use(None), "use() takes a Preset, not NoneType None."),
     ],
@@ -203,6 +238,87 @@ def test_wrong_arguments(make: Callable[[], object], message: str) -> None:
     assert str(caught.value) == message
     assert isinstance(caught.value, TypeError)
     assert a.node == AgentNode(name="a")
+
+
+@pytest.mark.parametrize("call", ["tool", "tools"])
+def test_a_list_of_tools_is_to_be_unpacked(call: str) -> None:
+    """A list where tools are taken one by one is refused with the call that takes them."""
+    with pytest.raises(ArgumentError) as caught:
+        getattr(untyped, call)([add, look])
+    assert str(caught.value).startswith("A tool is a function or an ADK tool, not list [<function add at ")
+    assert str(caught.value).endswith(". Unpack the list: .tools(*[add, look]).")
+
+
+HOOKS = [
+    *("before_agent", "after_agent", "before_model", "after_model", "on_model_error"),
+    *("before_tool", "after_tool", "on_tool_error"),
+]
+
+
+def test_every_callback_of_adk_is_among_the_hooks() -> None:
+    """The hooks below are all the fields of callbacks that the installed ADK has."""
+    assert {f"{name}_callback" for name in HOOKS} == {f for f in AGENT_FIELDS if f.endswith("_callback")}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_callback_is_a_function(hook: str) -> None:
+    """What cannot be called, a class and an expression are refused at once; a list is to be unpacked."""
+    add_to: Any = getattr(untyped, hook)
+    for wrong, told in (
+        ("x", "str 'x'"),
+        (None, "NoneType None"),
+        (Model, "the class Model"),
+        (S.set(x=1), "the expression Transform(set)"),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            add_to(look, wrong)
+        assert str(caught.value) == f"{hook}() takes functions, not {told}."
+    with pytest.raises(ArgumentError) as caught:
+        add_to([look, log_call])
+    assert str(caught.value).endswith(f". Unpack the list: .{hook}(*[look, log_call]).")
+    assert getattr(add_to(look, log_call).node, f"{hook}_callback") == (look, log_call)
+
+
+def test_composites_refuse_such_callbacks_too() -> None:
+    """Pipelines, fan-outs and loops have the callbacks of any agent, and the same care."""
+    for composite in (a >> b, a | b, a * 2):
+        made: Any = composite
+        with pytest.raises(ArgumentError, match=r"^before_agent\(\) takes functions, not str 'x'\.$"):
+            made.before_agent("x")
+
+
+WRONG = """
+import sys
+from adk_fluent import Agent
+from adk_fluent.errors import ADKFluentError
+a = Agent("a")
+for call in (
+    lambda: a.generate(temprature=1), lambda: a.generate(tools=[]), lambda: a.before_model("x"),
+    lambda: a.tools([print]), lambda: a.build(target="wf"), lambda: a.generate(temperature=1, top_k=2),
+):
+    try:
+        call()
+    except ADKFluentError as error:
+        print(error)
+print([name for name in sys.modules if name.startswith("google.adk")])
+"""
+
+
+def test_nothing_is_imported_of_adk_to_refuse_a_call() -> None:
+    """Neither a right nor a wrong call of a builder method loads google.adk."""
+    done = subprocess.run([sys.executable, "-c", WRONG], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert len(done.stdout.splitlines()) == 6
+
+
+def test_an_option_that_only_a_newer_google_genai_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The installed google-genai decides about options that are not among those the library knows."""
+
+    class Newer(types.GenerateContentConfig):
+        invented: int = 0
+
+    monkeypatch.setattr(types, "GenerateContentConfig", Newer)
+    assert a.generate(invented=1).node.generate_content_config == GenerateOptions((("invented", 1),))
 
 
 def test_confirmation_is_for_functions() -> None:
@@ -272,6 +388,3 @@ def test_what_only_adk_can_judge_is_judged_when_compiled() -> None:
     with pytest.raises(CompileError) as caught:
         untyped.describe(5).build()
     assert str(caught.value) == "'a': ADK refuses description: Input should be a valid string"
-    with pytest.raises(CompileError) as caught:
-        a.generate(temprature=0).build()
-    assert str(caught.value) == "'a': generate() has no option 'temprature'. Did you mean 'temperature'?"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from adk_fluent import (
     Agent,
@@ -18,6 +18,7 @@ from adk_fluent import (
     RemoteAgent,
     Route,
     S,
+    StateSchema,
     gate,
     map_over,
     race,
@@ -27,7 +28,7 @@ from adk_fluent.content import Modality
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import LlmAnatomy, Reach, data_flow, llm_anatomy
-from adk_fluent.state import declares
+from adk_fluent.state import UserScoped, declares
 
 
 class Intent(BaseModel):
@@ -247,6 +248,57 @@ def test_tools_are_named() -> None:
     assert found["a"].tool_names == ("lookup", "transfer_to_agent")
     assert found["b"].tool_names == ("transfer_to_agent",)
     assert anatomy(A.delegate(B)).after == "response goes to the conversation, or hands over to b"
+
+
+class Bill(StateSchema):
+    intent: str
+    confidence: Annotated[float, Field(ge=0)]
+    tier: Annotated[str | None, UserScoped]
+    parsed: Intent
+
+
+JSON = "must return JSON"
+FULL = "{category: str, confidence: float}"
+
+
+@pytest.mark.parametrize(
+    ("agent", "constraint", "returns"),
+    [
+        (A, "none, the answer is text", "(not set — plain text)"),
+        (A.writes("x"), "none, the answer is text", "(not set — plain text)"),
+        (A.writes(Bill.intent), "none, the answer is text", "(not set — plain text)"),
+        (
+            A.writes(Bill.intent, Bill.confidence, Bill.tier),
+            f"{JSON} {{intent: str, confidence: float, tier: str | None}}",
+            "structured JSON → {intent: str, confidence: float, tier: str | None}",
+        ),
+        (A.writes(Bill.confidence), f"{JSON} {{confidence: float}}", "structured JSON → {confidence: float}"),
+        (A.returns(Intent), f"must return Intent {FULL}", "structured JSON → Intent"),
+        (
+            A.writes(Bill.confidence).returns(Intent),
+            f"must return Intent {FULL}",
+            "structured JSON → Intent",
+        ),
+        (A.writes(Bill.parsed).returns(Intent), f"must return Intent {FULL}", "structured JSON → Intent"),
+    ],
+)
+async def test_the_shape_of_the_answer_is_what_the_model_is_asked_for(
+    agent: Agent[Any], constraint: str, returns: str
+) -> None:
+    """Anatomy, data flow and explanation call it what the request asks for: text, or JSON of a shape."""
+    assert anatomy(agent).constraint == constraint
+    assert agent.data_flow()["a"].returns == returns
+    assert f"  returns:      {returns}" in str(agent.explain()).splitlines()
+    asked: Any = (await agent.preview("x"))["a"][0].config.response_schema
+    for found in (anatomy(agent).output_schema, agent.data_flow()["a"].output_schema):
+        assert getattr(found, "__name__", None) == getattr(asked, "__name__", None)
+
+
+def test_a_field_of_a_json_answer_is_not_the_whole_answer() -> None:
+    """Where an agent answers in JSON, the value of one of its fields is not all that it said."""
+    pipeline = A.writes(Bill.intent, Bill.confidence) >> B.instruct("{intent}")
+    assert Reach("a", "intent", certain=False, whole=True) not in pipeline.llm_anatomy()["b"].reaches
+    assert pipeline.llm_anatomy()["b"].doubled == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_the_graph_knows_it(cls: type[Node]) -> None:
     tree = tree_with(cls)
     known = {node.name for node in topological_order(tree)}
     assert {name for edge in edges(tree) for name in (edge.source, edge.target)} <= known
-    before = predecessors(tree)
+    before = {node.name: [found.name for found in predecessors(tree, node)] for node in walk(tree)}
     assert set(before) == known
     reached, pending = set[str](), [tree.children[2].name]
     while pending:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, transfer
-from adk_fluent.errors import CycleError
+from adk_fluent.errors import ArgumentError, CycleError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import (
     AgentNode,
@@ -16,6 +16,7 @@ from adk_fluent.ir import (
     predecessors,
     resolve_names,
     topological_order,
+    walk,
 )
 from tests.samples import is_done, is_urgent
 
@@ -99,23 +100,48 @@ def test_edges_are_in_running_order_and_come_once() -> None:
 
 
 def test_predecessors() -> None:
-    """Every node has an entry; composites that only hold others are nobody's predecessor."""
-    root = resolve_names((a >> (b | c) >> d).node).root
-    assert dict(predecessors(root)) == {
-        "sequence": (),
-        "a": (),
-        "parallel": (),
-        "b": ("a",),
-        "c": ("a",),
-        "d": ("b", "c"),
-    }
+    """What may run directly before each node; composites that only hold others are nobody's predecessor."""
+    root = (a >> (b | c) >> d).to_ir()
+    assert [(node.name or node.kind, predecessors(root, node)) for node in walk(root)] == [
+        ("sequence", ()),
+        ("a", ()),
+        ("parallel", ()),
+        ("b", (a.node,)),
+        ("c", (a.node,)),
+        ("d", (b.node, c.node)),
+    ]
 
 
 def test_the_target_of_a_transfer_follows_it() -> None:
     """A transfer step is among the nodes that may run directly before its target."""
-    root = resolve_names((a >> transfer("b") >> (c | b)).node).root
-    assert predecessors(root)["b"] == ("to_b",)
-    assert predecessors(root)["c"] == ()
+    handing = transfer("b")
+    root = (a >> handing >> (c | b)).to_ir()
+    assert predecessors(root, b.node) == (handing.node,)
+    assert predecessors(root, c.node) == ()
+
+
+def test_predecessors_where_names_are_not_resolved() -> None:
+    """Steps without a name, and a step that is used twice, have their predecessors all the same."""
+    first, last = S.set(x=1), S.set(y=2)
+    root = (first >> a >> b >> last >> a >> c).to_ir()
+    assert predecessors(root, first.node) == ()
+    assert predecessors(root, last.node) == (b.node,)
+    assert predecessors(root, a.node) == (first.node, last.node)
+    assert predecessors(root, c.node) == (a.node,)
+    assert predecessors(resolve_names(root).root, a.node) == (resolve_names(root).root.children[0],)
+
+
+def test_predecessors_of_a_round() -> None:
+    """In a loop the last step may run directly before the first, and a lone step before itself."""
+    assert predecessors(((a >> b) * 2).to_ir(), a.node) == (b.node,)
+    assert predecessors((a * 2).to_ir(), a.node) == (a.node,)
+
+
+def test_predecessors_of_a_stranger() -> None:
+    """A node of another tree is refused by name."""
+    with pytest.raises(ArgumentError) as caught:
+        predecessors((a >> b).to_ir(), c.node)
+    assert str(caught.value) == "predecessors(): 'c' is not in this tree."
 
 
 def test_topological_order_is_the_running_order() -> None:

@@ -85,6 +85,21 @@ async def test_a_predicate_that_raises_stops_the_run() -> None:
         await Agent("a").instruct(prompt).run("x", backend=mocked())
 
 
+@pytest.mark.parametrize(
+    ("state", "expected", "asked"),
+    [({}, "Task:\nHelp.", 0), ({"long": 1}, "short\n\nTask:\nHelp.", 1)],
+)
+async def test_a_prompt_is_shortened_only_where_a_condition_holds(
+    state: dict[str, Any], expected: str, asked: int
+) -> None:
+    """`P.when(test, prompt | P.compress())` asks a model for it when the test holds, and only then."""
+    agent = Agent("a").instruct(P.task("Help.") + P.when("long", P.role("Clerk.") | P.compress(model="tiny")))
+    backend = mocked({"a:compress": "short"})
+    await agent.run("x", backend=backend, state=state)
+    assert told(backend) == expected
+    assert len(backend.calls.get("a:compress", [])) == asked
+
+
 async def test_artifacts_are_filled_in() -> None:
     """`{artifact.name}` in a dynamic prompt is the artifact's text."""
     service = InMemoryArtifactService()

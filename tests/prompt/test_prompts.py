@@ -341,6 +341,16 @@ untyped: Any = P
         (lambda: untyped.section("", "x"), "takes a name as text"),
         (lambda: untyped.when(3, P.task("t")), "P.when() takes a function of the state or a key, not int 3."),
         (lambda: untyped.when("a", "text"), "P.when() takes a P prompt, not str 'text'."),
+        (
+            lambda: untyped.when("a", P.compress()),
+            "P.when() takes a P prompt, and P.compress() only rearranges one: write "
+            "P.when(..., prompt | P.compress()).",
+        ),
+        (
+            lambda: P.task("t") | untyped.when("a", P.only("task")),
+            "P.when() takes a P prompt, and P.only('task') only rearranges one: write "
+            "P.when(..., prompt | P.only('task')).",
+        ),
         (lambda: untyped.from_state(), "P.from_state() needs at least one state key."),
         (lambda: untyped.from_state(3), "P.from_state() takes a state key as text, not int 3."),
         (lambda: untyped.only(), "P.only() takes at least one name of a section."),

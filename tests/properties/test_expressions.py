@@ -166,7 +166,7 @@ def test_order_and_predecessors_agree(expression: AnyExpr) -> None:
     """Both know every node once; without loops and transfers, what runs before a node comes before it."""
     root = resolve_names(expression.node).root
     order = [node.name for node in topological_order(root)]
-    before = predecessors(root)
+    before = {node.name: [found.name for found in predecessors(root, node)] for node in walk(root)}
     assert set(before) == set(order)
     assert len(order) == len(set(order))
     assert {(e.source, e.target) for e in edges(root)} == {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from adk_fluent import Agent, Pipeline, Route, S
-from adk_fluent.errors import ArgumentError, ExpressionError, StateGuardError
+from adk_fluent import Agent, C, P, Pipeline, Route, S
+from adk_fluent.context.selection import select
+from adk_fluent.errors import ArgumentError, ExpressionError, PredicateError, StateGuardError
 from adk_fluent.expr.transforms import Transform
 from tests.samples import Invoice, Ticket, is_done, is_urgent
 from tests.state.stateful import after, delta
@@ -126,6 +128,17 @@ async def later(state: object) -> dict[str, int]:
     return {"x": 1}
 
 
+untyped_later: Any = later
+
+
+class Later:
+    """A callable that must be awaited."""
+
+    async def __call__(self, state: object) -> bool:
+        """Not now."""
+        return False
+
+
 @pytest.mark.parametrize(
     ("make", "where"),
     [
@@ -139,6 +152,14 @@ async def later(state: object) -> dict[str, int]:
         (lambda: S.when("k", S.set(x=1) >> later), "S.when()"),
         (lambda: S.branch("k", x=S.fn(later)), "S.branch()"),
         (lambda: S.fn(later) + S.set(y=1), "+"),
+        (lambda: S.when(partial(later), S.identity()), "S.when()"),
+        (lambda: S.when(Later(), S.identity()), "S.when()"),
+        (lambda: P.when(later, P.task("t")), "P.when()"),
+        (lambda: P.when(Later(), P.task("t")), "P.when()"),
+        (lambda: C.when(later, C.none()), "C.when()"),
+        (lambda: C.when(partial(later), C.none()), "C.when()"),
+        (lambda: C.validate(untyped_later), "C.validate()"),
+        (lambda: C.relevant(scorer=untyped_later), "C.relevant(scorer=)"),
     ],
 )
 def test_what_must_be_awaited_stands_alone(make: Any, where: str) -> None:
@@ -148,6 +169,67 @@ def test_what_must_be_awaited_stands_alone(make: Any, where: str) -> None:
     assert str(caught.value) == (
         f"{where} takes a plain function; an async one can be a step of its own, with >>."
     )
+
+
+def hidden(state: object) -> object:
+    """An async predicate that nobody can tell from its function."""
+    return Later()(state)
+
+
+@pytest.mark.parametrize(
+    ("run", "told", "operation"),
+    [
+        (lambda: after(S.when(hidden, S.set(x=1)), {}), "S.when: its predicate 'hidden'", "S.when"),
+        (lambda: after(S.guard(hidden, "no"), {}), "S.guard: its predicate 'hidden'", "S.guard"),
+        (lambda: P.when(hidden, P.task("t")).render({}), "P.when: its predicate 'hidden'", "P.when"),
+        (
+            lambda: C.when(hidden, C.none()).resolved({}, "a"),
+            "'a': its predicate 'hidden' in C.when",
+            "C.when",
+        ),
+        (
+            lambda: select(C.validate(untyped_hidden), [], agent="a"),
+            "'a': its check 'hidden' in C.validate",
+            "C.validate",
+        ),
+    ],
+)
+def test_what_must_be_awaited_never_counts_as_true(run: Any, told: str, operation: str) -> None:
+    """A condition that turns out to be async when it is asked stops the run, wherever it stands."""
+    with pytest.raises(PredicateError) as caught:
+        run()
+    assert str(caught.value) == (
+        f"{told} is async. {operation} takes a plain function; an async one can be a step of its own, "
+        "with >>."
+    )
+
+
+untyped_hidden: Any = hidden
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        (lambda: after(S.when(raising, S.set(x=1)), {}), "S.when: its predicate 'raising'"),
+        (lambda: after(S.guard(raising, "no"), {}), "S.guard: its predicate 'raising'"),
+        (lambda: P.when(raising, P.task("t")).render({}), "P.when: its predicate 'raising'"),
+        (lambda: C.when(raising, C.none()).resolved({}, "a"), "'a': its predicate 'raising' in C.when"),
+    ],
+)
+def test_a_condition_that_raises_is_named(run: Any, told: str) -> None:
+    """What a condition raises is told in one way, with the condition's name and the cause chained."""
+    with pytest.raises(PredicateError) as caught:
+        run()
+    assert str(caught.value) == (
+        f"{told} raised KeyError: 'missing'. A predicate gets the state as a read-only mapping; use .get for "
+        "keys that may be missing."
+    )
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def raising(state: Any) -> bool:
+    """A predicate that is wrong about the state."""
+    return bool(state["missing"])
 
 
 def test_a_named_chain_is_a_chain() -> None:

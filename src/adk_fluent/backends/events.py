@@ -116,7 +116,7 @@ class AgentEvent:
         state_delta: state keys it wrote.
         artifact_delta: artifact name → new version.
         transfer_to: the agent it hands over to.
-        is_final: whether it can be an answer: whole, and no tool call or its result.
+        is_final: whether it can be an answer: whole, with content, and no tool call or its result.
         is_partial: whether it is a piece of an answer that follows whole later.
         metadata: ADK's `custom_metadata`.
         timestamp: seconds since the epoch.

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode, LoopNode, RouteNode
-from adk_fluent.state.answers import answer_schema, answer_type, answered_fields
+from adk_fluent.state.answers import answer_type, asked_schema
 from adk_fluent.state.faults import fault
 
 _FORMATS: Final[Mapping[str, str]] = {
@@ -40,8 +40,8 @@ def stand_in(node: AgentNode, root: Node) -> str:
     Raises:
         ArgumentError: no instance of the type can be made up; the message says what to give instead.
     """
-    schema = answer_schema(node) if node.written_fields and answered_fields(node) else node.output_schema
-    if schema is not UNSET and schema is not None:
+    schema = asked_schema(node)
+    if schema is not None:
         return json.dumps(_instance(schema, node.name))
     wanted = first_wanted(root).get(node.output_key) if isinstance(node.output_key, str) else None
     return wanted if wanted is not None else f"(what {node.name} answers)"

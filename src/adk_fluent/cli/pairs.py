@@ -34,5 +34,5 @@ def pairs(option: str, given: Iterable[str]) -> Mapping[str, Any]:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, or more of it than Python reads
         return text

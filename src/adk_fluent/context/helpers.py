@@ -180,12 +180,16 @@ def _by_model(
     answer = yield Ask("relevant", model, prompt)
     if answer is None:
         return None
-    numbers = [int(n) for n in re.findall(r"\d+", str(answer))]
+    numbers = [int(n) for n in re.findall(r"\d+", str(answer)) if len(n) <= _DIGITS]
     ranked = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(said)]
     if not ranked:
         yield Rejected("relevant", f"the answer {answer!r:.40} names no message")
         return None
     return [float(-ranked.index(i)) if i in ranked else float("-inf") for i in range(1, len(said) + 1)]
+
+
+_DIGITS: Final = 9
+"""No message has a longer number, and Python refuses to read very long ones."""
 
 
 def _by_embedding(asked: str, said: Entries, model: Any) -> Generator[Step, Answer, Sequence[float] | None]:
@@ -240,8 +244,8 @@ def _replaced(entries: Entries, said: Entries, into: str, value: object) -> Resu
 
 
 def _unfenced(answer: str) -> str:
-    fenced = re.search(r"```(?:json)?\s*(.*?)```", answer, re.DOTALL)
-    return fenced[1] if fenced else answer
+    inside, closing, _ = answer.partition("```")[2].partition("```")
+    return inside.removeprefix("json").strip() if closing else answer
 
 
 ASKING: Final[Mapping[str, Callable[..., Asking]]] = {

@@ -216,7 +216,8 @@ def truncate(
     count_tokens: CountTokens | None,
 ) -> Entries:
     if max_turns is not None:
-        turns = sorted({entry.turn for entry in entries if entry.kind != "state"})
+        # The running turn is one of them, also while nothing of it is left to choose from.
+        turns = sorted({scene.turn, *(entry.turn for entry in entries if entry.kind != "state")})
         ends = {"tail": turns[-max_turns:], "head": turns[:max_turns]}
         half = (max_turns + 1) // 2
         middle = turns if len(turns) <= max_turns else turns[:half] + turns[len(turns) - max_turns + half :]

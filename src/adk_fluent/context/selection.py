@@ -13,7 +13,7 @@ from adk_fluent.context.rendering import TEMPLATE, show, text
 from adk_fluent.context.spec import NEUTRAL, SHOWN, Context
 from adk_fluent.errors import ContextError, MissingKeyError
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.matching import lost
+from adk_fluent.ir.matching import at_once, lost
 from adk_fluent.ir.template import Placeholder, render
 
 
@@ -245,8 +245,8 @@ def _validate(checks: tuple[Any, ...], given: Selection, scene: Scene) -> None:
     message = tuple(entry for entry in given.pinned if entry.is_user_message)
     seen = text((*given.entries, *message))
     for check in checks:
-        if not check(seen):
-            name = function_name(check, "<lambda>")
+        name = function_name(check, "<lambda>")
+        if not at_once(check(seen), f"{scene.agent!r}: its check {name!r} in C.validate", "C.validate"):
             raise ContextError(
                 f"Agent {scene.agent!r}: C.validate({name}) refuses its context, so its model is not called."
             )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from adk_fluent.errors import ArgumentError, PredicateError
+from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.matching import Predicate, holds
 
 if TYPE_CHECKING:
     from adk_fluent.context.view import View
@@ -94,7 +94,7 @@ class Context(ContextSpec):
         """The spec without its conditions: a `C.when` that does not hold is as if it were not there.
 
         Raises:
-            PredicateError: a condition raised; it names `agent`, and the cause is chained.
+            PredicateError: a condition raised, or must be awaited; it names `agent`.
         """
         if self.op == "when":
             test = self.param["test"]
@@ -165,13 +165,4 @@ def _checked(other: object, sign: str) -> Context:
 
 def _holds(test: Predicate | str, state: Mapping[str, Any], agent: str) -> bool:
     """Whether a condition holds: a function of the state, or a key that must be set and true."""
-    if isinstance(test, str):
-        return bool(state.get(test))
-    try:
-        return bool(test(state))
-    except Exception as error:
-        shown = str(test) if isinstance(test, Match) else function_name(test, "<lambda>")
-        raise PredicateError(
-            f"{agent!r}: its predicate {shown!r} in C.when raised {type(error).__name__}: {error}. "
-            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
-        ) from error
+    return bool(state.get(test)) if isinstance(test, str) else holds(test, state, "C.when", agent)

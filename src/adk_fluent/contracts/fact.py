@@ -138,13 +138,17 @@ def made_of(facts: Sequence[Fact]) -> Sources:
     return first if all(fact.of is first for fact in facts) else tuple(facts)
 
 
+MOST_WRITERS: Final = 64
+"""Of how many steps that may have written a value it is known which; so each step costs no more than that."""
+
+
 def some(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps of both, the latest few, each once."""
+    """The steps of both, each once; of more than anybody would name, the latest."""
     if not first or first is second:
         return second
     if not second:
         return first
-    return tuple(dict.fromkeys(first + second))[-4:]
+    return tuple(dict.fromkeys(first + second))[-MOST_WRITERS:]
 
 
 def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) -> Fact:

@@ -13,6 +13,8 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.contracts.wording import listed, who_reads, why_may, why_never
 
 SCOPES = ("user", "app", "temp")
+MOST_NAMED = 12
+"""How many writers of a key a finding names."""
 
 
 def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite) -> ContractIssue | None:
@@ -93,4 +95,6 @@ def _flow(read: Read, fact: Fact) -> str:
 
 
 def _source(writers: tuple[Step, ...]) -> str:
+    if len(writers) > MOST_NAMED:
+        return f"produced by {', '.join(writer.name for writer in writers[:MOST_NAMED])} and others"
     return f"produced by {listed(writers)}" if writers else "in the initial state"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from adk_fluent.errors import LONGEST_SLIP
+
 _FEW: Final = 200
 """Up to this many names are also compared letter by letter for a hint; that takes time for each of them."""
 
@@ -38,7 +40,7 @@ class Spelling:
 
     def like(self, word: str) -> str | None:
         """The name that `word` resembles, more loosely; for hints."""
-        if (meant := self.meant(word)) is not None or len(self._names) > _FEW:
+        if (meant := self.meant(word)) is not None or len(self._names) > _FEW or len(word) > LONGEST_SLIP:
             return meant
         from difflib import get_close_matches
 
@@ -47,9 +49,9 @@ class Spelling:
 
 
 def _forms(word: str) -> Iterator[str]:
-    """The word without regard to case, whole and with each one letter left out; short ones only whole."""
+    """The word without regard to case: whole, and, if it is of common length, without each one letter."""
     plain = word.casefold()
     yield plain
-    if len(plain) > 3:
+    if 3 < len(plain) <= LONGEST_SLIP:
         for index in range(len(plain)):
             yield plain[:index] + plain[index + 1 :]

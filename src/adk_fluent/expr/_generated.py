@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
         def _append(self, field: str, *values: object) -> Self: ...
 
+        def _hook(self, field: str, *functions: object) -> Self: ...
+
 else:
 
     class _SetsFields:
@@ -157,7 +159,7 @@ class AgentMethods(_SetsFields):
             >>> Agent("a").before_agent(log).node.before_agent_callback == (log,)
             True
         """
-        return self._append("before_agent_callback", *callbacks)
+        return self._hook("before_agent_callback", *callbacks)
 
     def after_agent(self, *callbacks: SingleAfterAgentCallback) -> Self:
         """Call functions after it has run.
@@ -171,7 +173,7 @@ class AgentMethods(_SetsFields):
             >>> Agent("a").after_agent(log).node.after_agent_callback == (log,)
             True
         """
-        return self._append("after_agent_callback", *callbacks)
+        return self._hook("after_agent_callback", *callbacks)
 
     def generate_content_config(self, generate_content_config: GenerateContentConfig | None) -> Self:
         """Set how the model generates: temperature, safety settings, token limits.
@@ -295,7 +297,7 @@ class AgentMethods(_SetsFields):
             >>> Agent("a").before_model(log).node.before_model_callback == (log,)
             True
         """
-        return self._append("before_model_callback", *callbacks)
+        return self._hook("before_model_callback", *callbacks)
 
     def after_model(self, *callbacks: SingleAfterModelCallback) -> Self:
         """Call functions after each model call.
@@ -309,7 +311,7 @@ class AgentMethods(_SetsFields):
             >>> Agent("a").after_model(log).node.after_model_callback == (log,)
             True
         """
-        return self._append("after_model_callback", *callbacks)
+        return self._hook("after_model_callback", *callbacks)
 
     def on_model_error(self, *callbacks: SingleOnModelErrorCallback) -> Self:
         """Call functions when a model call fails.
@@ -325,7 +327,7 @@ class AgentMethods(_SetsFields):
             >>> Agent("a").on_model_error(log).node.on_model_error_callback == (log,)
             True
         """
-        return self._append("on_model_error_callback", *callbacks)
+        return self._hook("on_model_error_callback", *callbacks)
 
     def before_tool(self, *callbacks: SingleBeforeToolCallback) -> Self:
         """Call functions before each tool call; they may change the arguments.
@@ -339,7 +341,7 @@ class AgentMethods(_SetsFields):
             >>> Agent("a").before_tool(log).node.before_tool_callback == (log,)
             True
         """
-        return self._append("before_tool_callback", *callbacks)
+        return self._hook("before_tool_callback", *callbacks)
 
     def after_tool(self, *callbacks: SingleAfterToolCallback) -> Self:
         """Call functions after each tool call.
@@ -353,7 +355,7 @@ class AgentMethods(_SetsFields):
             >>> Agent("a").after_tool(log).node.after_tool_callback == (log,)
             True
         """
-        return self._append("after_tool_callback", *callbacks)
+        return self._hook("after_tool_callback", *callbacks)
 
     def on_tool_error(self, *callbacks: SingleOnToolErrorCallback) -> Self:
         """Call functions when a tool raises.
@@ -369,7 +371,7 @@ class AgentMethods(_SetsFields):
             >>> Agent("a").on_tool_error(log).node.on_tool_error_callback == (log,)
             True
         """
-        return self._append("on_tool_error_callback", *callbacks)
+        return self._hook("on_tool_error_callback", *callbacks)
 
 
 class WorkflowMethods(_SetsFields):
@@ -491,7 +493,7 @@ class WorkflowMethods(_SetsFields):
             >>> Pipeline(Agent("a"), Agent("b")).before_agent(log).node.before_agent_callback == (log,)
             True
         """
-        return self._append("before_agent_callback", *callbacks)
+        return self._hook("before_agent_callback", *callbacks)
 
     def after_agent(self, *callbacks: SingleAfterAgentCallback) -> Self:
         """Call functions after it has run.
@@ -505,4 +507,4 @@ class WorkflowMethods(_SetsFields):
             >>> Pipeline(Agent("a"), Agent("b")).after_agent(log).node.after_agent_callback == (log,)
             True
         """
-        return self._append("after_agent_callback", *callbacks)
+        return self._hook("after_agent_callback", *callbacks)

@@ -7,11 +7,12 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Union, cast, overload
 
 from adk_fluent.context.spec import Context
-from adk_fluent.errors import ArgumentError, ExpressionError
+from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
 from adk_fluent.expr._generated import AgentMethods
-from adk_fluent.expr.base import Expr, describe
+from adk_fluent.expr.base import Expr, describe, unpacked
 from adk_fluent.expr.declarations import AgentDeclarations
 from adk_fluent.expr.workflow import check_key
+from adk_fluent.ir._generated import GENERATE_OPTIONS
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
@@ -125,12 +126,16 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def generate(self, **config: object) -> Agent[T_co]:
         """Set generation options such as `temperature=0` or `max_output_tokens=200`.
 
-        They become ADK's `generate_content_config`; an option it does not know is refused when the agent is
-        compiled. Later calls add to earlier ones.
+        They become ADK's `generate_content_config`. Later calls add to earlier ones.
+
+        Raises:
+            ArgumentError: there is no such option, or a method of its own sets it.
 
         >>> Agent("a").generate(temperature=0).node.generate_content_config
         GenerateOptions(options=(('temperature', 0),))
         """
+        for option in config:
+            _check_option(option, self.name)
         present = self.node.generate_content_config
         options = dict(present.options) if isinstance(present, GenerateOptions) else {}
         return self._set(generate_content_config=GenerateOptions(tuple({**options, **config}.items())))
@@ -322,7 +327,10 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             raise ExpressionError(f"Agent {self.name!r}: delegate() needs at least one agent.")
         for agent in agents:
             if not isinstance(agent, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-                raise ArgumentError(f"delegate() takes expressions that have a name, not {describe(agent)}.")
+                raise ArgumentError(
+                    f"delegate() takes expressions that have a name, not {describe(agent)}."
+                    f"{unpacked(agent, 'delegate')}"
+                )
         return self._append("children", *(agent.node for agent in agents))
 
     def sub_agents(self, *agents: Expr[Any]) -> Agent[T_co]:
@@ -396,6 +404,29 @@ def check_schema(schema: object, where: str) -> object:
     raise ArgumentError(f"{where} takes a type such as a pydantic model, not {describe(schema)}.")
 
 
+def _check_option(name: str, agent: str) -> None:
+    if name in _SET_OTHERWISE:
+        raise ArgumentError(
+            f"Agent {agent!r}: generate({name}=) is not for agents; write .{_SET_OTHERWISE[name]} instead."
+        )
+    if name in GENERATE_OPTIONS:
+        return
+    # A google-genai newer than the one the names were taken from may know more; only then is it imported.
+    from google.genai.types import GenerateContentConfig
+
+    known = GenerateContentConfig.model_fields
+    if name not in known:
+        raise ArgumentError(f"Agent {agent!r}: generate() has no option {name!r}.{did_you_mean(name, known)}")
+
+
+_SET_OTHERWISE: Final = {
+    "tools": "tools(...)",
+    "system_instruction": "instruct(...)",
+    "response_schema": "returns(...)",
+}
+"""Options that ADK refuses, since it sets them itself, and the methods that say what they would."""
+
+
 def _check_tool(tool: object) -> None:
     if isinstance(tool, Expr):
         raise ArgumentError(
@@ -403,4 +434,5 @@ def _check_tool(tool: object) -> None:
             "or .delegate(expr)."
         )
     if isinstance(tool, type) or not (callable(tool) or hasattr(tool, "name") or hasattr(tool, "get_tools")):
-        raise ArgumentError(f"A tool is a function or an ADK tool, not {describe(tool)}.")
+        hint = unpacked(tool, "tools")
+        raise ArgumentError(f"A tool is a function or an ADK tool, not {describe(tool)}.{hint}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
@@ -12,7 +12,7 @@ from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import UNSET, Node
-from adk_fluent.ir.functions import only_reads
+from adk_fluent.ir.functions import function_name, only_reads
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
@@ -91,6 +91,16 @@ class Expr(Terminals[T_co], Declarations):
     def _append(self, field: str, *values: object) -> Self:
         present = getattr(self.node, field)
         return self._set(**{field: (*(() if present is UNSET else present), *values)})
+
+    def _hook(self, field: str, *functions: object) -> Self:
+        method = field.removesuffix("_callback")
+        for fn in functions:
+            if not callable(fn) or isinstance(fn, Expr | type):
+                given = cast(object, fn)
+                raise ArgumentError(
+                    f"{method}() takes functions, not {describe(given)}.{unpacked(given, method)}"
+                )
+        return self._append(field, *functions)
 
     # --- operators --------------------------------------------------------------------------------
 
@@ -264,6 +274,19 @@ def observer(fn: Any, where: str) -> Any:
     """
     only_reads(function(fn, where), where)
     return fn
+
+
+def unpacked(value: object, method: str) -> str:
+    """What to write instead of a list of functions, tools or agents; empty for anything else.
+
+    >>> unpacked([len, max], "tools")
+    ' Unpack the list: .tools(*[len, max]).'
+    """
+    items = list(cast("Iterable[object]", value)) if isinstance(value, list | tuple | set | frozenset) else []
+    if not items or not all(callable(item) or hasattr(item, "name") for item in items):
+        return ""
+    names = (function_name(item, "") or str(getattr(item, "name", "...")) for item in items)
+    return f" Unpack the list: .{method}(*[{', '.join(names)}])."
 
 
 def describe(value: object) -> str:

@@ -13,7 +13,7 @@ from adk_fluent.errors import ArgumentError, did_you_mean
 from adk_fluent.expr.base import Step, describe, function, observer
 from adk_fluent.expr.workflow import check_key, positive
 from adk_fluent.ir.functions import NO_ACCESS, Access, access
-from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.matching import Predicate, plain
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.template import all_keys
@@ -163,7 +163,7 @@ class C:
         """At most so many turns, so many tokens, or both.
 
         Args:
-            max_turns: turns to keep.
+            max_turns: turns to keep, the current one included.
             max_tokens: tokens to keep, as they stand in the block.
             strategy: which end to keep: `tail` the newest, `head` the oldest, `middle` both ends.
             count_tokens: counts the tokens of a text; four characters each by default.
@@ -296,7 +296,7 @@ class C:
             ("query", query),
             ("query_key", query_key),
             ("top_k", _count(top_k, "C.relevant(top_k=)")),
-            ("scorer", scorer),
+            ("scorer", plain(scorer, "C.relevant(scorer=)")),
             ("model", model),
         )
         return Context("relevant", params, touches=touches)
@@ -387,7 +387,8 @@ class C:
         """
         if not checks:
             raise ArgumentError("C.validate() needs at least one function of the text.")
-        return Context("validate", (("checks", tuple(function(c, "C.validate()") for c in checks)),))
+        where = "C.validate()"
+        return Context("validate", (("checks", tuple(function(plain(c, where), where) for c in checks)),))
 
     @staticmethod
     def when(predicate: Predicate | str, spec: Context) -> Context:
@@ -397,7 +398,7 @@ class C:
         if isinstance(predicate, str):
             touches = _reads(check_key(predicate, "C.when()"))
         else:
-            read = access(observer(predicate, "C.when()"))
+            read = access(observer(plain(predicate, "C.when()"), "C.when()"))
             touches = Access(read.reads, reads_known=read.reads_known)
         return Context("when", (("test", predicate),), (spec,), spec.contents, touches)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
+from adk_fluent.errors import ArgumentError, did_you_mean
+
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.apps.app import App
@@ -105,8 +107,12 @@ class Terminals(Generic[T_co]):
                 and routes of agents; what its agents see of the conversation differs.
 
         Raises:
+            ArgumentError: there is no such target.
             CompileError: ADK cannot express something in it, or the installed ADK has no `Workflow`.
         """
+        if target not in ("agent", "workflow"):
+            hint = did_you_mean(str(target), ("agent", "workflow"))
+            raise ArgumentError(f"build(target=) is 'agent' or 'workflow', not {target!r}.{hint}")
         if target == "workflow":
             from adk_fluent.backends.adk.workflow import build_workflow
 

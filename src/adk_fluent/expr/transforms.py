@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,7 +9,7 @@ from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, Step, describe, function, observer
 from adk_fluent.expr.workflow import check_key, positive
 from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
-from adk_fluent.ir.matching import Predicate, StateView, truth_of
+from adk_fluent.ir.matching import Predicate, StateView, plain, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.state.operations import Operation
 
@@ -101,11 +100,7 @@ def _plain(fn: Any, where: str) -> Any:
     Raises:
         ArgumentError: it is async, or no function.
     """
-    if inspect.iscoroutinefunction(fn):
-        raise ArgumentError(
-            f"{where} takes a plain function; an async one can be a step of its own, with >>."
-        )
-    return function(fn, where)
+    return function(plain(fn, where), where)
 
 
 def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:

@@ -19,18 +19,18 @@ from adk_fluent.contracts.touches import unknown_functions
 from adk_fluent.inspection.concerns import shown_keys
 from adk_fluent.inspection.per_agent import PerAgent
 from adk_fluent.inspection.wording import (
+    answer_shape,
     fields_of,
     hanging,
     is_toolset,
     listed,
     prompt_text,
     tool_name,
-    type_name,
 )
-from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.state.answers import asked_schema
 
 TRANSFER = "transfer_to_agent"
 """The tool by which ADK lets a model hand over to another agent."""
@@ -173,14 +173,14 @@ class _Look:
         seen = {reach.author for reach in reaches}
         authors = [USER, *(step.name for step in self.models)]
         stored = writes_of(self.step)
-        schema = None if self.node.output_schema is UNSET else self.node.output_schema
+        schema, shape = answer_shape(self.node)
         return LlmAnatomy(
             agent=self.step.name,
             system=self._system(),
             history=self._history(reaches),
             context=_context(context, prompt),
             tools=", ".join(self._tools) or "none",
-            constraint=f"must return {type_name(schema)}{fields_of(schema)}" if schema else _TEXT,
+            constraint=_constraint(schema, shape),
             after=self._after(stored),
             reaches=reaches,
             hides=frozenset(name for name in authors if name not in seen and name != self.step.name),
@@ -273,6 +273,13 @@ class _Look:
 _TEXT = "none, the answer is text"
 
 
+def _constraint(schema: object, shape: str) -> str:
+    if schema is None:
+        return _TEXT
+    fields = fields_of(schema)
+    return f"must return JSON {shape}" if shape == fields.strip() else f"must return {shape}{fields}"
+
+
 def _shown(step: Step) -> list[Read]:
     """What an agent reads and its model is shown, each key once."""
     return list({read.key: read for read in reads_of(step) if read.is_shown and read.reached}.values())
@@ -280,7 +287,7 @@ def _shown(step: Step) -> list[Read]:
 
 def _surely(read: Read, speaker: Step) -> bool:
     """Whether an agent's whole answer is in the instruction whenever the reader is asked."""
-    plain = isinstance(speaker.node, AgentNode) and speaker.node.output_schema is UNSET
+    plain = isinstance(speaker.node, AgentNode) and asked_schema(speaker.node) is None
     return (
         read.via == "template"
         and plain

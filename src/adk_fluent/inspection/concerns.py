@@ -9,9 +9,8 @@ from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.sight import sight_of
 from adk_fluent.inspection.per_agent import PerAgent
-from adk_fluent.inspection.wording import NOT_SET, fields_of, type_name
+from adk_fluent.inspection.wording import NOT_SET, answer_shape, fields_of, type_name
 from adk_fluent.ir.annotations import Modality
-from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
@@ -36,7 +35,7 @@ class DataFlow(Frozen):
         keys: the state keys it is shown, by its context first, then by placeholders.
         stored: the state keys it writes.
         input_schema: the type it takes as a tool.
-        output_schema: the type it answers with.
+        output_schema: the type it answers with; `None` for text.
         produces: the model that `.produces` names.
         consumes: the model that `.consumes` names.
     """
@@ -116,13 +115,14 @@ def _flow_of(step: Step) -> DataFlow:
     given = node.given
     context, prompt = shown_keys(step)
     spec = node.annotations.context
-    taken, answer = _given(given.get("input_schema")), _given(given.get("output_schema"))
+    taken = given.get("input_schema")
+    answer, shape = answer_shape(node)
     stored = writes_of(step)
     return DataFlow(
         agent=step.name,
         reads=_reads(step, prompt),
         accepts=_accepts(node, taken),
-        returns=f"structured JSON → {type_name(answer)}" if answer else _PLAIN,
+        returns=f"structured JSON → {shape}" if answer else _PLAIN,
         writes=", ".join(f"state[{key!r}]" for key in stored) or "(not set — only the conversation)",
         contract=_contract(node),
         context=spec if isinstance(spec, Context) else None,
@@ -133,10 +133,6 @@ def _flow_of(step: Step) -> DataFlow:
         produces=given.get("produces_type"),
         consumes=given.get("consumes_type"),
     )
-
-
-def _given(value: object) -> object:
-    return None if value is UNSET else value
 
 
 def _reads(step: Step, prompt: tuple[str, ...]) -> str:

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 from adk_fluent.ir.tools import FunctionTool
 from adk_fluent.prompt.spec import PromptSpec
+from adk_fluent.state.answers import asked_schema
 from adk_fluent.state.faults import shown
 
 NOT_SET = "(not set)"
@@ -26,6 +28,18 @@ def fields_of(schema: object) -> str:
     fields = cast("Mapping[str, Any]", getattr(schema, "model_fields", None) or {})
     shown = (f"{name}: {type_name(field.annotation)}" for name, field in fields.items())
     return f" {{{', '.join(shown)}}}" if fields else ""
+
+
+def answer_shape(node: AgentNode | RemoteAgentNode) -> tuple[object, str]:
+    """The type an agent's answer must have, and its name; `None` and no name for text.
+
+    A type that is made of the fields which the agent writes is shown by these.
+    """
+    given = node.given.get("output_schema")
+    schema = asked_schema(node) if isinstance(node, AgentNode) else given
+    if not schema:
+        return None, ""
+    return schema, type_name(schema) if given else fields_of(schema).strip()
 
 
 def tool_name(tool: object) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,
@@ -44,15 +46,29 @@ def topological_order(root: Node) -> tuple[Node, ...]:
     return tuple(walk(root))
 
 
-def predecessors(root: Node) -> Mapping[str, tuple[str, ...]]:
-    """For each node name, the names of the nodes that may run directly before it.
+def predecessors(root: Node, node: Node) -> tuple[Node, ...]:
+    """The nodes that may run directly before `node`, each once, in running order.
 
-    `root` must have unique names; see `resolve_names`.
+    Composites only hold others, so they are before nobody; where `node` stands several times, these are the
+    predecessors of every place. The tree may be one whose names are not resolved.
+
+    Raises:
+        ArgumentError: `node` is not in the tree.
+        DuplicateNameError: two different nodes have one name.
+
+    >>> from adk_fluent import Agent
+    >>> a, b, c = (Agent(name).to_ir() for name in "abc")
+    >>> root = (Agent("a") >> (Agent("b") | Agent("c")) >> Agent("a")).to_ir()
+    >>> [found.name for found in predecessors(root, a)], [found.name for found in predecessors(root, c)]
+    (['b', 'c'], ['a'])
     """
-    found: dict[str, list[str]] = {node.name: [] for node in walk(root)}
-    for edge in edges(root):
-        found[edge.target].append(edge.source)
-    return {name: tuple(dict.fromkeys(sources)) for name, sources in found.items()}
+    tree = resolve_names(root).root
+    named = dict(zip((place.name for place in walk(tree)), walk(root), strict=True))
+    wanted = {name for name, found in named.items() if found == node}
+    if not wanted:
+        raise ArgumentError(f"predecessors(): {node.name or node.kind!r} is not in this tree.")
+    before = {edge.source for edge in edges(tree) if edge.target in wanted}
+    return tuple(dict.fromkeys(found for name, found in named.items() if name in before))
 
 
 def edges(root: Node) -> tuple[Edge, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, cast
 
+from adk_fluent.errors import ArgumentError, PredicateError
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import Access
+from adk_fluent.ir.functions import Access, function_name
 
 Comparison = Literal["eq", "ne", "gt", "gte", "lt", "lte", "contains", "matches", "truthy"]
 
@@ -82,6 +84,70 @@ def truth_of(predicate: Predicate | str | StateFieldRef, where: str) -> Predicat
     if isinstance(predicate, str | StateFieldRef):
         return Match(state_key(predicate, where), "truthy", True)
     return predicate
+
+
+NOT_PLAIN: Final = "takes a plain function; an async one can be a step of its own, with >>."
+"""Ends the message that refuses an async function where nothing would await it."""
+
+
+def plain(fn: Any, where: str) -> Any:
+    """`fn` itself, unless it is async, where its result is used at once.
+
+    What an async function gives counts as true until it is awaited, so a condition would always hold.
+
+    Raises:
+        ArgumentError: it is async.
+
+    >>> async def later(state):
+    ...     return False
+    >>> plain(later, "P.when()")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ArgumentError: P.when() takes a plain function; an async one can be a step of its own, with >>.
+    """
+    called = getattr(cast("type[object]", type(fn)), "__call__", None)  # noqa: B004  # whether it is async, not whether it can be called
+    if any(map(inspect.iscoroutinefunction, (fn, called))):
+        raise ArgumentError(f"{where} {NOT_PLAIN}")
+    return fn
+
+
+def holds(test: Predicate, state: StateView, operation: str, agent: str = "") -> bool:
+    """Whether the condition of `S.when`, `P.when` or `C.when` holds: one meaning for them all.
+
+    Args:
+        operation: which of them it is, for messages.
+        agent: whose condition it is, as far as that is known.
+
+    Raises:
+        PredicateError: the condition raised (the cause is chained), or must be awaited.
+
+    >>> holds(lambda state: state.get("n", 0) > 1, {"n": 2}, "P.when")
+    True
+    """
+    shown = repr(str(test) if isinstance(test, Match) else function_name(test, "<lambda>"))
+    predicate = f"its predicate {shown}"
+    told = f"{agent!r}: {predicate} in {operation}" if agent else f"{operation}: {predicate}"
+    try:
+        return bool(at_once(test(state), told, operation))
+    except PredicateError:
+        raise
+    except Exception as error:
+        raise PredicateError(
+            f"{told} raised {type(error).__name__}: {error}. "
+            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
+        ) from error
+
+
+def at_once(answer: object, told: str, operation: str) -> object:
+    """What a user's function gave, unless it must be awaited, as of a lambda around an async function.
+
+    Raises:
+        PredicateError: it must be awaited.
+    """
+    if not inspect.isawaitable(answer):
+        return answer
+    if inspect.iscoroutine(answer):
+        answer.close()
+    raise PredicateError(f"{told} is async. {operation} {NOT_PLAIN}")
 
 
 _SIGNS: Final = {"eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}

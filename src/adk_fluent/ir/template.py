@@ -19,7 +19,11 @@ from functools import lru_cache
 from adk_fluent.ir.frozen import Frozen, frozen
 
 SCOPES = ("app", "user", "temp")
-_BRACES = re.compile(r"([\\$]?)(\{+)([^{}]*)(\}+)")
+# Opening braces, what is between, closing braces. A run of opening braces is tried from its first one alone
+# (the look-behind), and nothing is given back (the `+` after a repetition): no text takes more than one pass.
+_BRACES = re.compile(r"([\\$]?)(?<!\{)(\{++)([^{}]*+)(\}++)")
+
+_LONG_RUN = "{" * 100
 
 
 @frozen
@@ -43,22 +47,23 @@ def segments(text: str) -> tuple[Segment, ...]:
     ('Help ', Placeholder(key='name'), '. Write {x} as {y: 1}.')
     """
     pieces: list[Segment] = []
-    plain, position = "", 0
+    plain: list[str] = []
+    position = 0
     for match in _BRACES.finditer(text):
         found = _placeholder(match[3])
         if found is None or match[1] == "$":
             continue
-        plain += text[position : match.start()]
+        plain.append(text[position : match.start()])
         position = match.end()
         if match[1]:
-            plain += match[0][1:]
+            plain.append(match[0][1:])
             continue
         pairs = min(len(match[2]), len(match[4]))
-        plain += match[2][pairs:]
-        pieces += [plain, found] if plain else [found]
-        plain = match[4][pairs:]
-    plain += text[position:]
-    return (*pieces, plain) if plain else tuple(pieces)
+        before = "".join([*plain, match[2][pairs:]])
+        pieces += [before, found] if before else [found]
+        plain = [match[4][pairs:]]
+    after = "".join([*plain, text[position:]])
+    return (*pieces, after) if after else tuple(pieces)
 
 
 def placeholders(text: str) -> tuple[Placeholder, ...]:
@@ -84,14 +89,16 @@ def render(text: str, value: Callable[[Placeholder], str]) -> str:
 
 @lru_cache(maxsize=4096)
 def is_portable(text: str) -> bool:
-    r"""Whether every supported ADK release renders a template by these rules.
+    r"""Whether every supported ADK release renders a template by these rules, and without undue delay.
 
     They disagree about `{{key}}`, `${key}`, `\{key}` and surplus braces, and about what `{artifact.name}`
-    shows.
+    shows; and some take minutes for a very long run of opening braces.
 
     >>> is_portable("{name} and {a: 1}"), is_portable("{{name}}"), is_portable("{artifact.cv}")
     (True, False, False)
     """
+    if _LONG_RUN in text:
+        return False
     for match in _BRACES.finditer(text):
         found = _placeholder(match[3])
         if found and (found.artifact or match[0] != f"{{{match[3]}}}"):

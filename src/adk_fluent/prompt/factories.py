@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.functions import only_reads
-from adk_fluent.ir.matching import Predicate, truth_of
+from adk_fluent.ir.matching import Predicate, plain, truth_of
 from adk_fluent.prompt.spec import (
     HEADERS,
     UNNAMED,
@@ -126,7 +126,12 @@ class P:
         predicate = truth_of(test, "P.when()")
         if not callable(predicate) or isinstance(predicate, type):
             raise ArgumentError(f"P.when() takes a function of the state or a key, not {_kind(test)}.")
-        only_reads(predicate, "P.when()")
+        only_reads(plain(predicate, "P.when()"), "P.when()")
+        if isinstance(prompt, Arrangement):
+            raise ArgumentError(
+                f"P.when() takes a P prompt, and {prompt!r} only rearranges one: write "
+                f"P.when(..., prompt | {prompt!r})."
+            )
         return _made(When(predicate, _prompt(prompt, "P.when()")))
 
     @staticmethod

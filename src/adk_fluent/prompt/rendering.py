@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from adk_fluent.errors import ExpressionError, MissingKeyError, PredicateError
-from adk_fluent.ir.functions import function_name
+from adk_fluent.errors import ExpressionError, MissingKeyError
+from adk_fluent.ir.matching import holds
 from adk_fluent.ir.template import Placeholder, Segment, segments
 from adk_fluent.prompt.spec import (
     HEADERS,
@@ -85,26 +85,15 @@ def settle(prompt: PromptSpec, state: Mapping[str, Any]) -> PromptSpec:
     """The prompt with each `when` replaced by what it holds, or by nothing.
 
     Raises:
-        PredicateError: a predicate raised; the cause is chained.
+        PredicateError: a predicate raised, or must be awaited.
     """
     settled = prompt.replace(parts=())
     for part in prompt.parts:
         if not isinstance(part, When):
             settled += PromptSpec(parts=(part,))
-        elif _holds(part, state):
+        elif holds(part.test, state, "P.when"):
             settled += settle(part.then, state)
     return settled
-
-
-def _holds(part: When, state: Mapping[str, Any]) -> bool:
-    try:
-        return bool(part.test(state))
-    except Exception as error:
-        name = function_name(part.test, "<lambda>")
-        raise PredicateError(
-            f"P.when: its predicate {name!r} raised {type(error).__name__}: {error}. A predicate gets the "
-            "state as a read-only mapping; use .get for keys that may be missing."
-        ) from error
 
 
 def segments_of(

@@ -223,9 +223,15 @@ def answer_schema(node: AgentNode) -> Any:
     return _returned(node) or _model(f"{node.name}_answer", node.written_fields)
 
 
+def asked_schema(node: AgentNode) -> Any:
+    """The type an agent's answer must have, said by `returns` or by the fields it writes; `None` for text."""
+    return answer_schema(node) if node.written_fields and answered_fields(node) else _returned(node)
+
+
 def returned_type(node: AgentNode) -> AnswerType | None:
     """The type of an agent's answers; `None` if it answers in text."""
-    return answer_type(answer_schema(node)) if _returned(node) is not None or answered_fields(node) else None
+    schema = asked_schema(node)
+    return None if schema is None else answer_type(schema)
 
 
 def check_answer(node: AgentNode) -> None:

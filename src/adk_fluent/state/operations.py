@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
-from adk_fluent.ir.matching import Predicate, StateView, lost
+from adk_fluent.ir.matching import Predicate, StateView, holds, lost
 from adk_fluent.ir.nodes import TransformFn, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
 
@@ -88,7 +88,7 @@ def call(state: StateView, fn: TransformFn) -> object:
 
 
 def guard(state: StateView, test: Predicate, message: str) -> Result:
-    if not test(state):
+    if not holds(test, state, "S.guard"):
         raise StateGuardError(message)
     return {}
 
@@ -182,7 +182,7 @@ def group_by(state: StateView, key: str, fn: Callable[[Any], Any], into: str) ->
 
 
 def when(state: StateView, test: Predicate, steps: tuple[TransformNode, ...]) -> Result:
-    return _chain(state, steps) if test(state) else {}
+    return _chain(state, steps) if holds(test, state, "S.when") else {}
 
 
 def branch(state: StateView, key: str, cases: tuple[tuple[str, tuple[TransformNode, ...]], ...]) -> Result:

@@ -205,7 +205,7 @@ async def test_the_plugin_works_in_an_app_written_by_hand() -> None:
 
 
 def test_the_app_brings_its_plugin() -> None:
-    """`to_app()` has the plugin as its last, so that ADK's own server shows the marks."""
+    """`to_app()` has the plugin, so that ADK's own server shows the marks."""
     plugins = (a >> b).to_app().plugins
     assert isinstance(plugins[-1], VisibilityPlugin)
 

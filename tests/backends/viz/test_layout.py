@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from adk_fluent import Agent, FanOut, Route, loop_until, transfer
+from adk_fluent import Agent, FanOut, RemoteAgent, Route, loop_until, transfer
 from adk_fluent.backends.viz.drawing import SMALL, TITLE, Box, Drawing, Frame, text_width, wrapped
 from adk_fluent.backends.viz.flow import data_edges
 from adk_fluent.backends.viz.layout import FRAMED, MOST_ACROSS, SHAPES, to_drawing
@@ -80,6 +81,40 @@ def test_nothing_overlaps_and_nothing_is_cut(expression: Expr[Any]) -> None:
         assert all(apart(box, frame) or inside(box, frame) for frame in drawing.frames)
         assert all(text_width(line, TITLE, bold=True) < box.width for line in box.title)
         assert all(text_width(line, SMALL) < box.width for line in box.captions)
+    assert cut_off(drawing) == []
+
+
+def cut_off(drawing: Drawing) -> list[str]:
+    """The lines and words of a drawing that its edges cut off, were it only by the width of a line."""
+    points = [
+        (line.path, float(x), float(y))
+        for line in drawing.lines
+        for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", line.path)
+    ]
+    for label in drawing.labels:
+        half = text_width(label.text, SMALL) / 2
+        points += [(label.text, label.x - half, label.y - SMALL), (label.text, label.x + half, label.y)]
+    right, bottom = drawing.left + drawing.width - 2, drawing.top + drawing.height - 2
+    return [
+        what for what, x, y in points if not (drawing.left + 2 < x < right and drawing.top + 2 < y < bottom)
+    ]
+
+
+LAST: dict[str, Expr[Any]] = {
+    "delegates": a >> c.delegate(*[Agent(f"helper{n}") for n in range(3)]),
+    "many": a >> c.delegate(*[Agent(f"helper_number_{n}") for n in range(9)]),
+    "alone": c.delegate(a, b, Agent("d")),
+    "within": loop_until(good_enough, c.delegate(a, b)),
+    "labels": Route("k").eq("a long label of a branch which is wrapped", a).eq("WWWWWWWWWWWWWWWWWWWWWW", b),
+    "remote": RemoteAgent("far", endpoint="http://127.0.0.1:1", fallback=a),
+    "branches": FanOut(*[Agent(f"branch_number_{n}") for n in range(40)]),
+}
+
+
+@pytest.mark.parametrize("name", LAST)
+def test_lines_and_words_at_the_edge_are_not_cut(name: str) -> None:
+    """What stands outside the boxes, such as the way around the last agents, lies within the image, too."""
+    assert cut_off(to_drawing(LAST[name].node)) == []
 
 
 @given(EXPRESSIONS)
@@ -95,7 +130,7 @@ def test_every_step_is_there_and_is_reached(expression: Expr[Any]) -> None:
     lines = {(line.source, line.target, line.keys) for line in drawing.lines if line.kind == "data"}
     assert lines == {(edge.source, edge.target, edge.keys) for edge in data_edges(tree)}
     assume(not any(isinstance(node, TransferNode) for node in nodes.values()))
-    before = predecessors(tree)
+    before = {name: [found.name for found in predecessors(tree, node)] for name, node in nodes.items()}
     reached = {name for name in names if before[name] and type(nodes[name]) in SHAPES}
     loops = {name for name in reached if all(source == name for source in before[name])}
     assert reached - loops <= arrivals(drawing) | _first(tree)

@@ -231,7 +231,7 @@ def test_a_failed_branch_of_a_fallback_may_have_written() -> None:
 
 
 def test_a_gate_reads_for_its_question_and_writes_what_it_keeps() -> None:
-    """The message of a gate reads its keys; what it keeps does not replace what was there if nobody is asked."""
+    """The message of a gate reads its keys; what it keeps replaces nothing if nobody is asked."""
     ask = gate(good_enough, message="Use {x}?", into="ok").named("ask")
     reader = Agent("reader").instruct("{ok}")
     assert data((a >> S.set(ok=1) >> ask >> reader).node) == {
@@ -272,6 +272,28 @@ def test_a_transfer_leads_to_its_target() -> None:
     text = to_mermaid((Agent("first") >> transfer("target") >> Agent("skipped") >> Agent("target")).node)
     assert "to_target ==> target" in text
     assert "to_target --> skipped" not in text
+
+
+def arrows(text: str, source: str) -> list[str]:
+    """The control arrows that leave a step, in order."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line.startswith(f"{source} ") and ">" in line and ".->" not in line]
+
+
+def test_a_conditional_transfer_has_an_arrow_each_way() -> None:
+    """One arrow leads to its target, and one to what runs where the condition does not hold."""
+    tree = Agent("first") >> transfer("last", condition=good_enough) >> Agent("between") >> Agent("last")
+    assert arrows(to_mermaid(tree.node), "to_last") == ["to_last --> between", "to_last ==> last"]
+
+
+def test_a_transfer_to_several_has_an_arrow_to_each() -> None:
+    """A transfer to branches, or to a sequence, leads to where these begin."""
+    both = FanOut("both", a, b)
+    tree = Agent("first") >> transfer("both", condition=good_enough) >> Agent("between") >> both
+    found = arrows(to_mermaid(tree.node), "to_both")
+    assert found == ["to_both --> between", "to_both ==> a", "to_both ==> b"]
+    inner = Agent("first") >> transfer("inner") >> (a >> b).named("inner")
+    assert arrows(to_mermaid(inner.node), "to_inner") == ["to_inner ==> a"]
 
 
 # --- the outline ------------------------------------------------------------------------------

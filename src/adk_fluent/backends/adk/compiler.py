@@ -349,7 +349,8 @@ def _generate_config(node: AgentNode, options: GenerateOptions) -> types.Generat
     for name, _ in options.options:
         if name not in known:
             raise CompileError(
-                f"{node.name!r}: generate() has no option {name!r}.{did_you_mean(name, known)}"
+                f"{node.name!r}: the installed google-genai has no option {name!r} for generate()."
+                f"{did_you_mean(name, known)} Remove it, or use a newer google-genai."
             )
     try:
         return types.GenerateContentConfig(**dict(options.options))

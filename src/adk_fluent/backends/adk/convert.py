@@ -63,11 +63,15 @@ def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
     actions = event.actions
     parts = (event.content.parts if event.content else None) or []
     calls = event.get_function_calls()
+    others = tuple(
+        p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result
+    )
+    text = spoken_text(event) or None
     usage = event.usage_metadata
     metadata = dict(event.custom_metadata or {})
     return AgentEvent(
         author=event.author,
-        content=spoken_text(event) or None,
+        content=text,
         # While streaming, ADK shares the final event's actions with its partial ones.
         state_delta={} if event.partial else dict(actions.state_delta),
         artifact_delta=dict(actions.artifact_delta),
@@ -77,7 +81,8 @@ def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
         tool_responses=[
             ToolResponseInfo(r.name or "", r.response, r.id or "") for r in event.get_function_responses()
         ],
-        is_final=event.is_final_response(),
+        # To ADK, what only writes state or asks a person is a final response, too.
+        is_final=event.is_final_response() and (text is not None or bool(others)),
         is_partial=bool(event.partial),
         end_of_agent=bool(actions.end_of_agent),
         agent_state=actions.agent_state,
@@ -85,9 +90,7 @@ def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
         timestamp=event.timestamp,
         id=event.id,
         invocation_id=event.invocation_id,
-        parts=tuple(
-            p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result
-        ),
+        parts=others,
         branch=event.branch,
         model=event.model_version,
         usage=None if usage is None else _usage(usage),

@@ -108,7 +108,8 @@ def wrapped(text: str, columns: int, most: int = 6) -> tuple[str, ...]:
     >>> wrapped("Refund over the limit", 12)
     ('Refund over', 'the limit')
     """
-    lines = textwrap.wrap(text, columns, max_lines=most, placeholder=" …")
+    shown = " ".join(text.split())[: (columns + 1) * (most + 1)]  # textwrap is slow on what is cut off anyway
+    lines = textwrap.wrap(shown, columns, max_lines=most, placeholder=" …")
     return tuple(lines) or ("",)
 
 

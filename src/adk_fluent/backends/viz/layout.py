@@ -132,10 +132,19 @@ class Canvas:
         corners = [point for i, point in enumerate(points) if i == 0 or point != points[i - 1]]
         if len(corners) < 2:
             return
+        for x, y in corners:
+            self.reach(x, y)
         for (x, y), (other_x, other_y) in pairwise(corners):
             if x == other_x:
                 self.uprights.append(Rectangle(x, min(y, other_y), x, max(y, other_y)))
         self.lines.append(Line("control", "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), arrow))
+
+    def label(self, text: str, x: float, y: float) -> None:
+        """Put down words on a line."""
+        half = text_width(text, SMALL) / 2
+        self.labels.append(Label(text, x, y))
+        self.reach(x - half, y - SMALL)
+        self.reach(x + half, y)
 
     def drawing(self) -> Drawing:
         """Everything that was put down."""
@@ -369,7 +378,6 @@ def _fork(ways: Sequence[tuple[str, Block]]) -> Block:
         if lane:
             canvas.control(inlet, (x, top - GAP / 2 - rows[-1].height + BUS))
             canvas.control((outlet, y + rows[0].height), (outlet, end))
-            canvas.reach(outlet, end)
 
     return Block(width, height, axis, place, onward, arrow=False)
 
@@ -381,7 +389,7 @@ def _branches(canvas: Canvas, row: _Row, x: float, top: float, bottom: float) ->
         at, start = x + left + block.axis, top + row.lead
         canvas.control((at, top + BUS), (at, start), arrow=block.arrow)
         for number, line in enumerate(lines):
-            canvas.labels.append(Label(line, at, top + BUS + 15 + number * SMALL * LEADING))
+            canvas.label(line, at, top + BUS + 15 + number * SMALL * LEADING)
         block.place(canvas, x + left, start)
         if block.goes_on:
             canvas.control((at, start + block.height), (at, bottom))

@@ -137,7 +137,6 @@ class _Chart:
         return f"{self._ids[node.name]}{opening}{words}{closing}"
 
     def _arrows(self) -> Iterator[str]:
-        by_name = {node.name: node for node in self._nodes}
         choices = {
             (node.name, inside.name): words
             for node in self._nodes
@@ -146,10 +145,11 @@ class _Chart:
             for inside in walk(branch)
         }
         plain: list[tuple[str, str]] = []
+        transfers: list[str] = []
         for edge in edges(self._named.root):
-            source = by_name[edge.source]
-            if isinstance(source, TransferNode) and source.condition is None:
-                continue  # nothing follows it but its target
+            if edge.kind == "transfer":
+                transfers.append(f"{self._ids[edge.source]} ==> {self._ids[edge.target]}")
+                continue
             words = choices.get((edge.source, edge.target)) if edge.kind == "branch" else None
             words = words or _WORDS.get(edge.kind)
             if words:
@@ -158,9 +158,7 @@ class _Chart:
                 plain.append((edge.source, edge.target))
         for sources, targets in _bundles(plain):
             yield from self._join(sources, targets, "-->", "-->", '((" "))')
-        for node in self._nodes:
-            if isinstance(node, TransferNode) and node.target in by_name:
-                yield f"{self._ids[node.name]} ==> {self._entry(by_name[node.target])}"
+        yield from transfers
 
     def _join(
         self, sources: Sequence[str], targets: Sequence[str], arrow: str, bare: str, knot: str
@@ -176,11 +174,6 @@ class _Chart:
         yield f"{middle}{knot}"
         yield from (f"{self._ids[source]} {bare} {middle}" for source in sources)
         yield from (f"{middle} {bare} {self._ids[target]}" for target in targets)
-
-    def _entry(self, node: Node) -> str:
-        while type(node) not in BOXES and node.children:
-            node = node.children[0]
-        return self._ids[node.name]
 
     def _data(self) -> Iterator[str]:
         drawn = {node.name for node in self._nodes if type(node) in BOXES}

@@ -1,0 +1,173 @@
+"""Text made to keep a parser busy, and deterministic counts of the work that it makes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from types import FrameType
+from typing import Any, Final
+
+UNITS: Final = (
+    *"{}\\$[]()<>\"'`#:.,; \n\t-_|&*~^%@!?=+/a0A1é漢\x1b\u0301",
+    *("{a", "{a}", "{{a", "{a}}", "}{", "\\{a}", "${a}", "{ ", "{a?", "{a1} ", "{artifact.", "{app:a}"),
+    *("```", "```json", "``` ", "`a", "\x1b[", "\x1b[0", "[[", '{"a":', "1,", "a.b.", "app:"),
+    *("a ", "a-", "!-", "--a", "-a", "k.", "%s", "{0}", "\r\n", "&amp;", "<br/>", "]]>", "{" + "a" * 61),
+    *("<<<BEGIN_", "<<<END_A"),
+)
+"""What is repeated: characters that mean something to one of the parsers, and beginnings without an end."""
+
+ENDS: Final = (("", ""), ("{", ""), ("```", ""), ("a", "}"))
+"""What stands before and behind it."""
+
+
+def texts(size: int, times: int = 1, ends: tuple[tuple[str, str], ...] = ENDS) -> Iterator[str]:
+    """Each unit, repeated to about this size and then so many times, between each pair of ends."""
+    for unit in UNITS:
+        for before, behind in ends:
+            yield before + unit * max(3, size // len(unit)) * times + behind
+
+
+def lines_run(call: Callable[[str], object], text: str) -> int:
+    """How many lines of Python run in a call, the library's own and those of what it calls."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call(text)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+# --- regular expressions --------------------------------------------------------------------------
+
+
+class Steps:
+    """A backtracking matcher that counts its steps, as Python's own goes through a pattern.
+
+    Python's may take fewer, since it looks ahead for what must come; it takes no more.
+
+    Attributes:
+        count: the characters looked at, and the ways tried.
+        spans: where it found what.
+    """
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        parser: Any = import_module("re._parser")  # there is no other parser of patterns
+        self._tree: list[Any] = list(parser.parse(pattern, flags))
+        self._all = bool(flags & re.DOTALL)
+        self.count = 0
+        self.spans: list[tuple[int, int]] = []
+
+    def over(self, text: str) -> int:
+        """The steps to find every match in a text, and then none."""
+        self.count, self.spans, start = 0, [], 0
+        while start <= len(text):
+            end = next(self._match(self._tree, 0, text, start), None)
+            if end is not None:
+                self.spans.append((start, end))
+            start = start + 1 if end is None or end == start else end
+        return self.count
+
+    def _match(self, tree: list[Any], at: int, text: str, position: int) -> Iterator[int]:
+        """Where a match of the rest of a pattern may end, in the order in which Python tries."""
+        if at == len(tree):
+            yield position
+            return
+        kind, argument = tree[at]
+        for end in self._one(str(kind), argument, text, position):
+            yield from self._match(tree, at + 1, text, end)
+
+    def _one(self, kind: str, argument: Any, text: str, position: int) -> Iterator[int]:
+        """Where one item of a pattern may end."""
+        self.count += 1
+        match kind:
+            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
+                if position < len(text) and self._fits(kind, argument, text[position]):
+                    yield position + 1
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                least, most, item = argument
+                yield from self._repeat(kind, least, int(most), list(item), text, position)
+            case "SUBPATTERN":
+                yield from self._match(list(argument[3]), 0, text, position)
+            case "BRANCH":
+                for way in argument[1]:
+                    yield from self._match(list(way), 0, text, position)
+            case "ASSERT" | "ASSERT_NOT":
+                direction, inner = argument
+                width = inner.getwidth()[1] if direction < 0 else 0
+                begin = position - width
+                found = begin >= 0 and next(self._match(list(inner), 0, text, begin), None) is not None
+                if found is (kind == "ASSERT"):
+                    yield position
+            case "AT":
+                yield from self._at(str(argument), text, position)
+            case _:
+                raise NotImplementedError(kind)
+
+    def _repeat(
+        self, kind: str, least: int, most: int, item: list[Any], text: str, position: int
+    ) -> Iterator[int]:
+        ends = [position]
+        if kind == "MIN_REPEAT":
+            while True:
+                if len(ends) > least:
+                    yield ends[-1]
+                if len(ends) > most or not self._more(item, ends, text):
+                    return
+        while len(ends) <= most and self._more(item, ends, text):
+            pass
+        found = ends[least:]
+        for end in found[-1:] if kind == "POSSESSIVE_REPEAT" else reversed(found):
+            self.count += 1
+            yield end
+
+    def _more(self, item: list[Any], ends: list[int], text: str) -> bool:
+        """Go once more through what is repeated; each item of ours has one way to match at a place."""
+        end = next(self._match(item, 0, text, ends[-1]), None)
+        if end is None or end == ends[-1]:
+            return False
+        ends.append(end)
+        return True
+
+    def _fits(self, kind: str, argument: Any, character: str) -> bool:
+        match kind:
+            case "LITERAL":
+                return ord(character) == argument
+            case "NOT_LITERAL":
+                return ord(character) != argument
+            case "ANY":
+                return self._all or character != "\n"
+            case _:
+                return _is_in(argument, character)
+
+    def _at(self, where: str, text: str, position: int) -> Iterator[int]:
+        ends = {"AT_END": {len(text), len(text) - text.endswith("\n")}, "AT_END_STRING": {len(text)}}
+        if position in ends.get(where, {0}):
+            yield position
+
+
+def _is_in(members: Any, character: str) -> bool:
+    negated, found = False, False
+    for kind, argument in members:
+        match str(kind):
+            case "NEGATE":
+                negated = True
+            case "LITERAL":
+                found = found or ord(character) == argument
+            case "RANGE":
+                found = found or argument[0] <= ord(character) <= argument[1]
+            case _:
+                category = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
+                *_, name = str(argument).split("_")
+                sign = category[name].upper() if "_NOT_" in str(argument) else category[name]
+                found = found or re.fullmatch(sign, character) is not None
+    return found is not negated
