@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from google.adk.apps.app import App
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -152,10 +153,14 @@ def each(*functions: Callable[[Any], Any]) -> list[Callable[[Any], Any]]:
 class Client:
     """A client of ADK's own runner that answers what a run asks, as `adk web` and others do."""
 
-    def __init__(self, expression: Expr[Any], backend: MockBackend) -> None:
-        app = backend.compile(expression.node).published()
+    def __init__(self, app: App) -> None:
         self._runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
         self._run: str | None = None
+
+    @classmethod
+    def of(cls, expression: Expr[Any], backend: MockBackend) -> Client:
+        """A client of the app that an expression becomes."""
+        return cls(backend.compile(expression.node).published())
 
     async def say(self, text: str) -> list[Event]:
         """The events of a new run."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from google.adk.apps.app import App
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race
@@ -16,6 +17,8 @@ from adk_fluent.testing import MockBackend, call_tool
 from tests.backends.support import Client, called, requested, script, speakers, system
 
 A, B, AFTER = Agent("a"), Agent("b"), Agent("after")
+MOST = 9
+"""Times that any of the pipelines is answered at most."""
 Pick = Callable[[list[str]], list[str]]
 """Which of the requests that wait are answered next."""
 
@@ -193,27 +196,31 @@ async def by_resume(expression: Expr[Any], backend: MockBackend, pick: Pick) -> 
     result = await expression.run("hi", backend=backend)
     assert result.pending
     said: list[str] = []
-    while result.pending:
+    for _ in range(MOST):
         ids = pick([pending.id for pending in result.pending])
         result = await expression.resume(
             session_id=result.session_id, approvals=dict.fromkeys(ids, True), backend=backend
         )
         said += speakers(result)
-    return said
+        if not result.pending:
+            return said
+    raise AssertionError(f"It still waits, after {said}.")
 
 
 async def by_client(expression: Expr[Any], backend: MockBackend, pick: Pick) -> list[str]:
     """Answer as a client of ADK's own runner does: all answers of a turn in one message."""
-    client = Client(expression, backend)
+    client = Client.of(expression, backend)
     waiting = requested(await client.say("hi"))
     assert waiting
     said: list[str] = []
-    while waiting:
+    for _ in range(MOST):
         picked = pick(waiting)
         events = await client.confirm(*picked)
         said += [event.author for event in events if spoken_text(event)]
         waiting = [request for request in waiting if request not in picked] + requested(events)
-    return said
+        if not waiting:
+            return said
+    raise AssertionError(f"It still waits, after {said}.")
 
 
 @pytest.mark.parametrize("way", [by_resume, by_client])
@@ -228,3 +235,25 @@ async def test_every_approval_is_heard(
     said = await way(shape.make(desk), script({**payers, **shape.responses}), pick)
     assert sorted(desk.paid) == list(shape.paid)
     assert sorted(said) == list(shape.said)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("resumable", [False, True])
+async def test_the_branches_of_a_workflow_are_heard_too(resumable: bool) -> None:
+    """Built as ADK's `Workflow`, two branches that are answered in one message both go on."""
+    from adk_fluent.backends.adk.convert import resumability
+    from adk_fluent.backends.adk.workflow import build_workflow
+
+    desk = Desk()
+    payers = {name: [call_tool("pay", to=name), "done"] for name in ("one", "two")}
+    shape = two(desk.payer("one"), desk.payer("two")) >> AFTER
+    client = Client(
+        App(
+            name="app",
+            root_agent=build_workflow(shape.node, script(payers).model_for),
+            resumability_config=resumability() if resumable else None,
+        )
+    )
+    events = await client.confirm(*requested(await client.say("hi")))
+    assert sorted(desk.paid) == ["one", "two"]
+    assert sorted(e.author for e in events if spoken_text(e)) == ["a", "after", "b", "one", "two"]

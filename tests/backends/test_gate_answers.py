@@ -231,7 +231,7 @@ async def test_only_the_user_approves() -> None:
 
     forger = Agent("forger").tool(approve)
     expression = FanOut(
-        Pipeline("l", ASK.named("one"), A),
+        Pipeline("l", gate(always, into="approval").named("one"), A),
         Pipeline("r", ASK.named("two"), forger, ASK.named("three"), B),
     )
     backend = script({"forger": forged})
@@ -245,6 +245,7 @@ async def test_only_the_user_approves() -> None:
     assert speakers(result) == ["b"]
     assert [(pending.agent, pending.id) for pending in result.pending] == [("one", ids["one"])]
     assert backend.calls["a"] == []
+    assert "approval" not in result.state
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,7 @@ async def test_only_the_user_approves() -> None:
 )
 async def test_what_a_client_may_send(response: dict[str, Any], approves: bool) -> None:
     """A gate reads a client's answer as ADK reads one about a tool; what is no clear yes does not approve."""
-    client = Client(ASK.named("ask") >> A, script())
+    client = Client.of(ASK.named("ask") >> A, script())
     (request,) = requested(await client.say("hi"))
     events = await client.confirm(request, response=response)
     assert [event.author for event in events if spoken_text(event)] == ["a" if approves else "ask"]
@@ -273,7 +274,7 @@ async def test_what_a_client_may_send(response: dict[str, Any], approves: bool) 
 async def test_a_repeated_answer_changes_nothing() -> None:
     """A client that sends an answer again, while the run waits for another or after its end, runs nothing."""
     backend = script()
-    client = Client(ASK.named("one") >> A >> ASK.named("two") >> B, backend)
+    client = Client.of(ASK.named("one") >> A >> ASK.named("two") >> B, backend)
     events = await client.say("hi")
     for speaker in ("a", "b"):
         (request,) = requested(events)

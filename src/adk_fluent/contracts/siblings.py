@@ -65,8 +65,7 @@ class Siblings:
             return base.or_else(WrittenIn(self.step, key)) if others or unknown else base
         writers = tuple(self._effects[index].writes[key] for index in others)
         why = Why("sibling", self.step, writers)
-        made = (base, WrittenIn(self.step, key))
-        return Fact(mask, base.writers + writers, (), None, why, of=made, lost=base.lost)
+        return Fact(mask, base.writers + writers, (), None, why, of=(base, WrittenIn(self.step, key)))
 
     def may_touch(self, key: str) -> bool:
         """Whether any branch may write or remove this key."""

@@ -231,7 +231,7 @@ def test_a_failed_branch_of_a_fallback_may_have_written() -> None:
 
 
 def test_a_gate_reads_for_its_question_and_writes_what_it_keeps() -> None:
-    """The message of a gate reads its keys; what it keeps replaces nothing if nobody is asked."""
+    """The message of a gate reads its keys; what it keeps replaces nothing where it asks nobody."""
     ask = gate(good_enough, message="Use {x}?", into="ok").named("ask")
     reader = Agent("reader").instruct("{ok}")
     assert data((a >> S.set(ok=1) >> ask >> reader).node) == {

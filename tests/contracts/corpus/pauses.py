@@ -48,6 +48,12 @@ def tool_by_x(city: str) -> str:
     return city
 
 
+@declares(writes=["temp:x"])
+def tool_writes_x(city: str) -> str:
+    """Look something up."""
+    return city
+
+
 def by_city(city: str) -> bool:
     return city == "Rome"
 
@@ -144,6 +150,8 @@ _MORE: dict[str, tuple[Expr[Any], str]] = {
     "behind a gate of an item": (X >> S.set(items=[1]) >> map_over("items", Pipeline("p", ASK, READER)), "reader"),
     "after what failed": (X >> (Pipeline("p", ASK, helper) // READER), "reader"),
     "what a tool's writer may have written": (Agent("a").before_agent(writes_x) >> ASK >> READER, "reader"),
+    "what a tool may write again": (X >> ASK >> Agent("a").tool(tool_writes_x) >> READER, "reader"),
+    "what another branch may write again": (X >> ASK >> FanOut(READER, Agent("w").writes("temp:x")), "reader"),
     "read behind two gates": (X >> ASK >> helper >> ASK.named("again") >> READER, "reader"),
 }
 _GIVEN = Fault(
