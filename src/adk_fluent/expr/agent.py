@@ -409,14 +409,11 @@ def _check_option(name: str, agent: str) -> None:
         raise ArgumentError(
             f"Agent {agent!r}: generate({name}=) is not for agents; write .{_SET_OTHERWISE[name]} instead."
         )
-    if name in GENERATE_OPTIONS:
-        return
-    # A google-genai newer than the one the names were taken from may know more; only then is it imported.
-    from google.genai.types import GenerateContentConfig
-
-    known = GenerateContentConfig.model_fields
-    if name not in known:
-        raise ArgumentError(f"Agent {agent!r}: generate() has no option {name!r}.{did_you_mean(name, known)}")
+    if name not in GENERATE_OPTIONS:
+        hint = did_you_mean(name, GENERATE_OPTIONS) or (
+            " One of a newer google-genai goes into .generate_content_config(GenerateContentConfig(...))."
+        )
+        raise ArgumentError(f"Agent {agent!r}: generate() has no option {name!r}.{hint}")
 
 
 _SET_OTHERWISE: Final = {
