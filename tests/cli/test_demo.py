@@ -15,6 +15,8 @@ from adk_fluent.testing import mock_backend
 from tests.cli.commands import ANSI, Cli, in_terminal, process
 from tests.cli.gemini import Behaviour, Gemini, serve
 
+BOOKING = "Agent 'booking' got no answer from its model 'gemini-2.5-flash'"
+
 
 @pytest.fixture
 def gemini_key(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
@@ -116,9 +118,9 @@ def test_the_demo_on_gemini(cli: Cli, gemini_key: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "line"),
     [
-        ("429", "model error in agent 'booking': ResourceExhaustedError: "),
-        ("500", "model error in agent 'booking': ServerError: 500 INTERNAL"),
-        ("break", "model error in agent 'booking': "),
+        ("429", f"{BOOKING}: 429 RESOURCE_EXHAUSTED: You exceeded your current quota. Wait and try again"),
+        ("500", f"{BOOKING}: 500 INTERNAL: "),
+        ("break", f"{BOOKING}: "),
         ("hang_up", "model error in agent 'booking': its answer is no Booking: Invalid JSON"),
     ],
 )

@@ -95,7 +95,7 @@ def scene_of(
         turn=turn,
         agent=agent,
         now=now,
-        state=state or {},
+        state={} if state is None else state,
         count_tokens=count_tokens,
     )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from adk_fluent.errors import ArgumentError, PredicateError
+from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.matching import Predicate, untestable
 
 if TYPE_CHECKING:
     from adk_fluent.context.view import View
@@ -170,8 +170,4 @@ def _holds(test: Predicate | str, state: Mapping[str, Any], agent: str) -> bool:
     try:
         return bool(test(state))
     except Exception as error:
-        shown = str(test) if isinstance(test, Match) else function_name(test, "<lambda>")
-        raise PredicateError(
-            f"{agent!r}: its predicate {shown!r} in C.when raised {type(error).__name__}: {error}. "
-            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
-        ) from error
+        raise untestable(f"{agent!r} in C.when", test, error, state) from error

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, cast
 
+from adk_fluent.errors import PredicateError, did_you_mean, sentence, what_happened
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import Access
+from adk_fluent.ir.functions import Access, function_name
 
 Comparison = Literal["eq", "ne", "gt", "gte", "lt", "lte", "contains", "matches", "truthy"]
 
@@ -44,7 +45,17 @@ class Match(Frozen):
         return Access(reads=frozenset({self.key}))
 
     def __call__(self, state: StateView) -> bool:
-        """Whether the comparison holds for `state`."""
+        """Whether the comparison holds for `state`.
+
+        Raises:
+            Unordered: the value has no order with what it is compared with.
+
+        >>> Match("score", "gt", 5)({"score": " 7 "})
+        True
+        >>> Match("score", "gt", 5)({"score": "high"})  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        Unordered: 'score' is 'high', which is no number.
+        """
         actual = state.get(self.key)
         if actual is None:
             return self.op == ("eq" if self.value is None else "ne")
@@ -52,7 +63,11 @@ class Match(Frozen):
             return re.search(self.value, str(actual).strip(), re.IGNORECASE * self.ignore_case) is not None
         if self.op == "contains":
             return self._contains(actual)
-        return bool(_COMPARE[self.op](self._text(actual), self._text(self.value)))
+        try:
+            return bool(_COMPARE[self.op](self._text(actual), self._text(self.value)))
+        except TypeError as error:
+            wanted = "text" if isinstance(self.value, str) else "number"
+            raise Unordered(f"{self.key!r} is {actual!r:.60}, which is no {wanted}.") from error
 
     def _contains(self, actual: object) -> bool:
         if isinstance(actual, Collection) and not isinstance(actual, str):
@@ -69,6 +84,41 @@ class Match(Frozen):
 
     def __str__(self) -> str:
         return f"{self.key} {_SIGNS.get(self.op, self.op)} {self.value!r}"
+
+
+class Unordered(TypeError):
+    """A state value cannot be compared with what a test compares it with."""
+
+
+class AbsentKey(KeyError):
+    """A function asked the state for a key that it does not hold."""
+
+
+def missing(error: AbsentKey, state: StateView) -> str:
+    """What to say of a function that did; the end of a sentence.
+
+    >>> missing(AbsentKey("x"), {"topic": "tea"})
+    "needs state key 'x', which is not set. Use state.get('x') if it may be missing."
+    """
+    key = error.args[0]
+    near = did_you_mean(str(key), state)
+    return f"needs state key {key!r}, which is not set.{near} Use state.get({key!r}) if it may be missing."
+
+
+def untestable(where: str, predicate: Predicate, error: Exception, state: StateView) -> PredicateError:
+    """What to raise, from its cause, when a predicate raised `error`.
+
+    Args:
+        where: where it stands.
+        state: what it was tested on.
+    """
+    shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
+    start = f"{where}: its predicate {shown!r}"
+    if isinstance(error, Unordered):
+        return PredicateError(f"{start} cannot be tested: {error}")
+    if isinstance(error, AbsentKey):
+        return PredicateError(f"{start} {missing(error, state)}")
+    return PredicateError(f"{start} raised {sentence(what_happened(error))}")
 
 
 def truth_of(predicate: Predicate | str | StateFieldRef, where: str) -> Predicate:

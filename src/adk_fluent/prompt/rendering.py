@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from adk_fluent.errors import ExpressionError, MissingKeyError, PredicateError
-from adk_fluent.ir.functions import function_name
+from adk_fluent.errors import ExpressionError, MissingKeyError
+from adk_fluent.ir.matching import untestable
 from adk_fluent.ir.template import Placeholder, Segment, segments
 from adk_fluent.prompt.spec import (
     HEADERS,
@@ -100,11 +100,7 @@ def _holds(part: When, state: Mapping[str, Any]) -> bool:
     try:
         return bool(part.test(state))
     except Exception as error:
-        name = function_name(part.test, "<lambda>")
-        raise PredicateError(
-            f"P.when: its predicate {name!r} raised {type(error).__name__}: {error}. A predicate gets the "
-            "state as a read-only mapping; use .get for keys that may be missing."
-        ) from error
+        raise untestable("P.when", part.test, error, state) from error
 
 
 def segments_of(

@@ -213,7 +213,8 @@ def _chain(state: StateView, steps: tuple[TransformNode, ...]) -> Result:
     """All steps one after another, each on the result of the one before."""
     total: dict[str, Any] = {}
     for step in steps:
-        view = ReadOnlyState({**state, **total})
+        values = {**state, **total}
+        view = state.within(values) if isinstance(state, ReadOnlyState) else ReadOnlyState(values)
         total |= changes(step, step.fn(view), view)
     return total
 

@@ -27,7 +27,7 @@ from adk_fluent.backends.adk.compiler import (
     names_below,
     whole,
 )
-from adk_fluent.backends.adk.leaves import captured, holds, resolved
+from adk_fluent.backends.adk.leaves import captured, holds, shown_to, transformed
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.typed import check_writes
 from adk_fluent.errors import UnsupportedNodeError
@@ -53,7 +53,6 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
-from adk_fluent.state.delta import ReadOnlyState, changes
 from adk_fluent.state.schema import StateSchema
 
 _AGAIN: Final = "again"
@@ -260,8 +259,7 @@ def _transform(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, TransformNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
-        view = ReadOnlyState(_state(ctx))
-        _write(node, ctx, changes(node, await resolved(node.fn(view)), view))
+        _write(node, ctx, await transformed(node, node.name, _state(ctx)))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)
@@ -271,7 +269,7 @@ def _tap(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, TapNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
-        await resolved(node.fn(ReadOnlyState(_state(ctx))))
+        await shown_to(node, node.name, _state(ctx))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)

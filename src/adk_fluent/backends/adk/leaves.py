@@ -16,14 +16,14 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.failures import in_step
 from adk_fluent.backends.adk.shrinking import removal
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.typed import keeping_to
-from adk_fluent.errors import CompileError, PredicateError
+from adk_fluent.errors import CompileError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.matching import Predicate, untestable
 from adk_fluent.ir.nodes import CaptureNode, GateNode, TapNode, TransferNode, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes
 from adk_fluent.state.schema import StateSchema
@@ -101,14 +101,11 @@ async def holds(predicate: Predicate, state: Mapping[str, Any], step: str) -> bo
     Raises:
         PredicateError: it raised; the cause is chained.
     """
+    view = ReadOnlyState(state, "a predicate")
     try:
-        return bool(await resolved(predicate(ReadOnlyState(state))))
+        return bool(await resolved(predicate(view)))
     except Exception as error:
-        shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
-        raise PredicateError(
-            f"{step!r}: its predicate {shown!r} raised {type(error).__name__}: {error}. "
-            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
-        ) from error
+        raise untestable(repr(step), predicate, error, view) from error
 
 
 async def resolved(value: object) -> object:
@@ -190,13 +187,34 @@ def within_schema(node: Node, events: Events) -> Events:
     return events if schema is None else keeping_to(cast("type[StateSchema]", schema), events)
 
 
+async def transformed(node: TransformNode, step: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """What a transform changes in `state`; `step` is its name.
+
+    Raises:
+        StepError: its function raised.
+    """
+    view = ReadOnlyState(state, f"step {step!r}", returns=True)
+    with in_step(step, view):
+        return changes(node, await resolved(node.fn(view)), view)
+
+
+async def shown_to(node: TapNode, step: str, state: Mapping[str, Any]) -> None:
+    """Show `state` to the function of a tap; `step` is its name.
+
+    Raises:
+        StepError: its function raised.
+    """
+    view = ReadOnlyState(state, f"tap {step!r}")
+    with in_step(step, view):
+        await resolved(node.fn(view))
+
+
 class TransformAgent(FluentAgent):
     """Writes what a function makes of the state."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         node = cast(TransformNode, self._ir)
-        view = ReadOnlyState(ctx.session.state)
-        delta = changes(node, await resolved(node.fn(view)), view)
+        delta = await transformed(node, self.name, ctx.session.state)
         if delta:
             event = self.state_event(ctx, delta)
             if (removed := removal(ctx, event)) is not None:
@@ -208,7 +226,7 @@ class TapAgent(FluentAgent):
     """Lets a function look at the state."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        await resolved(cast(TapNode, self._ir).fn(ReadOnlyState(ctx.session.state)))
+        await shown_to(cast(TapNode, self._ir), self.name, ctx.session.state)
         return
         yield  # an async generator needs one
 
