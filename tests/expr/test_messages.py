@@ -58,7 +58,7 @@ def _list_of(*steps: object) -> Any:
     ("wrong", "instead"),
     [
         (lambda: a >> _list_of(b, c), "Write >> (b | c) to run them at the same time, or >> b >> c "),
-        (lambda: untyped >> tuple(_list_of(b, c)), "Write >> (b | c) to run them at the same time, or >> b >> c "),
+        (lambda: untyped >> tuple(_list_of(b, c)), "Write >> (b | c) to run them at the same time, or "),
         (lambda: _list_of(b, c) >> a, "Write >> (b | c) to run them at the same time, or >> b >> c "),
         (lambda: a | _list_of(b, c), "Write | b | c."),
         (lambda: a // _list_of(b, c), "Write // b // c."),

@@ -253,6 +253,12 @@ class RunResult(list[AgentEvent], Generic[T_co]):
                 total[key] = total.get(key, Usage()) + event.usage
         return total
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the answer, what happened, and the state after it."""
+        from adk_fluent.backends.tables import run_tables
+
+        return run_tables(self)
+
     def origin(self, author: str) -> str:
         """The name the user gave to the agent that runs as `author`."""
         return self._origins.get(author, author)
