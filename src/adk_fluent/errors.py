@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult
 
+MAX_CAUSE: Final = 300
+"""Characters that a message takes over of another error's; providers answer with whole JSON documents."""
+
 
 class ADKFluentError(Exception):
     """Base of every error raised on purpose; catch it to catch them all."""
@@ -38,6 +41,10 @@ class DuplicateNameError(ExpressionError):
 
 class ArgumentError(ExpressionError, TypeError):
     """An argument of the wrong type; also a `TypeError`, so generic handlers see it."""
+
+
+class UnknownMethodError(ExpressionError, AttributeError):
+    """A method or factory that does not exist; also an `AttributeError`, so `hasattr` works."""
 
 
 class CycleError(ExpressionError):
@@ -131,6 +138,18 @@ class StateGuardError(RunError):
     """`S.guard`, `S.require` or `S.validate` found state that does not hold what it must."""
 
 
+class StepError(RunError):
+    """A function of yours that is a step, or part of one, raised; its error is the `__cause__`."""
+
+
+class ToolError(RunError):
+    """A tool raised, and nothing caught it; its error is the `__cause__`."""
+
+
+class ModelError(RunError):
+    """A model could not be asked, or its provider refused; that error is the `__cause__`."""
+
+
 class ContextError(RunError):
     """`C.validate` refused an agent's context, or it exceeds a `C.budget(overflow="error")`."""
 
@@ -172,13 +191,36 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     >>> did_you_mean("instuct", ["instruct", "model"])
     " Did you mean 'instruct'?"
+    >>> did_you_mean("modle", ["mode", "model"])
+    " Did you mean 'model'?"
     """
     if len(word) > LONGEST_SLIP:
         return ""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    near = get_close_matches(word, list(known), n=3, cutoff=0.6)
+    # Two letters that changed places are the commonest slip, and difflib takes a missing one for less.
+    near.sort(key=lambda name: sorted(name) != sorted(word))
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def what_happened(error: BaseException) -> str:
+    """The type and message of an error, on one line, cut where it gets long.
+
+    >>> what_happened(ValueError("first\\n  second"))
+    'ValueError: first second'
+    """
+    name, text = type(error).__name__.lstrip("_"), " ".join(str(error).split())
+    return f"{name}: {text:.{MAX_CAUSE}}{'…' * (len(text) > MAX_CAUSE)}" if text else name
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it ends a sentence already.
+
+    >>> sentence("KeyError: 'x'"), sentence("Really?")
+    ("KeyError: 'x'.", 'Really?')
+    """
+    return text if text.rstrip().endswith((".", "!", "?", "…")) else f"{text}."
 
 
 class MissingExtraError(ADKFluentError):

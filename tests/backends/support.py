@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.adk.apps.app import App
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
@@ -21,12 +22,23 @@ from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk.runner import shared_services
 from adk_fluent.backends.events import AgentEvent, RunResult
+from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, mock_backend
 
 CONFIRMATION = "adk_request_confirmation"
 """The function name under which ADK asks a person."""
 SERVICES = ("memory", "sqlite", "database")
+
+
+@contextmanager
+def raises_from(
+    cause: type[BaseException], match: str | None = None
+) -> Generator[pytest.ExceptionInfo[RunError]]:
+    """A `RunError` is raised whose cause is of this type; its message says what the cause said."""
+    with pytest.raises(RunError, match=match) as caught:
+        yield caught
+    assert isinstance(caught.value.__cause__, cause)
 
 
 def session_service(kind: str, folder: Path) -> BaseSessionService:

@@ -19,7 +19,7 @@ from adk_fluent.errors import ADKFluentError, CompileError, MissingKeyError
 from adk_fluent.ir import AgentNode
 from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.testing import call_tool
-from tests.backends.support import play, said, script, seen, speakers, system
+from tests.backends.support import play, raises_from, said, script, seen, speakers, system
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -215,17 +215,17 @@ async def test_a_tool_may_write_state() -> None:
     assert (await play(expression, {"a": [call_tool("remember"), "done"]})).state == {"kept": "yes"}
 
 
-async def test_a_tool_that_raises_ends_the_run_as_it_is() -> None:
-    """An error inside a tool reaches the caller as the same object."""
+async def test_a_tool_that_raises_is_named_with_its_agent() -> None:
+    """An error inside a tool ends the run, naming tool and agent; the error itself is the cause."""
     problem = ValueError("tool")
 
     def fail() -> str:
         """Fail."""
         raise problem
 
-    with pytest.raises(ValueError, match="tool") as caught:
+    with raises_from(ValueError, match="tool") as caught:
         await play(A.tool(fail) >> B, {"a": call_tool("fail")})
-    assert caught.value is problem
+    assert caught.value.__cause__ is problem
 
 
 async def test_callbacks_run_in_order() -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from adk_fluent import Agent, Pipeline, S
 from adk_fluent.errors import AgentTimeoutError, RunError, StateGuardError
-from tests.backends.support import Hang, failing, play, reply, said, script, speakers
+from tests.backends.support import Hang, failing, play, raises_from, reply, said, script, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -50,12 +50,12 @@ async def test_several_failures_in_a_row() -> None:
     assert said(result) == [("c", "third")]
 
 
-async def test_all_failing_raises_the_last_error_as_it_is() -> None:
-    """When every alternative raises, the caller gets the last exception itself."""
+async def test_all_failing_raises_the_last_error() -> None:
+    """When every alternative raises, the caller gets the last error, with what raised it as the cause."""
     last = ValueError("last")
-    with pytest.raises(ValueError, match="last") as caught:
+    with raises_from(ValueError, match="last") as caught:
         await play(A // B, {"a": RuntimeError("first"), "b": last})
-    assert caught.value is last
+    assert caught.value.__cause__ is last
 
 
 async def test_all_failing_by_events_gives_the_last_event() -> None:

@@ -15,7 +15,7 @@ from adk_fluent import Agent, FanOut, Loop, Pipeline, S, gate, map_over, race
 from adk_fluent.errors import ExpressionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool
-from tests.backends.support import Hang, play, said, script, seen, speakers
+from tests.backends.support import Hang, play, raises_from, said, script, seen, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -119,12 +119,12 @@ async def test_a_branch_waits_while_its_event_is_not_taken() -> None:
     assert ran == ["one went on"]
 
 
-async def test_a_branch_error_is_raised_as_it_is() -> None:
-    """What one branch raises reaches the caller as the same object."""
+async def test_a_branch_error_is_raised() -> None:
+    """What one branch raises reaches the caller, as the cause of an error that names its agent."""
     problem = ValueError("branch")
-    with pytest.raises(ValueError, match="branch") as caught:
+    with raises_from(ValueError, match="branch") as caught:
         await play(A | B, {"b": problem})
-    assert caught.value is problem
+    assert caught.value.__cause__ is problem
 
 
 async def test_an_error_cancels_the_model_calls_of_the_siblings() -> None:
@@ -136,7 +136,7 @@ async def test_an_error_cancels_the_model_calls_of_the_siblings() -> None:
         raise ValueError("branch")
         yield ""
 
-    with pytest.raises(ValueError, match="branch"):
+    with raises_from(ValueError, match="branch"):
         await play(A | B | C, {"a": hang, "b": fail_once_it_hangs})
     assert hang.ended == ["CancelledError"]
 

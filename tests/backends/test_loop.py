@@ -85,8 +85,8 @@ async def test_until_that_raises_names_loop_and_function() -> None:
     with pytest.raises(PredicateError) as caught:
         await play(Loop("refine", A).until(broken))
     assert str(caught.value) == (
-        "'refine': its predicate 'broken' raised KeyError: 'missing'. A predicate gets the state as a "
-        "read-only mapping; use .get for keys that may be missing."
+        "'refine': its predicate 'broken' needs state key 'missing', which is not set. Use "
+        "state.get('missing') if it may be missing."
     )
     assert isinstance(caught.value.__cause__, KeyError)
 

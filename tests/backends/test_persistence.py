@@ -27,6 +27,7 @@ from tests.backends.support import (
     SERVICES,
     close,
     play,
+    raises_from,
     said,
     script,
     seen,
@@ -345,7 +346,7 @@ async def test_asking_leaves_no_session_behind() -> None:
     assert shared is not None
     await A.ask_async("hi", backend=script(), app_name="asking")
     await A.map(["hi"] * 3, backend=script(), app_name="asking")
-    with pytest.raises(RuntimeError):
+    with raises_from(RuntimeError):
         await A.ask_async("hi", backend=script({"a": RuntimeError("no")}), app_name="asking")
     assert (await shared.list_sessions(app_name="asking", user_id="user")).sessions == []
     own = InMemorySessionService()

@@ -9,7 +9,7 @@ import pytest
 
 from adk_fluent import Agent, Pipeline, S
 from adk_fluent.errors import DuplicateNameError, ExpressionError
-from tests.backends.support import Hang, play, said, script, seen, speakers, system
+from tests.backends.support import Hang, play, raises_from, said, script, seen, speakers, system
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -47,20 +47,20 @@ async def test_a_later_agent_sees_what_was_said() -> None:
     assert "blue" in text
 
 
-async def test_an_error_ends_the_sequence_as_it_is() -> None:
-    """What a model raises reaches the caller as the same object, and later steps do not run."""
+async def test_an_error_ends_the_sequence() -> None:
+    """What a model raises reaches the caller as the cause, and later steps do not run."""
     problem = RuntimeError("no")
     backend = script({"a": problem})
-    with pytest.raises(RuntimeError) as caught:
+    with raises_from(RuntimeError) as caught:
         await (A >> B).run("hi", backend=backend)
-    assert caught.value is problem
+    assert caught.value.__cause__ is problem
     assert backend.calls["b"] == []
 
 
 async def test_state_written_before_an_error_stays() -> None:
     """Steps before a failing one keep what they wrote: it was stored as it happened."""
     expression = S.set(x=1) >> A
-    with pytest.raises(RuntimeError):
+    with raises_from(RuntimeError):
         await play(expression, {"a": RuntimeError("no")}, session_id="kept-state")
     result = await play(S.compute(y=lambda s: s["x"] + 1), session_id="kept-state")
     assert result.state == {"x": 1, "y": 2}

@@ -8,7 +8,7 @@ import pytest
 
 from adk_fluent import Agent, FanOut, Pipeline, S, tap
 from adk_fluent.errors import ArgumentError, MissingKeyError, StateGuardError, TransformError
-from tests.backends.support import each, play, speakers
+from tests.backends.support import each, play, raises_from, speakers
 
 A, B = Agent("a"), Agent("b")
 
@@ -71,16 +71,16 @@ async def test_a_tap_cannot_write() -> None:
         await play(tap(assign))
 
 
-async def test_a_tap_that_raises_ends_the_run_as_it_is() -> None:
-    """An error of a tap reaches the caller as the same object."""
+async def test_a_tap_that_raises_is_named() -> None:
+    """An error of a tap names its step; the error itself is the cause."""
     problem = ValueError("tap")
 
     def fail(state: Any) -> None:
         raise problem
 
-    with pytest.raises(ValueError, match="tap") as caught:
+    with raises_from(ValueError, match="tap") as caught:
         await play(tap(fail) >> A)
-    assert caught.value is problem
+    assert caught.value.__cause__ is problem
 
 
 async def test_a_function_is_a_step() -> None:
@@ -171,16 +171,16 @@ async def test_a_function_that_returns_no_dict_is_named(value: Any, shown: str) 
         await play(A >> count)
 
 
-async def test_a_function_that_raises_ends_the_run_as_it_is() -> None:
-    """An error of a transform reaches the caller as the same object."""
+async def test_a_function_that_raises_is_named() -> None:
+    """An error of a transform names its step; the error itself is the cause."""
     problem = KeyError("inside")
 
     def fail(state: Any) -> None:
         raise problem
 
-    with pytest.raises(KeyError) as caught:
+    with raises_from(KeyError) as caught:
         await play(A >> fail)
-    assert caught.value is problem
+    assert caught.value.__cause__ is problem
 
 
 async def test_a_function_cannot_change_what_it_got() -> None:

@@ -24,7 +24,19 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.expr.running import Run
 from adk_fluent.ir import AgentNode, rewrite
 from adk_fluent.testing import mock_backend
-from tests.backends.support import Hang, PlainLlm, play, replies, reply, said, script, seen, speakers, system
+from tests.backends.support import (
+    Hang,
+    PlainLlm,
+    play,
+    raises_from,
+    replies,
+    reply,
+    said,
+    script,
+    seen,
+    speakers,
+    system,
+)
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 PNG = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")
@@ -340,7 +352,7 @@ async def test_a_model_that_fails_half_way_stores_nothing_of_it(expression: Any)
         async for event in events:
             pieces.append(event.content)
 
-    with pytest.raises(ConnectionError, match="cut off"):
+    with raises_from(ConnectionError, match="cut off"):
         await read()
     assert "half an " in pieces
     session = await service.get_session(app_name="adk_fluent_app", user_id="user", session_id="s")
@@ -452,7 +464,7 @@ async def test_map_is_bounded() -> None:
 
 
 async def test_the_first_error_of_a_map_cancels_the_rest() -> None:
-    """An error of one prompt is raised as it is, and the other runs' model calls are cancelled."""
+    """An error of one prompt is raised, and the other runs' model calls are cancelled."""
     hang, problem = Hang(), ValueError("bad prompt")
 
     async def answer(request: LlmRequest) -> AsyncIterator[str]:
@@ -463,9 +475,9 @@ async def test_the_first_error_of_a_map_cancels_the_rest() -> None:
             async for piece in pieces:
                 yield piece
 
-    with pytest.raises(ValueError, match="bad prompt") as caught:
+    with raises_from(ValueError, match="bad prompt") as caught:
         await A.map(["x", "bad", "y"], backend=script({"a": answer}))
-    assert caught.value is problem
+    assert caught.value.__cause__ is problem
     assert hang.ended == ["CancelledError"] * 2
 
 
@@ -527,7 +539,7 @@ async def test_many_failing_runs_leave_nothing_behind() -> None:
     for expression in (A, A >> B, A | B, A.timeout(60), A // A.named("z")):
         backend = mock_backend(default=RuntimeError("no"))
         for _ in range(3):
-            with pytest.raises(RuntimeError):
+            with raises_from(RuntimeError):
                 await expression.run("hi", backend=backend)
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == {asyncio.current_task()}

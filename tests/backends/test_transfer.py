@@ -203,7 +203,7 @@ async def test_a_condition_that_raises_is_named() -> None:
     def ready(state: Any) -> bool:
         return state["ready"]
 
-    with pytest.raises(PredicateError, match=r"^'to_d': its predicate 'ready' raised KeyError") as caught:
+    with pytest.raises(PredicateError, match=r"^'to_d': its predicate 'ready' needs state key") as caught:
         await play(A >> transfer("d", condition=ready) >> ASIDE)
     assert isinstance(caught.value.__cause__, KeyError)
 

@@ -59,6 +59,7 @@ from adk_fluent.ir.nodes import (
     TransferNode,
 )
 from adk_fluent.testing import call_tool, mock_backend
+from tests.backends.support import raises_from
 
 newest = pytest.mark.newest
 
@@ -527,7 +528,7 @@ async def test_adks_own_retry_is_heeded() -> None:
     backend = mock_backend({"a": [OSError("no"), "A"], "b": "B"})
     ran = await run(first >> Agent("b"), backend)
     assert ran.answers == [("a", "A"), ("b", "B")]
-    with pytest.raises(OSError, match="no"):
+    with raises_from(OSError, match="no"):
         await (first >> Agent("b")).run("Hi", backend=mock_backend({"a": [OSError("no"), "A"], "b": "B"}))
 
 

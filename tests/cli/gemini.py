@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, cast
 
-Behaviour = Literal["answer", "429", "500", "break", "hang_up"]
+Behaviour = Literal["answer", "bad_key", "404", "429", "500", "break", "hang_up"]
 
 _METHOD = re.compile(r"/v1(?:beta)?/models/(?P<model>[\w.-]+):(?P<method>\w+)")
 _AGENT = re.compile(r'internal name is "(\w+)"')
@@ -91,6 +91,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._json(200, {"embeddings": [{"values": self.script.vectors[text]} for text in texts]})
         agent = self._agent(body)
         behaviour = self.script.failing.get(agent, "answer")
+        if behaviour == "bad_key":
+            return self._error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.")
+        if behaviour == "404":
+            return self._error(404, "NOT_FOUND", f"models/{found['model']} is not found")
         if behaviour == "429":
             return self._error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.")
         if behaviour == "500":

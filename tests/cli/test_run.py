@@ -242,10 +242,10 @@ def test_an_approval_nobody_gives_fails(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("failing", "model error in agent 'broken': ValueError: the line is dead"),
-        ("half", "model error in agent 'half': ValueError: the line is dead"),
+        ("failing", "Agent 'broken' got no answer from its model 'says': ValueError: the line is dead."),
+        ("half", "Agent 'half' got no answer from its model 'says': ValueError: the line is dead."),
         ("blocked", "model error in agent 'blocked': SAFETY: blocked"),
-        ("broken_tools", "tool error in 'weather' of agent 'clerk': LookupError: no weather in Rome"),
+        ("broken_tools", "Agent 'clerk': its tool 'weather' raised LookupError: no weather in Rome."),
         ("needy", "Agent 'needy' needs state key 'nothing_writes_this'"),
     ],
 )
@@ -332,7 +332,7 @@ def test_gemini_text_that_breaks_off_is_not_stored(
         done = cli("run", "cloud.py", "Hi", "-v", "--session-db", "kept.db", "--session", "s")
     assert done.code == 1
     assert "A long answer" in done.out
-    assert done.err.startswith("adk-fluent: model error in agent 'writer': ")
+    assert done.err.startswith("adk-fluent: Agent 'writer' got no answer from its model ")
     assert stored(tmp_path / "kept.db", "s", app="cloud") == [("user", "Hi")]
     assert state(tmp_path / "kept.db", "s", app="cloud") == {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,16 @@ import pytest
 from tests.cli.commands import PIPELINES, Cli
 
 EXPRESSION = "from adk_fluent import Agent\n{name} = Agent('{agent}')\n"
+CHATTY = """
+from adk_fluent import S, tap
+print("on import")
+
+def step(state):
+    print("in a step")
+    return {"x": 1}
+
+pipeline = S.fn(step) >> tap(lambda state: print("in a tap"))
+"""
 NATIVE = "from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(name='{agent}')\n"
 
 
@@ -139,6 +150,62 @@ def test_a_bad_target_gives_one_line(cli: Cli, tmp_path: Path, target: str, line
     assert line in done.err
     assert done.err.count("\n") == 1
     assert done.err.startswith("adk-fluent: ")
+
+
+@pytest.mark.parametrize(
+    ("ending", "line"),
+    [
+        ("import sys\nsys.exit()\n", "calls sys.exit() when it is imported (leaves.py, line 4). Put"),
+        ("import sys\nsys.exit(0)\n", "calls sys.exit(0) when it is imported (leaves.py, line 4). Put"),
+        ("import sys\nsys.exit(2)\n", "calls sys.exit(2) when it is imported (leaves.py, line 4). Put"),
+        ("raise SystemExit('bye')\n", "calls sys.exit('bye') when it is imported (leaves.py, line 3). Put"),
+        ("import argparse\nargparse.ArgumentParser().parse_args(['--x'])\n", "calls sys.exit(2) when it is"),
+    ],
+)
+@pytest.mark.parametrize("target", ["leaves.py", "leaves", "leaves_bot"])
+def test_a_target_that_leaves_is_told(cli: Cli, tmp_path: Path, target: str, ending: str, line: str) -> None:
+    """A TARGET that ends the process when it is imported is wrong usage, never a silent success."""
+    text = EXPRESSION.format(name="root_agent", agent="me") + ending
+    write(tmp_path / "leaves.py", text)
+    write(tmp_path / "leaves_bot" / "__init__.py", text)
+    done = cli("check", target)
+    assert (done.code, done.out) == (2, "")
+    told = done.err.splitlines()[-1]
+    assert line.partition(" (")[0] in told
+    assert 'below: if __name__ == "__main__":' in told
+    if target == "leaves.py":
+        assert line in told
+
+
+@pytest.mark.parametrize("command", [["check"], ["explain"], ["preview", "hi"], ["run", "hi"]])
+def test_what_a_target_prints_is_no_output(cli: Cli, tmp_path: Path, command: list[str]) -> None:
+    """With `--json` the output is JSON alone: what TARGET, its steps and tools print is on stderr."""
+    write(tmp_path / "chatty.py", CHATTY)
+    name, *rest = command
+    done = cli(name, "chatty.py", *rest, "--json")
+    assert done.code == 0
+    assert done.out
+    for document in done.out.splitlines() if name == "run" else [done.out]:
+        json.loads(document)
+    ran = name in ("preview", "run")
+    assert done.err.splitlines() == ["on import", *["in a step", "in a tap"] * ran]
+
+
+def test_what_a_target_prints_is_no_picture(cli: Cli, tmp_path: Path) -> None:
+    """The Mermaid text of `viz` begins with itself."""
+    write(tmp_path / "chatty.py", CHATTY)
+    done = cli("viz", "chatty.py")
+    assert done.out.startswith("flowchart TD\n")
+    assert done.err == "on import\n"
+
+
+def test_a_step_that_leaves_is_told(cli: Cli, tmp_path: Path) -> None:
+    """A step that calls `sys.exit` while TARGET runs is a failure, also with the code of success."""
+    text = "import sys\nfrom adk_fluent import S\npipeline = S.fn(lambda s: sys.exit(0))\n"
+    write(tmp_path / "quits.py", text)
+    done = cli("run", "quits.py", "hi")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "adk-fluent: the run ended: something in it called sys.exit(0)\n"
 
 
 def test_debug_shows_the_traceback(cli: Cli, tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_text_stays_text_where_every_release_agrees(template: str, portable: boo
 
 
 async def test_a_missing_key_is_explained_alike() -> None:
-    """A missing key gives the same error whether ADK or we render the instruction."""
+    """A missing key gives the same error whoever renders the instruction; doubled braces are explained."""
     messages: list[str] = []
     for agent in (
         Agent("me").instruct("{topik}"),
@@ -170,7 +170,10 @@ async def test_a_missing_key_is_explained_alike() -> None:
         with pytest.raises(MissingKeyError) as caught:
             await (Agent("writer").writes("topic") >> agent).run("GO", backend=mock_backend(default="x"))
         messages.append(str(caught.value))
-    assert len(set(messages)) == 1
+    assert messages[0] == messages[1]
+    assert messages[2] == messages[0] + (
+        " If {{topik}} is meant as the text {topik}, write \\{topik}: doubled braces are no escape."
+    )
     assert "'me' needs state key 'topik'" in messages[0]
     assert "Did you mean 'topic'?" in messages[0]
 

@@ -490,7 +490,7 @@ async def test_a_template_that_lacks_its_key_names_agent_and_key() -> None:
 async def test_a_condition_that_raises_is_explained() -> None:
     """A predicate of `C.when` that fails names the agent and the cause."""
     me = Agent("me").context(C.when(lambda s: s["missing"], C.none()))
-    with pytest.raises(PredicateError, match=r"'me': its predicate '<lambda>' in C\.when raised KeyError"):
+    with pytest.raises(PredicateError, match=r"'me' in C\.when: its predicate '<lambda>' needs state key"):
         await ask(me, responses=SAYS)
 
 

@@ -174,7 +174,12 @@ def test_some_classes_are_not_built_directly(cls: Any) -> None:
     ("expression", "wrong", "message"),
     [
         (a >> b, "stepp", "Pipeline has no method 'stepp'. Did you mean 'step'?"),
-        (a >> b, "instruct", "Pipeline has no method 'instruct'. Did you mean 'strict'?"),
+        (
+            a >> b,
+            "instruct",
+            "Pipeline has no method 'instruct': its agents have prompts. Call .instruct() on an Agent, "
+            "before it is joined with others.",
+        ),
         (a | b, "branches", "FanOut has no method 'branches'. Did you mean 'branch'?"),
         (a * 2, "max_iteration", "Loop has no method 'max_iteration'. Did you mean 'max_iterations'?"),
         (Route("k"), "equals", "Route has no method 'equals'."),

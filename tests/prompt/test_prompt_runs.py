@@ -81,7 +81,7 @@ async def test_a_missing_key_is_told_as_for_any_instruction() -> None:
 async def test_a_predicate_that_raises_stops_the_run() -> None:
     """The error names the predicate of `P.when`."""
     prompt = P.task("t") + P.when(lambda state: state["x"], P.role("r"))
-    with pytest.raises(PredicateError, match=r"P\.when: its predicate '<lambda>' raised KeyError"):
+    with pytest.raises(PredicateError, match=r"P\.when: its predicate '<lambda>' needs state key 'x'"):
         await Agent("a").instruct(prompt).run("x", backend=mocked())
 
 

@@ -96,15 +96,6 @@ def call_text(payload: Mapping[str, Any]) -> str:
     return f"{payload.get('name') or 'a tool'}({', '.join(shown)})"
 
 
-def sentence(text: str) -> str:
-    """Text with a full stop, if nothing ends it.
-
-    >>> sentence("Send it?"), sentence("Approval required")
-    ('Send it?', 'Approval required.')
-    """
-    return text if text.rstrip().endswith((".", "?", "!")) else f"{text}."
-
-
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
     """One thing that happened in a run.
@@ -359,6 +350,12 @@ class RunResult(list[AgentEvent], Generic[T_co]):
                 key = (self.origin(event.author), event.model or "")
                 total[key] = total.get(key, Usage()) + event.usage
         return total
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the answer, what happened, and the state after it."""
+        from adk_fluent.backends.tables import run_tables
+
+        return run_tables(self)
 
     def origin(self, author: str) -> str:
         """The name the user gave to the agent that runs as `author`."""

@@ -14,7 +14,7 @@ from adk_fluent.backends.events import DISCARDS, AgentEvent, Pending
 from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import ADKFluentError
+from adk_fluent.errors import ADKFluentError, what_happened
 from adk_fluent.expr.base import Expr
 
 if TYPE_CHECKING:
@@ -46,13 +46,11 @@ class Conversation:
         backend: ADKBackend | None = None,
     ) -> None:
         from adk_fluent.backends.adk.backend import ADKBackend
-        from adk_fluent.backends.adk.native import sqlite_sessions, watched
+        from adk_fluent.backends.adk.native import sqlite_sessions
 
         store = sqlite_sessions(sessions) if sessions else None
         self._backend = backend or ADKBackend(session_service=store)
-        self._compiled, self._watch = watched(
-            _compile(target, self._backend, None if session_id else state or {})
-        )
+        self._compiled = _compile(target, self._backend, None if session_id else state or {})
         self.session_id = session_id or str(uuid.uuid4())
         self.pending: list[Pending] = []
         self._state = state
@@ -112,8 +110,7 @@ class Conversation:
             where = f"model error in agent {speaking!r}: its answer is no {error.title}: " if speaking else ""
             raise FailedRunError(f"{where}{one_line(error.errors()[0]['msg'])}") from error
         except Exception as error:
-            name = type(error).__name__.lstrip("_")
-            raise FailedRunError(f"{self._watch.where(error)}{name}: {one_line(error)}") from error
+            raise FailedRunError(what_happened(error)) from error
         if problems:
             raise FailedRunError(next(iter(problems.values())))
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from adk_fluent.errors import ADKFluentError, RunError
 
+KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
+"""The settings one of which Gemini needs."""
+
 MAX_LINE = 400
 """Characters of an error line; providers answer with whole JSON documents."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from typing import Any, cast
 
 from adk_fluent.cli.errors import UsageError
@@ -30,7 +31,9 @@ def check(
     Raises:
         UsageError: TARGET cannot be loaded, or adk-fluent cannot look inside it.
     """
-    report = _inside(target, "checked").check(state=state, strict=strict)
+    subject = _inside(target, "checked")
+    with redirect_stdout(sys.stderr):  # what TARGET registered as a check may print
+        report = subject.check(state=state, strict=strict)
     _write(report.to_json() if as_json else _findings(report))
     return OK if report.ok else FINDINGS
 
@@ -41,7 +44,9 @@ def explain(target: str, *, as_json: bool = False) -> int:
     Raises:
         UsageError: TARGET cannot be loaded, or adk-fluent cannot look inside it.
     """
-    found = _inside(target, "explained").explain()
+    subject = _inside(target, "explained")
+    with redirect_stdout(sys.stderr):
+        found = subject.explain()
     _write(found.to_json() if as_json else str(found))
     return OK
 
@@ -66,7 +71,9 @@ def preview(
     """
     if not prompt.strip():
         raise UsageError("PROMPT is empty.")
-    found = asyncio.run(_inside(target, "previewed").preview(prompt, answers, state=state))
+    subject = _inside(target, "previewed")
+    with redirect_stdout(sys.stderr):  # its steps run
+        found = asyncio.run(subject.preview(prompt, answers, state=state))
     _write(found.to_json() if as_json else str(found))
     return OK
 

@@ -45,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain("interrupted")
         return 130
+    except SystemExit as leaving:  # a step or tool of TARGET; argparse has left long ago
+        _complain(f"the run ended: something in it called sys.exit({leaving.code!r})")
+        return 1
     except BrokenPipeError:  # whoever read us has gone; nothing can be said any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

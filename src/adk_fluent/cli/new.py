@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import keyword
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Final
 
-from adk_fluent.cli.errors import UsageError
-from adk_fluent.errors import InvalidNameError
-from adk_fluent.ir.naming import check_name
+from adk_fluent import __version__
+from adk_fluent.cli.errors import KEYS, UsageError
+from adk_fluent.ir.naming import as_identifier, name_fault
+from adk_fluent.local.engine import INSTALL, installed
+
+AGENTS: Final = ("writer", "editor")
+"""The agents of the new pipeline; what holds them needs another name."""
 
 FILES: Final[Mapping[str, str]] = {
     "__init__.py": '''\
@@ -26,13 +32,17 @@ __all__ = ["agent"]
 
 import os
 
-from adk_fluent import Agent
+from adk_fluent import Agent, C
 from adk_fluent.config import ExecutionConfig
+
+SETTINGS = (
+{settings}
+)
 
 
 def choose_model():
-    """Gemini when there is a key, else a small model in this process."""
-    if os.environ.get("GOOGLE_API_KEY"):
+    """Gemini where there is a key, or Vertex AI, else a small model in this process."""
+    if any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in SETTINGS):
         return "gemini-2.5-flash"
     from adk_fluent.local import LocalLlm
 
@@ -41,24 +51,33 @@ def choose_model():
 
 model = choose_model()
 
-pipeline = (
-    Agent("writer", model).instruct("Answer the user in two sentences.").writes("draft")
-    >> Agent("editor", model).instruct("Make this shorter, in one sentence: {{draft}}")
-)
+writer = Agent("writer", model).instruct("Answer the user in two sentences.").writes("draft")
+editor = Agent("editor", model).instruct("Say this in one sentence: {{draft}}").context(C.user_only())
+pipeline = (writer >> editor).named("{root}").describe("A writer and an editor.")
 
 app = pipeline.to_app(ExecutionConfig(app_name="{name}"))
 root_agent = app.root_agent
 ''',
+    "requirements.txt": """\
+# What `adk deploy` installs, beside google-adk itself.
+adk-fluent~={version}
+""",
     "README.md": """\
 # {name}
 
     adk-fluent run {name} "Hello"     # from the folder above this one
+    adk-fluent check {name}
     adk-fluent viz {name}
     adk web                           # then open {name} in the browser
     adk run {name}
 
-The pipeline is in `agent.py`. Without a key it runs on a small model in the process
-(`pip install 'adk-fluent[local]'`); for Gemini, copy `.env.example` to `.env` and put your key there.
+The pipeline is in `agent.py`. For Gemini, copy `.env.example` to `.env` and put your key there. Without a
+key it runs on a small model in this process, which one command installs:
+
+    {install}
+
+`requirements.txt` is what a deployment needs (`adk deploy cloud_run {name}`); there a key or Vertex AI is
+set, so the small model is not in it.
 """,
     ".env.example": """\
 # Copy to .env and fill in; `adk` and `adk-fluent` read it.
@@ -70,42 +89,61 @@ GOOGLE_API_KEY=
 __pycache__/
 """,
 }
-"""What the folder holds; `{name}` stands for its name."""
+"""What the folder holds; the names in braces are filled in."""
 
 
 def new(folder: Path) -> int:
-    """Write the folder.
+    """Write the folder, and say what to do next.
 
     Raises:
-        UsageError: its name is not one that ADK can load, or it exists and is not empty.
+        UsageError: its name is not one that ADK can load, or it exists and is not empty; the message has a
+            name that is fine.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{str(folder)!r} exists and is not an empty folder; choose another name.")
-    name = _checked_name(folder.absolute())
+    name = folder.absolute().name
+    if (fault := _fault(folder)) is not None:
+        place = folder if folder.name else folder.absolute()  # `.` has no name of its own
+        other = next(other for other in map(place.with_name, _like(name)) if _fault(other) is None)
+        raise UsageError(f"{fault}. Try {str(other)!r}.")
+    values = {
+        "name": name,
+        "root": name if name not in AGENTS else f"{name}_pipeline",
+        "settings": "\n".join(f'    "{key}",' for key in KEYS),
+        "version": __version__,
+        "install": INSTALL,
+    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in FILES.items():
-            (folder / file).write_text(text.format(name=name), encoding="utf-8")
+            (folder / file).write_text(text.format(**values), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"Cannot write {str(folder)!r}: {error.strerror}.") from error
     print(f"wrote {folder}: {', '.join(FILES)}")
-    print(f'next: adk-fluent run {folder} "Hello"')
+    if not (installed() or any(os.environ.get(key) for key in KEYS)):
+        print(f"first: put GOOGLE_API_KEY=... into {folder / '.env'}, or install a model that needs no key:")
+        print(f"       {INSTALL}")
+    print(f'next:  adk-fluent run {folder} "Hello"')
     return 0
 
 
-def _checked_name(folder: Path) -> str:
-    name = folder.name
-    try:
-        check_name(name, "agent folder")
-    except InvalidNameError as error:
-        raise UsageError(str(error)) from error
+def _fault(folder: Path) -> str | None:
+    """Why a folder cannot be the new one, or `None`."""
+    name = folder.absolute().name
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        return f"{str(folder)!r} exists and is not an empty folder"
+    if (fault := name_fault(name)) is not None:
+        return f"{name!r} cannot name an agent folder: {fault}"
     if keyword.iskeyword(name):
-        raise UsageError(
-            f"{name!r} is a word of Python itself; ADK could not import it. Choose another name."
-        )
-    if name in sys.stdlib_module_names or _taken(name, folder):
-        raise UsageError(f"{name!r} is a Python module already; ADK would import that. Choose another name.")
-    return name
+        return f"{name!r} is a word of Python itself; ADK could not import it"
+    if name in sys.stdlib_module_names or _taken(name, folder.absolute()):
+        return f"{name!r} is a Python module already; ADK would import that"
+    return None
+
+
+def _like(name: str) -> Iterator[str]:
+    """Names like this one that may be fine."""
+    plain = as_identifier(name, "agent")
+    yield from (plain, f"{plain}_agent")
+    yield from (f"{plain}_{number}" for number in count(2))
 
 
 def _taken(name: str, folder: Path) -> bool:

@@ -6,17 +6,18 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing, redirect_stdout
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TextIO
 
-from adk_fluent.backends.events import AgentEvent, Pending, answers, call_text, final_text, sentence
+from adk_fluent.backends.events import AgentEvent, Pending, answers, call_text, final_text
 from adk_fluent.cli.conversation import Conversation
 from adk_fluent.cli.errors import FailedRunError, UsageError
 from adk_fluent.cli.paper import Paper, paper
 from adk_fluent.cli.screen import Screen
 from adk_fluent.cli.target import load
+from adk_fluent.errors import sentence
 
 
 class View(Protocol):
@@ -80,7 +81,7 @@ def run(
 
 def _view(talk: Conversation, out: Paper, as_json: bool, verbose: bool) -> View:
     if as_json:
-        return JsonView(talk.shown)
+        return JsonView(talk.shown, sys.stdout)
     if verbose or sys.stdout.isatty():
         return Screen(out, talk.root, time.perf_counter, verbose)
     return AnswerView(out)
@@ -88,13 +89,19 @@ def _view(talk: Conversation, out: Paper, as_json: bool, verbose: bool) -> View:
 
 def _turn(loop: asyncio.Runner, talk: Conversation, prompt: str, view: View, out: Paper) -> None:
     events: list[AgentEvent] = []
-    loop.run(_follow(talk.turn(prompt), view, events))
+    _drive(loop, _follow(talk.turn(prompt), view, events))
     while talk.pending:
         approvals = {pending.id: _approved(pending, out, view) for pending in talk.pending}
-        loop.run(_follow(talk.answer(approvals), view, events))
+        _drive(loop, _follow(talk.answer(approvals), view, events))
     view.answer(answers(events))
     if isinstance(view, JsonView):
         view.result(talk.session_id, final_text(events), loop.run(talk.state()))
+
+
+def _drive(loop: asyncio.Runner, turn: Coroutine[Any, Any, None]) -> None:
+    """Run a turn; what its steps and tools print is no answer."""
+    with redirect_stdout(sys.stderr):
+        loop.run(turn)
 
 
 async def _follow(source: Any, view: View, events: list[AgentEvent]) -> None:
@@ -165,10 +172,12 @@ class JsonView:
 
     Args:
         shown: what a policy leaves of an event.
+        stream: where to write.
     """
 
-    def __init__(self, shown: Callable[[AgentEvent], AgentEvent]) -> None:
+    def __init__(self, shown: Callable[[AgentEvent], AgentEvent], stream: TextIO) -> None:
         self._shown = shown
+        self._stream = stream
 
     def show(self, event: AgentEvent) -> None:
         """Write one event."""
@@ -209,4 +218,4 @@ class JsonView:
         self._write(type="result", session_id=session_id, text=text, state=state)
 
     def _write(self, **values: object) -> None:
-        print(json.dumps(values, ensure_ascii=False, default=repr), flush=True)
+        print(json.dumps(values, ensure_ascii=False, default=repr), file=self._stream, flush=True)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from adk_fluent.backends.viz.outline import to_outline
 from adk_fluent.cli.conversation import Conversation
 from adk_fluent.cli.demo import support
-from adk_fluent.cli.errors import UsageError
+from adk_fluent.cli.errors import KEYS, UsageError
 from adk_fluent.cli.paper import Paper, paper
 from adk_fluent.cli.screen import Screen, brief
 from adk_fluent.cli.target import Target
 from adk_fluent.errors import LocalModelError
+from adk_fluent.local.engine import INSTALL, installed
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
@@ -42,7 +43,6 @@ ABOUT_LOCAL: Final = (
     "Model: SmolLM2 with 135 million parameters, running in this process. It writes fluently and knows next "
     "to nothing, so watch what the pipeline does, not what the model says."
 )
-KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
 
 
 def demo(*, scripted: bool = False, model: str | None = None, prompt: str | None = None) -> int:
@@ -65,10 +65,12 @@ def demo(*, scripted: bool = False, model: str | None = None, prompt: str | None
     prompt = PROMPT if prompt is None else prompt
     if not prompt.strip():
         raise UsageError("--prompt is empty.")
-    try:
-        asyncio.run(_show(paper(sys.stdout), prompt, scripted, model))
-    except LocalModelError as error:
-        raise LocalModelError(f"{error} Without a model: adk-fluent demo --scripted") from error
+    if not (scripted or model or installed()):
+        raise LocalModelError(
+            f"The small model of the demo is not installed; run: {INSTALL}. "
+            "Without a model: adk-fluent demo --scripted"
+        )
+    asyncio.run(_show(paper(sys.stdout), prompt, scripted, model))
     return 0
 
 
@@ -77,8 +79,15 @@ async def _show(out: Paper, prompt: str, scripted: bool, model: str | None) -> N
     out.line(("adk-fluent demo", "strong"), " · an airline's support desk")
     out.paragraph(about, "faint")
     out.line()
+    # All this takes no ADK, which takes seconds to load: something to read meanwhile.
+    out.line(("The pipeline", "strong"))
+    for line in to_outline(support("any").to_ir()).splitlines():
+        out.line(f"  {line}")
+    out.line()
     out.line(("you", "user"))
     out.paragraph(prompt, indent=2)
+    out.line()
+    out.line(("Loading google-adk" + (" and the model" * (not scripted and not model)) + " …", "faint"))
     out.line()
     pipeline = support("scripted" if scripted else model or _local())
     talk = Conversation(Target(pipeline, "support"), backend=_script() if scripted else None)
@@ -91,7 +100,7 @@ async def _show(out: Paper, prompt: str, scripted: bool, model: str | None) -> N
     finally:
         screen.end()
     state = await talk.state()
-    _summary(out, state, to_outline(talk.root), screen, time.perf_counter() - began)
+    _summary(out, state, screen, time.perf_counter() - began)
 
 
 def _script() -> ADKBackend:
@@ -106,14 +115,11 @@ def _local() -> BaseLlm:
     return LocalLlm(max_tokens=80)
 
 
-def _summary(out: Paper, state: Mapping[str, Any], picture: str, screen: Screen, seconds: float) -> None:
+def _summary(out: Paper, state: Mapping[str, Any], screen: Screen, seconds: float) -> None:
+    """What came of it; short enough for a small terminal, since nothing follows it."""
     out.line()
     out.line(("The letter", "strong"))
     out.paragraph(str(state["letter"]), indent=2)
-    out.line()
-    out.line(("The pipeline", "strong"))
-    for line in picture.splitlines():
-        out.line(f"  {line}")
     out.line()
     out.line(("The state", "strong"))
     width = max(map(len, state))

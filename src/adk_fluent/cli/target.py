@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -139,8 +140,22 @@ def _load_environment(folder: Path) -> None:
 
 
 def _import(name: str, shown: str) -> ModuleType:
-    try:
+    with _importing(shown):
         return importlib.import_module(name)
+
+
+@contextmanager
+def _importing(shown: str) -> Generator[None]:
+    """Tell what goes wrong while a module of the user's runs; what it prints is no output of ours."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except SystemExit as leaving:
+        where = _own_line(leaving, shown)
+        raise UsageError(
+            f"{shown} calls sys.exit({'' if leaving.code is None else repr(leaving.code)}) when it is "
+            f'imported{where}. Put what it does then below: if __name__ == "__main__":'
+        ) from leaving
     except Exception as error:
         raise _cannot_import(shown, error) from error
 
@@ -153,10 +168,8 @@ def _execute(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Registered under its name, so that classes in it can be found again; never over another module.
     sys.modules.setdefault(name, module)
-    try:
+    with _importing(path.name):
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise _cannot_import(path.name, error) from error
     return module
 
 
@@ -168,7 +181,7 @@ def _cannot_import(shown: str, error: Exception) -> UsageError:
     return UsageError(f"{shown} cannot be imported{where}: {type(error).__name__}: {one_line(error)}")
 
 
-def _own_line(error: Exception, shown: str) -> str:
+def _own_line(error: BaseException, shown: str) -> str:
     """The last line of the user's own file that was running."""
     line, step = "", error.__traceback__
     while step is not None:

@@ -6,12 +6,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from adk_fluent.config import execution_config
 from adk_fluent.contracts.facts import Facts, is_native
 from adk_fluent.contracts.missing import fine
 from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
-from adk_fluent.errors import ContractError
+from adk_fluent.errors import ArgumentError, ContractError
 from adk_fluent.ir.base import Node, root_of, walk
+from adk_fluent.state.given import given_state
+from adk_fluent.state.schema import StateSchema
 
 logger = logging.getLogger("adk_fluent.contracts")
 
@@ -43,7 +46,7 @@ def check_all(
         strict: make warnings and notes errors.
 
     Raises:
-        ArgumentError: `x` is none of these.
+        ArgumentError: `x` is none of these, or an option is of the wrong kind.
 
     Example:
         >>> from adk_fluent import Agent
@@ -53,6 +56,13 @@ def check_all(
           No step writes "summary", and it is not in the initial state.
           Did you mean "summery"?
     """
+    if schema is not None and not (isinstance(schema, type) and issubclass(schema, StateSchema)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        shown = schema.__name__ if isinstance(schema, type) else f"{schema!r:.60}"  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+        raise ArgumentError(f"schema= takes a subclass of StateSchema, not {shown}.")
+    if config is not None:
+        execution_config(config)
+    if state is not None:
+        given_state(state)
     facts = Facts(
         root_of(x), schema=schema, state=state, config=config or _config_of(x), resolved=is_native(x)
     )

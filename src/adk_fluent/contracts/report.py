@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, TypeVar, dataclass_transform
 
+from adk_fluent import _html as html
 from adk_fluent.errors import ContractError
 from adk_fluent.ir.frozen import Frozen, freeze, frozen
 
@@ -135,6 +136,16 @@ class ContractReport(Frozen):
             for issue in self.issues
         ]
         return "\n".join([*head, *rows, ""])
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: a count, and a table of what was found, the worst first."""
+        found = [issue for issue in self.issues if issue.severity is not Severity.OK]
+        if not found:
+            return html.title(f"✓ Nothing wrong; promises that hold: {len(self.oks)}")
+        counts = [(self.errors, "error"), (self.warnings, "warning"), (self.infos, "note")]
+        said = [f"{len(some)} {word}{'s' * (len(some) != 1)}" for some, word in counts if some]
+        rows = [(_MARKS[i.severity], i.agent, i.key or "", i.message, i.hint) for i in found]
+        return html.title(", ".join(said)) + html.table(["", "agent", "key", "finding", "what to do"], rows)
 
     def raise_if_errors(self) -> None:
         """Do nothing if there are no errors.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
-from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
+from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError, did_you_mean
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
@@ -140,6 +140,11 @@ class Expr(Terminals[T_co], Declarations):
 
         if isinstance(rounds, Until):
             return Loop(self, max_iterations=rounds.max).until(rounds.predicate)
+        if callable(rounds):
+            me, test = self.name or "a", function_name(rounds, "fn")
+            raise ArgumentError(
+                f"* takes a number of rounds, not {describe(rounds)}; wrap it: {me} * until({test}, max=10)."
+            )
         return Loop(self, max_iterations=rounds)
 
     # --- what every expression can do -------------------------------------------------------------
@@ -230,8 +235,22 @@ class Expr(Terminals[T_co], Declarations):
         def __getattr__(self, name: str) -> Never:
             if name.startswith("_"):
                 raise AttributeError(name)
-            known = [n for n in dir(type(self)) if not n.startswith("_")]
-            raise AttributeError(f"{type(self).__name__} has no method {name!r}.{did_you_mean(name, known)}")
+            kind = type(self)
+            raise UnknownMethodError(f"{kind.__name__} has no method {name!r}{_instead(kind, name)}")
+
+
+def _instead(cls: type[Expr[Any]], name: str) -> str:
+    """What to say after "has no method": whose it is, or the nearest name there is."""
+    from adk_fluent.expr.agent import Agent
+
+    if hasattr(Agent, name):
+        its = "its agents have prompts" if name in _PROMPTS else "that is for its agents"
+        return f": {its}. Call .{name}() on an Agent, before it is joined with others."
+    known = {n for kind in (cls, Agent) for n in dir(kind) if not n.startswith("_")}
+    return f".{did_you_mean(name, sorted(known))}"
+
+
+_PROMPTS = ("instruct", "instruction", "static", "global_instruct", "prompt")
 
 
 class Step(Expr[Never]):
@@ -325,9 +344,27 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
         hint = " A C spec belongs to an agent: Agent(...).context(...)."
     if isinstance(value, InstructionSpec):
         hint = " A P prompt belongs to an agent: Agent(...).instruct(...)."
+    hint = hint or _one_by_one(value, where)
     raise ArgumentError(
         f"{where} takes an expression or a function of the state, not {describe(value)}.{hint}"
     )
+
+
+def _one_by_one(values: object, where: str) -> str:
+    """How to write the expressions that somebody put into a list; nothing for other things in one."""
+    listed = list(cast("Collection[object]", values)) if isinstance(values, list | tuple | set) else []
+    steps = [cast("Expr[Any]", value) for value in listed if isinstance(value, Expr)]
+    if not steps or len(steps) < len(listed):
+        return ""
+    names = [step.name or step.node.label for step in steps]
+    if len(names) == 1:
+        return " Take it out of the list."
+    if where in ("Pipeline()", "FanOut()", "race()"):
+        return f" Unpack the list: {where[:-1]}*steps)."
+    if where in ("|", "//"):
+        return f" Write {where} {f' {where} '.join(names)}."
+    start, together, in_order = ">> " * (where == ">>"), " | ".join(names), " >> ".join(names)
+    return f" Write {start}({together}) to run them at the same time, or {start}{in_order} one after another."
 
 
 def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> Expr[Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from adk_fluent._namespace import Namespace
 from adk_fluent.context.entries import CountTokens
 from adk_fluent.context.operations import ENTRY_TYPES, FIELDS
 from adk_fluent.context.spec import Context
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["C"]
 
 
-class C:
+class C(metaclass=Namespace):
     """What part of the conversation an agent sees: give one to `Agent.context`.
 
     Each factory gives a frozen value. `a + b` sees what either selects, `a | b` passes what `a` selects

@@ -49,19 +49,19 @@ class Route(Expr[T_co]):
 
     def gt(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when the key is greater than `value`; text that is a number counts as one."""
-        return self._rule("gt", _limit(value, "gt()"), then)
+        return self._rule("gt", value, then)
 
     def gte(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when the key is at least `value`."""
-        return self._rule("gte", _limit(value, "gte()"), then)
+        return self._rule("gte", value, then)
 
     def lt(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when the key is less than `value`."""
-        return self._rule("lt", _limit(value, "lt()"), then)
+        return self._rule("lt", value, then)
 
     def lte(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when the key is at most `value`."""
-        return self._rule("lte", _limit(value, "lte()"), then)
+        return self._rule("lte", value, then)
 
     def contains(self, part: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
         """Run `then` when the key's text or list contains `part`."""
@@ -73,6 +73,7 @@ class Route(Expr[T_co]):
         Raises:
             ArgumentError: the pattern is not a regular expression.
         """
+        self._in_order("matches", pattern, then)
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"matches() takes a regular expression as text, not {describe(pattern)}.")
         try:
@@ -83,6 +84,7 @@ class Route(Expr[T_co]):
 
     def when(self, predicate: Predicate, then: Expr[U]) -> Route[T_co | U]:
         """Run `then` when `predicate(state)` holds."""
+        self._in_order("when", predicate, then)
         return self._add(observer(predicate, "when()"), then)
 
     def otherwise(self, then: Expr[U]) -> Route[T_co | U]:
@@ -102,17 +104,28 @@ class Route(Expr[T_co]):
             raise ExpressionError(
                 f"Route() has no key to compare: write Route('key').{op}(...), or use .when(...)."
             )
+        self._in_order(op, value, then)
+        if op in _ORDERS and (isinstance(value, bool) or not isinstance(value, int | float | str)):
+            raise ArgumentError(f"{op}() compares with a number or text, not {describe(value)}.")
         return self._add(Match(self.node.key, op, value, ignore_case), then)
+
+    def _in_order(self, method: str, test: object, then: object) -> None:
+        """Refuse a branch that stands where its test should."""
+        if isinstance(test, Expr) and not isinstance(then, Expr):
+            key = "" if self.node.key is None else repr(self.node.key)
+            value = repr(then) if isinstance(then, str | int | float) else function_name(then, "test")
+            branch = cast("Expr[Any]", test).name or "branch"
+            raise ArgumentError(
+                f"{method}() takes its branch second, and here the two are swapped: "
+                f"write Route({key}).{method}({value}, {branch})."
+            )
 
     def _add(self, test: Predicate, then: Expr[Any]) -> Route[Any]:
         return self._set(rules=(*self.node.rules, (test, lift(then, f"the branch {_label(test)}").node)))
 
 
+_ORDERS = ("gt", "gte", "lt", "lte")
+
+
 def _label(test: Predicate) -> str:
     return str(test) if isinstance(test, Match) else function_name(test, "when(...)")
-
-
-def _limit(value: object, where: str) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ArgumentError(f"{where} compares with a number or text, not {describe(value)}.")
-    return value

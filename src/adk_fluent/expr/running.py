@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from adk_fluent.config import execution_config
-from adk_fluent.errors import ArgumentError, EventLoopError, RunError, SessionError, no_answer
+from adk_fluent.errors import ArgumentError, EventLoopError, RunError, SessionError, no_answer, sentence
+from adk_fluent.expr.options import checked
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.backend import ADKBackend, Compiled
@@ -33,8 +34,9 @@ class Run(Generic[T_co]):
         for name in options:
             if name not in _OPTIONS:
                 raise ArgumentError(f"A run has no option {name!r}.{did_you_mean(name, _OPTIONS)}")
+        options = checked(options)
         self._expression = expression
-        self._options = options
+        self._options: Mapping[str, Any] = options
         self._user_id: str = options.get("user_id") or "user"
         self._config = execution_config(options.get("config"))
         if app_name := options.get("app_name"):
@@ -252,8 +254,6 @@ class Run(Generic[T_co]):
 
 
 def _answer(result: RunResult[T_co]) -> T_co:
-    from adk_fluent.backends.events import sentence
-
     if waiting := result.pending:
         raise RunError(
             f"{waiting[0].agent!r} waits for approval: {sentence(waiting[0].message)} "

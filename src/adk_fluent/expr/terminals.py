@@ -259,6 +259,16 @@ class Terminals(Generic[T_co]):
 
     # --- looking ----------------------------------------------------------------------------------
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """As a notebook shows it: the picture; the text alone for what is too unfinished to draw."""
+        from adk_fluent.errors import ADKFluentError
+
+        shown = {"text/plain": repr(self)}
+        try:
+            return {**shown, "image/svg+xml": self.visualize("svg"), "text/vnd.mermaid": self.visualize()}
+        except ADKFluentError:
+            return shown
+
     def data_flow(self) -> DataFlows:
         """What each agent reads, accepts, returns, writes and promises; `str()` is text for a person.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from adk_fluent._namespace import Namespace
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, Step, describe, function, observer
 from adk_fluent.expr.workflow import check_key, positive
@@ -110,7 +111,7 @@ def _test(predicate: Predicate | str, where: str) -> tuple[Predicate, Access]:
     return test, Access(seen.reads, reads_known=seen.reads_known)
 
 
-class S:
+class S(metaclass=Namespace):
     """State transforms. Each factory gives a step for a pipeline.
 
     Only session-scoped keys are ever dropped; `app:`, `user:` and `temp:` keys stay. A key that was dropped

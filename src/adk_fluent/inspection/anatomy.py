@@ -17,7 +17,7 @@ from adk_fluent.contracts.sight import shown, shown_of_earlier, sight_of
 from adk_fluent.contracts.sources import Words
 from adk_fluent.contracts.touches import unknown_functions
 from adk_fluent.inspection.concerns import shown_keys
-from adk_fluent.inspection.per_agent import PerAgent
+from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import (
     answer_shape,
     fields_of,
@@ -112,21 +112,27 @@ class LlmAnatomy(Frozen):
         talking = {reach.author for reach in self.reaches if reach.key is None}
         return frozenset(reach.author for reach in self.reaches if reach.whole and reach.author in talking)
 
+    def rows(self) -> list[tuple[str, str]]:
+        """What is sent, through each channel, and what becomes of the answer."""
+        return [
+            ("System", self.system or "(none)"),
+            ("History", self.history),
+            ("Context", self.context),
+            ("Tools", self.tools),
+            ("Constraint", self.constraint),
+            ("After", self.after),
+        ]
+
     def __str__(self) -> str:
         """Six numbered lines under the name of the agent."""
-        lines = [f"LLM Call Anatomy: {self.agent}", hanging("  1. System:     ", self.system or "(none)")]
-        for number, (label, text) in enumerate(
-            [
-                ("History:", self.history),
-                ("Context:", self.context),
-                ("Tools:", self.tools),
-                ("Constraint:", self.constraint),
-                ("After:", self.after),
-            ],
-            2,
-        ):
-            lines.append(f"  {number}. {label:<11} {text}")
-        return "\n".join(lines)
+        lines = [
+            hanging(f"  {number}. {label + ':':<11} ", text)
+            for number, (label, text) in enumerate(self.rows(), 1)
+        ]
+        return "\n".join([f"LLM Call Anatomy: {self.agent}", *lines])
+
+    def _repr_html_(self) -> str:
+        return tables({self.agent: self})
 
 
 def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:

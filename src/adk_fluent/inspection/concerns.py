@@ -8,7 +8,7 @@ from adk_fluent.contracts.facts import facts_of
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.sight import sight_of
-from adk_fluent.inspection.per_agent import PerAgent
+from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import NOT_SET, answer_shape, fields_of, type_name
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -54,17 +54,17 @@ class DataFlow(Frozen):
     produces: type | None = None
     consumes: type | None = None
 
+    def rows(self) -> list[tuple[str, str]]:
+        """The five concerns, by name."""
+        names = ("reads", "accepts", "returns", "writes", "contract")
+        return [(name, getattr(self, name)) for name in names]
+
     def __str__(self) -> str:
         """A line for each concern."""
-        lines = [
-            _TITLE,
-            f"  reads:    {self.reads}",
-            f"  accepts:  {self.accepts}",
-            f"  returns:  {self.returns}",
-            f"  writes:   {self.writes}",
-            f"  contract: {self.contract}",
-        ]
-        return "\n".join(lines)
+        return "\n".join([_TITLE, *(f"  {name + ':':<9} {text}" for name, text in self.rows())])
+
+    def _repr_html_(self) -> str:
+        return tables({self.agent: self})
 
 
 class DataFlows(PerAgent[DataFlow]):

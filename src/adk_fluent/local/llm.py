@@ -50,7 +50,7 @@ class LocalLlm(BaseLlm):
     its `generate_content_config` come first.
 
     Raises (from a request):
-        LocalModelError: the extra is not installed, the request has images or other media, it is too
+        LocalModelError: the model is not installed, the request has images or other media, it is too
             long, or JSON was cut off by `max_tokens`.
 
     Example:

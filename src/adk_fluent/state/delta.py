@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Never, cast
 
-from adk_fluent.errors import MissingKeyError, TransformError
-from adk_fluent.ir.matching import StateView
+from adk_fluent.errors import ReadOnlyStateError, TransformError
+from adk_fluent.ir.matching import AbsentKey, StateView
 from adk_fluent.ir.nodes import TransformNode
 
 SCOPE_PREFIXES: Final = ("app:", "user:", "temp:")
@@ -21,6 +22,15 @@ LOST: Final = (
 """What there is to say of a missing `temp:` key in a run that was resumed."""
 
 
+def _refusing(wanted: Callable[..., Mapping[str, object]]) -> Callable[..., Never]:
+    """A method that refuses to write what `wanted` makes of its arguments."""
+
+    def refuse(self: ReadOnlyState, *args: Any, **kwargs: Any) -> Never:
+        raise self.refusal(wanted(*args, **kwargs))
+
+    return refuse
+
+
 class ReadOnlyState(Mapping[str, Any]):
     """State as user functions see it.
 
@@ -28,23 +38,36 @@ class ReadOnlyState(Mapping[str, Any]):
     does to them reaches the state.
 
     Args:
-        values: the state.
+        values: what the state holds.
         resumed: tells whether the run has waited for a person, which `temp:` keys do not outlive.
+        place: where the function stands, for messages: `step 'f'`.
+        returns: whether what the function returns is written.
     """
 
-    __slots__ = ("_resumed", "_values")
+    __slots__ = ("_resumed", "_returns", "_values", "place")
 
-    def __init__(self, values: Mapping[str, Any], resumed: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        resumed: Callable[[], bool] | None = None,
+        *,
+        place: str = "",
+        returns: bool = False,
+    ) -> None:
         self._values = values
         self._resumed = resumed
+        self.place = place
+        self._returns = returns
 
     def __getitem__(self, key: str) -> Any:
         value = self._values.get(key)
         if value is None:
-            if lost := self.lost(key):
-                raise MissingKeyError(f"State key {key!r} is not set.{lost}")
-            raise KeyError(key)
+            raise AbsentKey(key)
         return detached(value)
+
+    def get(self, key: str, default: Any = None) -> Any:  # without the error that looking it up would make
+        """The value at `key`, or `default`."""
+        return default if self._values.get(key) is None else self[key]
 
     def __contains__(self, key: object) -> bool:  # without the copy that looking it up would make
         return self._values.get(cast(str, key)) is not None
@@ -59,13 +82,34 @@ class ReadOnlyState(Mapping[str, Any]):
         return f"ReadOnlyState({dict(self)!r})"
 
     def over(self, changes: Mapping[str, Any]) -> ReadOnlyState:
-        """The same state with some changes."""
-        return ReadOnlyState({**self._values, **changes}, self._resumed)
+        """The same state with some changes, for a function that stands in the same place."""
+        values = {**self._values, **changes}
+        return ReadOnlyState(values, self._resumed, place=self.place, returns=self._returns)
+
+    def at(self, place: str, *, returns: bool = False) -> ReadOnlyState:
+        """The same state for a function that stands in `place`."""
+        return ReadOnlyState(self._values, self._resumed, place=place, returns=returns)
 
     def lost(self, key: str) -> str:
         """What to add to a message that says a key is missing, if a pause has taken it; else nothing."""
         taken = key.startswith("temp:") and self._resumed is not None and self._resumed()
         return f" {LOST}" if taken else ""
+
+    if not TYPE_CHECKING:  # what a dict could and this refuses; to a type checker there is no such method
+        __setitem__ = setdefault = _refusing(lambda key, value=None: {key: value})
+        __delitem__ = pop = _refusing(lambda key, *default: {key: None})
+        update = __ior__ = _refusing(lambda other=(), /, **values: {**dict(other), **values})
+        popitem = clear = _refusing(lambda: {})
+
+    def refusal(self, wanted: Mapping[str, object]) -> ReadOnlyStateError:
+        """The error for a function that wants to write this, `None` standing for a key that goes."""
+        start = f"State is read-only in {self.place}" if self.place else "State is read-only here"
+        if not wanted:
+            return ReadOnlyStateError(f"{start}; put S.drop(...) into the pipeline to remove keys.")
+        items = ", ".join(f"{json.dumps(str(key))}: {value!r:.40}" for key, value in wanted.items())
+        if self._returns:
+            return ReadOnlyStateError(f"{start}; return {{{items}}}.")
+        return ReadOnlyStateError(f"{start}; a step that returns {{{items}}} can write it.")
 
 
 def detached(value: Any) -> Any:

@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Protocol, Self, cast
 
 from adk_fluent.errors import (
     ArgumentError,
@@ -19,6 +19,7 @@ from adk_fluent.errors import (
 )
 from adk_fluent.ir.fields import PREFIXES, StateFieldRef
 from adk_fluent.state.declaring import declared
+from adk_fluent.state.delta import ReadOnlyState
 from adk_fluent.state.faults import shown
 from adk_fluent.state.values import field_type, named
 
@@ -38,7 +39,18 @@ class Gets(Protocol):
     def get(self, key: str, default: Any = None, /) -> Any: ...  # noqa: D102
 
 
-class StateSchema:
+class _Schemas(type):
+    """The class of schemas: a misspelt field is answered with the nearest."""
+
+    if not TYPE_CHECKING:  # a type checker that saw it would take any name
+
+        def __getattr__(cls, name: str) -> Never:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise _unknown(cls, name)
+
+
+class StateSchema(metaclass=_Schemas):
     """A typed view of session state: the keys there are, their types, scopes and defaults.
 
     Subclass it and annotate the fields. On the class a field is a `StateFieldRef`, for `.writes`, `.reads`
@@ -115,7 +127,8 @@ class StateSchema:
         bound = object.__new__(cls)
         place = object.__setattr__
         place(bound, "_get", get)
-        place(bound, "_set", getattr(state, "__setitem__", None))
+        read_only = isinstance(state, ReadOnlyState)
+        place(bound, "_set", None if read_only else getattr(state, "__setitem__", None))
         place(bound, "_via", type(ctx).__name__)
         return bound
 

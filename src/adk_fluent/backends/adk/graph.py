@@ -27,7 +27,7 @@ from adk_fluent.backends.adk.compiler import (
     names_below,
     whole,
 )
-from adk_fluent.backends.adk.leaves import captured, holds, resolved
+from adk_fluent.backends.adk.leaves import captured, holds, shown_to, transformed
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.signals import resumed
 from adk_fluent.backends.adk.typed import check_writes
@@ -54,7 +54,7 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
-from adk_fluent.state.delta import ReadOnlyState, changes
+from adk_fluent.state.delta import ReadOnlyState
 from adk_fluent.state.schema import StateSchema
 
 _AGAIN: Final = "again"
@@ -261,8 +261,7 @@ def _transform(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, TransformNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
-        view = _state(ctx)
-        _write(node, ctx, changes(node, await resolved(node.fn(view)), view))
+        _write(node, ctx, await transformed(node, node.name, _state(ctx)))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)
@@ -272,7 +271,7 @@ def _tap(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, TapNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
-        await resolved(node.fn(_state(ctx)))
+        await shown_to(node, node.name, _state(ctx))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)

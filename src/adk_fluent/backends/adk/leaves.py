@@ -16,15 +16,15 @@ from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.checkpoints import is_below
+from adk_fluent.backends.adk.failures import in_step
 from adk_fluent.backends.adk.shrinking import removal
 from adk_fluent.backends.adk.signals import STARTS_AGAIN, note_problems, pauses, resumed, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
 from adk_fluent.backends.adk.tree import below, encloses
 from adk_fluent.backends.adk.typed import keeping_to
-from adk_fluent.errors import CompileError, PredicateError
+from adk_fluent.errors import CompileError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.matching import Predicate, untestable
 from adk_fluent.ir.nodes import CaptureNode, TapNode, TransferNode, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes
 from adk_fluent.state.schema import StateSchema
@@ -110,15 +110,11 @@ async def holds(predicate: Predicate, state: ReadOnlyState, step: str) -> bool:
     Raises:
         PredicateError: it raised; the cause is chained.
     """
+    view = state.at("a predicate")
     try:
-        return bool(await resolved(predicate(state)))
+        return bool(await resolved(predicate(view)))
     except Exception as error:
-        shown = str(predicate) if isinstance(predicate, Match) else function_name(predicate, "<lambda>")
-        raised = f"{type(error).__name__}: {error}".removesuffix(".")
-        raise PredicateError(
-            f"{step!r}: its predicate {shown!r} raised {raised}. "
-            "A predicate gets the state as a read-only mapping; use .get for keys that may be missing."
-        ) from error
+        raise untestable(repr(step), predicate, error, view) from error
 
 
 def _is_node(agent: BaseAgent, ctx: InvocationContext) -> bool:
@@ -173,13 +169,34 @@ def within_schema(node: Node, events: Events) -> Events:
     return events if schema is None else keeping_to(cast("type[StateSchema]", schema), events)
 
 
+async def transformed(node: TransformNode, step: str, state: ReadOnlyState) -> dict[str, Any]:
+    """What a transform changes in `state`; `step` is its name.
+
+    Raises:
+        StepError: its function raised.
+    """
+    view = state.at(f"step {step!r}", returns=True)
+    with in_step(step, view):
+        return changes(node, await resolved(node.fn(view)), view)
+
+
+async def shown_to(node: TapNode, step: str, state: ReadOnlyState) -> None:
+    """Show `state` to the function of a tap; `step` is its name.
+
+    Raises:
+        StepError: its function raised.
+    """
+    view = state.at(f"tap {step!r}")
+    with in_step(step, view):
+        await resolved(node.fn(view))
+
+
 class TransformAgent(FluentAgent):
     """Writes what a function makes of the state."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         node = cast(TransformNode, self._ir)
-        view = state_of(ctx)
-        delta = changes(node, await resolved(node.fn(view)), view)
+        delta = await transformed(node, self.name, state_of(ctx))
         if delta:
             event = self.state_event(ctx, delta, ends=True)
             if (removed := removal(ctx, event)) is not None:
@@ -191,7 +208,7 @@ class TapAgent(FluentAgent):
     """Lets a function look at the state."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        await resolved(cast(TapNode, self._ir).fn(state_of(ctx)))
+        await shown_to(cast(TapNode, self._ir), self.name, state_of(ctx))
         return
         yield  # an async generator needs one
 

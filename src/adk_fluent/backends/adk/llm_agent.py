@@ -9,9 +9,11 @@ from typing import ClassVar, cast
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
+from google.adk.models import BaseLlm
 
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.context import Assembler, Delivering
+from adk_fluent.backends.adk.failures import Place, note
 from adk_fluent.backends.adk.leaves import (
     Events,
     FluentAgent,
@@ -95,6 +97,15 @@ class FluentLlmAgent(private.AssemblingAgent):
         if isinstance(given, str):
             return given, False
         return str(await resolved(given(ctx))), True
+
+    @property
+    def canonical_model(self) -> BaseLlm:
+        """ADK's model for this agent; an unknown name is noted as this agent's."""
+        try:
+            return super().canonical_model
+        except (ValueError, ImportError) as error:
+            note(error, Place(self.name, model=str(self.model)))
+            raise
 
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""

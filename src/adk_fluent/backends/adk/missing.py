@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from adk_fluent.errors import did_you_mean
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.matching import StateView, lost
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.template import required_keys
 
 
@@ -41,4 +43,16 @@ def explain(step: str, kind: str, key: str, state: StateView, root: Node) -> str
     return (
         start + f" Nothing in this pipeline writes it.{did_you_mean(key, known)} Add .writes({key!r}) to an "
         f"earlier agent, pass state={{{key!r}: ...}}, or write {{{key}?}} if it may be missing."
+        + _about_braces(step, key, root)
     )
+
+
+def _about_braces(agent: str, key: str, root: Node) -> str:
+    """How to write braces that stand for themselves, for one who doubled them as in a format string."""
+    doubled = re.compile(rf"\{{\{{\s*{re.escape(key)}\s*\}}\}}")
+    agents = (node for node in walk(root) if isinstance(node, AgentNode) and node.name == agent)
+    texts = [text for node in agents for text in node.templates]
+    if not any(doubled.search(text) for text in texts):
+        return ""
+    meant = f"{{{key}}}"
+    return f" If {{{meant}}} is meant as the text {meant}, write \\{meant}: doubled braces are no escape."

@@ -7,14 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from google.adk.agents.base_agent import BaseAgent
-from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App
-from google.adk.models.llm_request import LlmRequest
-from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService
-from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent.backends.adk.backend import Compiled
 from adk_fluent.backends.adk.compiler import can_pause
@@ -126,36 +121,3 @@ def sqlite_sessions(path: Path) -> BaseSessionService:
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
     return SqliteSessionService(db_path=str(path))
-
-
-class FailureWatch(BasePlugin):
-    """Remembers which agent's model, or which tool, raised; it changes nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(name="adk_fluent_failures")
-        self._error: Exception | None = None
-        self._place = ""
-
-    def where(self, error: Exception) -> str:
-        """`model error in agent 'x': ` for an error that a model or tool raised, else nothing."""
-        return f"{self._place}: " if error is self._error else ""
-
-    async def on_model_error_callback(
-        self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
-    ) -> None:
-        """Note the agent whose model raised."""
-        self._error, self._place = error, f"model error in agent {callback_context.agent_name!r}"
-
-    async def on_tool_error_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
-    ) -> None:
-        """Note the tool that raised."""
-        self._error = error
-        self._place = f"tool error in {tool.name!r} of agent {tool_context.agent_name!r}"
-
-
-def watched(compiled: Compiled) -> tuple[Compiled, FailureWatch]:
-    """The same app with a plugin that tells where a run failed."""
-    watch = FailureWatch()
-    app = compiled.app.model_copy(update={"plugins": [*compiled.app.plugins, watch]})
-    return Compiled(app, compiled.named, compiled.config), watch

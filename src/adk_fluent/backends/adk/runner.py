@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from google.adk.apps.app import App
 from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
@@ -18,21 +18,33 @@ from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from adk_fluent.backends.adk.convert import knowingly, run_config
+from adk_fluent.backends.adk.failures import FailureNotes, naming_failures
 from adk_fluent.backends.adk.temporary import give
 from adk_fluent.backends.adk.visibility import marked, sight_of
 from adk_fluent.backends.events import without_words
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import ArgumentError
 from adk_fluent.visibility import Outlet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Services:
-    """The four services of a run; `None` means the one this process shares."""
+    """The four services of a run; `None` means the one this process shares.
+
+    Raises:
+        ArgumentError: one is no service of ADK's.
+    """
 
     session_service: BaseSessionService | None = None
     artifact_service: BaseArtifactService | None = None
     memory_service: BaseMemoryService | None = None
     credential_service: BaseCredentialService | None = None
+
+    def __post_init__(self) -> None:
+        for name, base in _BASES.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, base):
+                raise ArgumentError(f"{name}= takes one of ADK's ({base.__name__}), not {value!r:.60}.")
 
     def over(self, base: Services) -> Services:
         """These services, with those of `base` where nothing is set."""
@@ -42,6 +54,14 @@ class Services:
     def key(self) -> tuple[int, ...]:
         """Tells apart different sets of services."""
         return tuple(id(getattr(self, f.name)) for f in fields(self))
+
+
+_BASES: Final[Mapping[str, type]] = {
+    "session_service": BaseSessionService,
+    "artifact_service": BaseArtifactService,
+    "memory_service": BaseMemoryService,
+    "credential_service": BaseCredentialService,
+}
 
 
 def fresh_services() -> Services:
@@ -68,7 +88,7 @@ class FluentRunner(Runner):
     def __init__(self, app: App, config: ExecutionConfig, services: Services, outlet: Outlet) -> None:
         assert services.session_service is not None
         super().__init__(
-            app=app,
+            app=app.model_copy(update={"plugins": [FailureNotes(), *app.plugins]}),
             session_service=services.session_service,
             artifact_service=services.artifact_service,
             memory_service=services.memory_service,
@@ -86,18 +106,20 @@ class FluentRunner(Runner):
 
     async def run_live(self, **options: Any) -> AsyncGenerator[Event, None]:
         """ADK's `run_live`."""
-        async with aclosing(super().run_live(**options)) as events:
-            async for event in events:
-                yield self._seen(marked(event, sight_of(event, self._outlet)))
+        with naming_failures():
+            async with aclosing(super().run_live(**options)) as events:
+                async for event in events:
+                    yield self._seen(marked(event, sight_of(event, self._outlet)))
 
     async def annotated(self, **options: Any) -> AsyncGenerator[Event, None]:
         """What `run_async` gives, before a policy blanks anything."""
         if options.get("run_config") is None:
             options["run_config"] = run_config(self._config)
         give(options.get("state_delta"))
-        async with aclosing(super().run_async(**options)) as events:
-            async for event in events:
-                yield marked(event, sight_of(event, self._outlet))
+        with naming_failures():
+            async with aclosing(super().run_async(**options)) as events:
+                async for event in events:
+                    yield marked(event, sight_of(event, self._outlet))
 
     def _seen(self, event: Event) -> Event:
         return without_words(event) if sight_of(event, self._outlet).blanked else event

@@ -1,0 +1,30 @@
+"""State that a caller gives to a run, a preview or a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from adk_fluent.errors import ArgumentError
+
+
+def given_state(state: object) -> Mapping[str, Any]:
+    """What `state=` was given: a mapping with keys of text; `None` is an empty one.
+
+    Raises:
+        ArgumentError: it is no such mapping.
+
+    >>> given_state({"topic": "tea"}), given_state(None)
+    ({'topic': 'tea'}, {})
+    """
+    if state is None:
+        return {}
+    if not isinstance(state, Mapping):
+        raise ArgumentError(
+            'state= takes a mapping of keys to values, such as {"topic": "tea"}, '
+            f"not {type(state).__name__} {state!r:.40}."
+        )
+    for key in cast("Mapping[object, Any]", state):
+        if not isinstance(key, str):
+            raise ArgumentError(f"state= takes keys of text; {key!r:.40} is of type {type(key).__name__}.")
+    return cast("Mapping[str, Any]", state)

@@ -1,0 +1,261 @@
+"""What a newcomer types wrong, and the line that says what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from google.adk.sessions import InMemorySessionService
+from pydantic import BaseModel
+
+from adk_fluent import Agent, C, FanOut, P, Pipeline, Preset, Route, S, StateSchema, map_over, race
+from adk_fluent.contracts import check_all, check_contracts
+from adk_fluent.errors import ADKFluentError, ArgumentError, ExpressionError
+from adk_fluent.expr.base import Expr
+from adk_fluent.testing import MockBackend, mock_backend
+from tests.backends.support import each
+
+a, b, c = Agent("a"), Agent("b"), Agent("c")
+untyped: Any = a
+
+
+def is_done(state: Any) -> bool:
+    """A predicate."""
+    return True
+
+
+def message(wrong: Callable[[], object], kind: type[ADKFluentError] = ArgumentError) -> str:
+    """What is said, on one line."""
+    with pytest.raises(kind) as caught:
+        wrong()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "fn", "instead"),
+    [
+        (a, is_done, "a * until(is_done, max=10)"),
+        (a >> b, each(lambda state: True)[0], "a * until(fn, max=10)"),
+        ((a >> b).named("both"), is_done, "both * until(is_done, max=10)"),
+    ],
+)
+def test_a_predicate_alone_is_no_number_of_rounds(expression: Any, fn: Any, instead: str) -> None:
+    """`a * fn` says to wrap the function, and how."""
+    assert message(lambda: expression * fn).endswith(f"wrap it: {instead}.")
+
+
+def _list_of(*steps: object) -> Any:
+    return list(steps)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "instead"),
+    [
+        (lambda: a >> _list_of(b, c), "Write >> (b | c) to run them at the same time, or >> b >> c "),
+        (lambda: untyped >> tuple(_list_of(b, c)), "Write >> (b | c) to run them at the same time, or "),
+        (lambda: _list_of(b, c) >> a, "Write >> (b | c) to run them at the same time, or >> b >> c "),
+        (lambda: a | _list_of(b, c), "Write | b | c."),
+        (lambda: a // _list_of(b, c), "Write // b // c."),
+        (lambda: a >> _list_of(b), "Take it out of the list."),
+        (lambda: a >> _list_of(S.set(x=1), b), "Write >> (set | b) to run them"),
+        (lambda: Pipeline(_list_of(a, b)), "Unpack the list: Pipeline(*steps)."),
+        (lambda: FanOut(_list_of(a, b)), "Unpack the list: FanOut(*steps)."),
+        (lambda: race(a, _list_of(b, c)), "Unpack the list: race(*steps)."),
+        (lambda: map_over("items", _list_of(a, b)), "Write (a | b) to run them at the same time, or a >> b "),
+        (lambda: Route("k").eq("x", _list_of(a, b)), "Write (a | b) to run them at the same time, or a >> b"),
+    ],
+)
+def test_a_list_where_an_expression_belongs(wrong: Callable[[], object], instead: str) -> None:
+    """Expressions in a list are shown joined, in both ways that may be meant."""
+    assert instead in message(wrong)
+
+
+@pytest.mark.parametrize("value", [[], [1], ["b"], [b, 1]], ids=repr)
+def test_other_lists_are_refused_without_advice(value: Any) -> None:
+    """A list that holds no expressions, or more than those, is just refused."""
+    assert message(lambda: a >> value).endswith(f"not list {value!r}.")
+
+
+Swapped = Callable[[Any, Any], object]
+
+
+@pytest.mark.parametrize(
+    ("swap", "value", "instead"),
+    [
+        (Route("k").eq, "x", "Route('k').eq('x', a)"),
+        (Route("k").ne, "x", "Route('k').ne('x', a)"),
+        (Route("k").gt, 5, "Route('k').gt(5, a)"),
+        (Route("k").gte, 5, "Route('k').gte(5, a)"),
+        (Route("k").lt, 5, "Route('k').lt(5, a)"),
+        (Route("k").lte, 5, "Route('k').lte(5, a)"),
+        (Route("k").contains, "x", "Route('k').contains('x', a)"),
+        (Route("k").matches, "x.*", "Route('k').matches('x.*', a)"),
+        (Route().when, is_done, "Route().when(is_done, a)"),
+    ],
+)
+def test_swapped_arguments_of_a_route(swap: Swapped, value: object, instead: str) -> None:
+    """A branch where its test belongs is recognised, and the right order is shown."""
+    assert message(lambda: swap(a, value)).endswith(f"the two are swapped: write {instead}.")
+
+
+def test_a_branch_that_is_an_expression_twice_is_no_swap() -> None:
+    """With two expressions nobody knows which is which; what is no test is refused as before."""
+    assert "compares with a number or text" in message(lambda: Route("k").gt(untyped, b))
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+class St(StateSchema):
+    """A schema with a field that is easily misspelt."""
+
+    intent: str
+    confidence: float = 0.0
+
+
+@pytest.mark.parametrize(
+    ("holder", "wrong", "told"),
+    [
+        (S, "renme", "S has no 'renme'. Did you mean 'rename'?"),
+        (C, "windw", "C has no 'windw'. Did you mean 'window'?"),
+        (P, "rol", "P has no 'rol'. Did you mean 'role'?"),
+        (S, "zzzzzz", "S has no 'zzzzzz'. It has pick, drop, rename, "),
+        (St, "intnt", "St has no field 'intnt'. Did you mean 'intent'? It has intent, confidence."),
+        (a, "intsruct", "Agent has no method 'intsruct'. Did you mean 'instruct'?"),
+        (a >> b, "instuct", "Pipeline has no method 'instuct'. Did you mean 'instruct'?"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest(holder: object, wrong: str, told: str) -> None:
+    """Factories, fields and methods that do not exist name the nearest; `hasattr` still says no."""
+    with pytest.raises(ADKFluentError) as caught:
+        getattr(holder, wrong)
+    assert isinstance(caught.value, AttributeError)
+    assert str(caught.value).startswith(told)
+    assert not hasattr(holder, wrong)
+
+
+@pytest.mark.parametrize("holder", [S, C, P, St])
+def test_names_that_python_asks_for_are_just_absent(holder: object) -> None:
+    """What other libraries look for on any object is answered as Python does, without a list of names."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(holder, "_repr_html_")  # noqa: B009  # a type checker knows that it is not there
+    assert not isinstance(caught.value, ADKFluentError)
+
+
+@pytest.mark.parametrize(
+    ("expression", "method", "told"),
+    [
+        (a >> b, "instruct", "Pipeline has no method 'instruct': its agents have prompts."),
+        (a | b, "instruct", "FanOut has no method 'instruct': its agents have prompts."),
+        (a * 2, "tool", "Loop has no method 'tool': that is for its agents."),
+        (a // b, "writes", "Fallback has no method 'writes': that is for its agents."),
+    ],
+)
+def test_what_only_agents_have(expression: Expr[Any], method: str, told: str) -> None:
+    """A method of agents, asked of what holds them, is sent there."""
+    told = f"{told} Call .{method}() on an Agent, before it is joined with others."
+    assert message(lambda: getattr(expression, method), ExpressionError) == told
+
+
+def test_a_misspelt_preset() -> None:
+    """Two letters that changed places count for less than a missing one."""
+    assert message(lambda: Preset(modle="x"), ExpressionError).endswith("Did you mean 'model'?")
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+async def _stream(**options: Any) -> None:
+    async with aclosing(a.stream("hi", **options)) as events:
+        async for _ in events:
+            pass
+
+
+async def _send(**options: Any) -> None:
+    async with a.session(**options) as chat:
+        await chat.send("hi")
+
+
+async def _run(**options: Any) -> None:
+    await a.run("hi", **options)
+
+
+async def _ask(**options: Any) -> None:
+    await a.ask_async("hi", **options)
+
+
+async def _map(**options: Any) -> None:
+    await a.map(["hi"], **options)
+
+
+WAYS = [_run, _ask, _stream, _send, _map]
+BAD_OPTIONS: list[tuple[str, object, str]] = [
+    ("backend", {"a": "x"}, "not dict {'a': 'x'}. Scripted answers go into one: backend=mock_backend("),
+    ("backend", MockBackend, "backend= takes a backend, such as ADKBackend(), not the class MockBackend."),
+    ("backend", "mock", "backend= takes a backend, such as ADKBackend(), not str 'mock'."),
+    ("state", [1], 'state= takes a mapping of keys to values, such as {"topic": "tea"}, not list [1].'),
+    ("state", "topic", 'state= takes a mapping of keys to values, such as {"topic": "tea"}, not str '),
+    ("state", {1: 2}, "state= takes keys of text; 1 is of type int."),
+    ("session_service", object(), "session_service= takes one of ADK's (BaseSessionService), not <object"),
+    ("artifact_service", "x", "artifact_service= takes one of ADK's (BaseArtifactService), not 'x'."),
+    ("memory_service", 5, "memory_service= takes one of ADK's (BaseMemoryService), not 5."),
+    ("credential_service", [], "credential_service= takes one of ADK's (BaseCredentialService), not []."),
+    ("session_service", InMemorySessionService, "session_service= takes one of ADK's (BaseSessionService), "),
+    ("user_id", 5, "user_id= takes a user's id as text, not int 5."),
+    ("user_id", "", "user_id= takes a user's id as text, not str ''."),
+    ("session_id", 5, "session_id= takes a session's id as text, not int 5."),
+    ("app_name", 5, "app_name= takes the name of an app as text, not int 5."),
+    ("config", {"app_name": "x"}, "config= takes an ExecutionConfig, not dict {'app_name': 'x'}."),
+    ("sate", {"x": 1}, "A run has no option 'sate'. Did you mean 'state'?"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize(("option", "value", "told"), BAD_OPTIONS)
+async def test_an_option_of_the_wrong_kind(
+    way: Callable[..., Awaitable[None]], option: str, value: object, told: str
+) -> None:
+    """Every way to run names the option that is wrong, before anything runs."""
+    given = {"backend": mock_backend(default="x"), option: value}
+    with pytest.raises(ArgumentError) as caught:
+        await way(**given)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_an_option_that_is_none_is_not_given(way: Callable[..., Awaitable[None]]) -> None:
+    """`None` stands for the default of every option."""
+    options = ["state", "session_service", "user_id", "app_name", "config", "session_id", "memory_service"]
+    await way(backend=mock_backend(default="x"), **dict.fromkeys(options))
+
+
+@pytest.mark.parametrize("service", ["session_service", "artifact_service", "memory_service"])
+def test_a_service_of_the_wrong_kind_elsewhere(service: str) -> None:
+    """A runner and a backend name the service, too."""
+    wrong: Any = {service: object()}
+    assert message(lambda: a.to_runner(**wrong)).startswith(f"{service}= takes one of ADK's (")
+    assert message(lambda: mock_backend({}, **wrong)).startswith(f"{service}= takes one of ADK's (")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"schema": BaseModel}, "schema= takes a subclass of StateSchema, not BaseModel."),
+        ({"schema": St.intent}, "schema= takes a subclass of StateSchema, not "),
+        ({"state": [1]}, "state= takes a mapping of keys to values"),
+        ({"state": {1: 2}}, "state= takes keys of text; 1 is of type int."),
+        ({"config": {}}, "config= takes an ExecutionConfig, not dict {}."),
+    ],
+)
+def test_an_option_of_the_check(options: Any, told: str) -> None:
+    """The check names the option that is wrong, as a function and as a method."""
+    assert message(lambda: check_all(a, **options)).startswith(told)
+    assert message(lambda: a.check(**options)).startswith(told)
+    if "schema" in options:
+        assert message(lambda: check_contracts(a, **options)).startswith(told)
