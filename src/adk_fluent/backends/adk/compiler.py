@@ -23,7 +23,6 @@ from adk_fluent.backends.adk.composites import (
     RaceComposite,
     RouteComposite,
     SequentialComposite,
-    TimeoutComposite,
 )
 from adk_fluent.backends.adk.context import Delivering
 from adk_fluent.backends.adk.helpers import Choose, HelperFor, Helpers, named_model
@@ -38,6 +37,7 @@ from adk_fluent.backends.adk.leaves import (
 )
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.mapping import MapComposite
+from adk_fluent.backends.adk.timing import TimeoutComposite
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
