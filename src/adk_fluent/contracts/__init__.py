@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adk_fluent.contracts.checks.loops import check_loops
     from adk_fluent.contracts.checks.modality import check_modality_contracts
     from adk_fluent.contracts.checks.names import check_names
+    from adk_fluent.contracts.checks.nesting import check_nesting
     from adk_fluent.contracts.checks.outputs import check_output_key_contracts
     from adk_fluent.contracts.checks.parallel import check_parallel_writers
     from adk_fluent.contracts.checks.reachability import check_reachability
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         MissingBudget,
         ModalityLoss,
         ModalityMismatch,
+        NestedTooDeep,
         NobodyVisible,
         NotResumable,
         ParallelWriters,
@@ -77,6 +79,7 @@ _HOMES = {
     "MissingBudget": "issues",
     "ModalityLoss": "issues",
     "ModalityMismatch": "issues",
+    "NestedTooDeep": "issues",
     "NobodyVisible": "issues",
     "NotResumable": "issues",
     "ParallelWriters": "issues",
@@ -107,6 +110,7 @@ _HOMES = {
     "check_loops": "checks.loops",
     "check_modality_contracts": "checks.modality",
     "check_names": "checks.names",
+    "check_nesting": "checks.nesting",
     "check_output_key_contracts": "checks.outputs",
     "check_parallel_writers": "checks.parallel",
     "check_reachability": "checks.reachability",
@@ -136,6 +140,7 @@ __all__ = [
     "MissingBudget",
     "ModalityLoss",
     "ModalityMismatch",
+    "NestedTooDeep",
     "NobodyVisible",
     "NotResumable",
     "ParallelWriters",
@@ -166,6 +171,7 @@ __all__ = [
     "check_loops",
     "check_modality_contracts",
     "check_names",
+    "check_nesting",
     "check_output_key_contracts",
     "check_parallel_writers",
     "check_reachability",
