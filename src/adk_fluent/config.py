@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 from adk_fluent.errors import ArgumentError
@@ -18,7 +19,7 @@ def _whole(value: object, least: int) -> bool:
 
 
 def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < inf
 
 
 def _json(value: object) -> bool:
@@ -66,7 +67,8 @@ class ExecutionConfig:
     Attributes:
         app_name: the ADK app's name; a Python identifier.
         max_llm_calls: model calls allowed in one run, 500 by default; ADK raises when they are used up.
-        timeout_seconds: seconds one run may take; then `AgentTimeoutError` is raised.
+        timeout_seconds: seconds one run may work; then `AgentTimeoutError` is raised. What the program does
+            with the events of a stream takes none of them, nor does storing them.
         streaming_mode: `sse` gives partial events as the model generates, `none` only whole ones; by default
             `stream` uses `sse` and everything else `none`.
         resumable: whether a run can pause and go on later, even in another process; by default it can when

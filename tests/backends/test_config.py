@@ -285,6 +285,7 @@ def test_the_app_has_the_name() -> None:
         {"timeout_seconds": -1},
         {"timeout_seconds": "3"},
         {"timeout_seconds": float("nan")},
+        {"timeout_seconds": float("inf")},
         {"streaming_mode": "websocket"},
         {"resumable": "yes"},
         {"compaction": {"interval": 3}},

@@ -15,6 +15,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, Pipeline, S, gate
+from adk_fluent.backends.answering import Answers
 from adk_fluent.backends.events import AgentEvent, Pending, RunResult, ToolResponseInfo, Usage
 from adk_fluent.errors import AnswerError
 from adk_fluent.testing import call_tool
@@ -122,9 +123,9 @@ async def test_a_result_is_pickled_without_what_made_it() -> None:
 
 
 def test_a_result_made_by_hand() -> None:
-    """So it is with a result whose parsing function cannot be pickled."""
+    """So it is with a result that somebody else than a run made."""
     events = [AgentEvent("a", "3", is_final=True)]
-    result: RunResult[int] = RunResult(events, parse=lambda author, text: int(text), state={"x": 1})
+    result: RunResult[int] = RunResult(events, parse=Answers({"a": int}, {}), state={"x": 1})
     again = pickle.loads(pickle.dumps(result))
     assert (again.output, again.text, again.state) == (3, "3", {"x": 1})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import sys
@@ -40,3 +41,6 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     for name in set(sys.modules) - modules:
         if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
+    # ADK leaves the clients of its Gemini models to the collector. Should that come by in the loop of a later
+    # test, it would close their connections on a loop that is gone.
+    gc.collect()

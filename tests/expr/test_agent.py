@@ -304,7 +304,7 @@ for call in (
         call()
     except ADKFluentError as error:
         print(error)
-print([name for name in sys.modules if name.startswith("google.")])
+print([name for name in sys.modules if name.startswith(("google.adk", "google.genai"))])
 """
 
 

@@ -35,6 +35,7 @@ def untyped(value: Any) -> Any:
         (tap(print), TapNode(fn=print)),
         (gate(is_urgent), GateNode(predicate=is_urgent, message="Approval required")),
         (gate(is_urgent, message="Sure?"), GateNode(predicate=is_urgent, message="Sure?")),
+        (gate(is_urgent, into="user:ok"), GateNode(predicate=is_urgent, into="user:ok")),
         (transfer("a"), TransferNode(target="a")),
         (transfer("a", condition=is_done), TransferNode(target="a", condition=is_done)),
     ],

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from adk_fluent import Agent, Route, S
+from adk_fluent import Agent, Route, S, gate
 from adk_fluent.inspection import explain
+from adk_fluent.ir import Match
 from tests.inspection.test_anatomy import Intent, lookup
 
 PIPELINE = (
@@ -34,6 +35,13 @@ def test_the_shape_is_an_outline() -> None:
         "  end (agent) sumary →",
         "    helper (agent)",
     ]
+
+
+def test_the_shape_says_what_a_gate_asks_with_and_keeps() -> None:
+    """A gate reads the keys of its predicate and of its message, and writes the key of the answer."""
+    ask = gate(Match("score", "gt", 3), message="Refund {total} of {shop?}?", into="approval")
+    assert ask.explain().shape.splitlines() == ["gate score, total, shop → approval"]
+    assert (ask.node.reads_keys, ask.node.writes_keys) == ({"score", "total", "shop"}, {"approval"})
 
 
 def test_every_concern_is_there() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from adk_fluent import Agent, Route, S
+from adk_fluent import Agent, Route, S, gate
 from adk_fluent.ir import Node, ir_hash
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.nodes import TransformFn
-from tests.samples import EXPRESSIONS, NODES, add, typed
+from tests.samples import EXPRESSIONS, NODES, add, is_done, typed
 
 a = Agent("a")
 
@@ -81,6 +81,9 @@ def test_different_trees_have_different_hashes() -> None:
         (a.tool(partial(add, 1)), a.tool(partial(add, 2))),
         (a.tool(partial(add, b=1)), a.tool(partial(add, a=1))),
         (a >> Agent("b"), a | Agent("b")),
+        (gate(is_done), gate(is_done, into="ok")),
+        (gate(is_done, into="no"), gate(is_done, into="ok")),
+        (gate(is_done, message="{a}?"), gate(is_done, message="{b}?")),
     ],
 )
 def test_small_differences_count(one: Any, other: Any) -> None:

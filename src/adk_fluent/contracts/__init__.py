@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adk_fluent.contracts.checks.loops import check_loops
     from adk_fluent.contracts.checks.modality import check_modality_contracts
     from adk_fluent.contracts.checks.names import check_names
+    from adk_fluent.contracts.checks.nesting import check_nesting
     from adk_fluent.contracts.checks.outputs import check_output_key_contracts
     from adk_fluent.contracts.checks.parallel import check_parallel_writers
     from adk_fluent.contracts.checks.pauses import check_pauses
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         MissingBudget,
         ModalityLoss,
         ModalityMismatch,
+        NestedTooDeep,
         NobodyVisible,
         NotResumable,
         ParallelWriters,
@@ -79,6 +81,7 @@ _HOMES = {
     "MissingBudget": "issues",
     "ModalityLoss": "issues",
     "ModalityMismatch": "issues",
+    "NestedTooDeep": "issues",
     "NobodyVisible": "issues",
     "NotResumable": "issues",
     "ParallelWriters": "issues",
@@ -110,6 +113,7 @@ _HOMES = {
     "check_loops": "checks.loops",
     "check_modality_contracts": "checks.modality",
     "check_names": "checks.names",
+    "check_nesting": "checks.nesting",
     "check_output_key_contracts": "checks.outputs",
     "check_parallel_writers": "checks.parallel",
     "check_pauses": "checks.pauses",
@@ -140,6 +144,7 @@ __all__ = [
     "MissingBudget",
     "ModalityLoss",
     "ModalityMismatch",
+    "NestedTooDeep",
     "NobodyVisible",
     "NotResumable",
     "ParallelWriters",
@@ -171,6 +176,7 @@ __all__ = [
     "check_loops",
     "check_modality_contracts",
     "check_names",
+    "check_nesting",
     "check_output_key_contracts",
     "check_parallel_writers",
     "check_pauses",

@@ -13,6 +13,7 @@ from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.errors import ArgumentError, ContractError
 from adk_fluent.ir.base import Node, root_of, walk
+from adk_fluent.ir.nesting import refuse_deep
 from adk_fluent.state.given import given_state
 from adk_fluent.state.schema import StateSchema
 
@@ -117,7 +118,9 @@ def check_on_build(
 
     Raises:
         ContractError: there are findings that the expression, or the mode, refuses.
+        ExpressionError: the steps stand so deep inside each other that no run would get through.
     """
+    refuse_deep(root)
     strict = any(node.annotations.strict for node in walk(root))
     if not strict and (mode == "off" or (mode == "log" and root in _logged)):
         return

@@ -14,7 +14,8 @@ from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.contracts.unknown import unknown_functions_of
 from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.nodes import LoopNode
+from adk_fluent.ir.nesting import MAX_DEPTH, depth, refuse_deep
+from adk_fluent.ir.nodes import AgentNode, LoopNode
 from adk_fluent.visibility import visibility_of
 
 if TYPE_CHECKING:
@@ -47,8 +48,17 @@ class Facts:
         self.schema = schema
         self.state: Mapping[str, Any] = state or {}
         self.config = config
-        self.flow: Flow = analyse(root, state, open_state=open_state, resolved=resolved)
+        self.depth = depth(root)
         self._resolved = resolved
+        if self.is_too_deep:  # looking at it all would take as much of the stack; one step stands for it
+            root = AgentNode(name=root.name or root.kind)
+        self._analysed = root
+        self.flow: Flow = analyse(root, state, open_state=open_state, resolved=resolved)
+
+    @property
+    def is_too_deep(self) -> bool:
+        """Whether no run would get through; what was built is not."""
+        return self.depth > MAX_DEPTH and not self._resolved
 
     @property
     def plan(self) -> Plan:
@@ -63,7 +73,7 @@ class Facts:
     @cached_property
     def later(self) -> Flow:
         """The same for a later run of the session; its steps are others, in the same order."""
-        return analyse(self.root, self.state, resolved=self._resolved, later_run=True)
+        return analyse(self._analysed, self.state, resolved=self._resolved, later_run=True)
 
     @cached_property
     def reads(self) -> list[Read]:
@@ -115,7 +125,7 @@ class Facts:
     @cached_property
     def visibility(self) -> Mapping[str, Visibility]:
         """Step name → who sees what it says."""
-        return visibility_of(self.root, (step.name for step in self.steps))
+        return visibility_of(self._analysed, (step.name for step in self.steps))
 
     @cached_property
     def unknown(self) -> tuple[dict[Step, list[object]], dict[Step, list[object]]]:
@@ -140,6 +150,18 @@ def first_after(step: Step) -> int:
 def facts_of(subject: object) -> Facts:
     """The facts about anything that can be checked."""
     return subject if isinstance(subject, Facts) else Facts(root_of(subject), resolved=is_native(subject))
+
+
+def known(subject: object) -> Facts:
+    """The same, for whoever shows them.
+
+    Raises:
+        ExpressionError: the steps stand too deep inside each other.
+    """
+    facts = facts_of(subject)
+    if facts.is_too_deep:
+        refuse_deep(facts.root)
+    return facts
 
 
 def is_native(subject: object) -> bool:

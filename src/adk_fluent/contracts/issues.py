@@ -181,6 +181,13 @@ class DuplicateName(ContractIssue):
 
 
 @issue
+class NestedTooDeep(ContractIssue):
+    """Steps stand so deep inside each other that no run would get through."""
+
+    code: str = "nested-too-deep"
+
+
+@issue
 class UnreachableBranch(ContractIssue):
     """A branch or step can never run."""
 

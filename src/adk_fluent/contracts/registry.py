@@ -13,6 +13,7 @@ from adk_fluent.contracts.checks.gates import check_resumable
 from adk_fluent.contracts.checks.loops import check_loops
 from adk_fluent.contracts.checks.modality import check_modality_contracts
 from adk_fluent.contracts.checks.names import check_names
+from adk_fluent.contracts.checks.nesting import check_nesting
 from adk_fluent.contracts.checks.outputs import check_output_key_contracts
 from adk_fluent.contracts.checks.parallel import check_parallel_writers
 from adk_fluent.contracts.checks.pauses import check_pauses
@@ -32,6 +33,7 @@ from adk_fluent.ir.base import Node
 Checker = Callable[[Node], Iterable[ContractIssue]]
 
 CHECKERS: Final[tuple[Callable[[object], list[ContractIssue]], ...]] = (
+    check_nesting,
     check_names,
     check_dataflow_contracts,
     check_type_contracts,

@@ -158,7 +158,10 @@ class Expr(Terminals[T_co], Declarations):
         return self._set(name=check_name(name, self._what))
 
     def timeout(self, seconds: float) -> Timeout[T_co]:
-        """Cancel this after `seconds` and raise `AgentTimeoutError`.
+        """Cancel this after `seconds` of work and raise `AgentTimeoutError`.
+
+        Only its own work counts: the clock stands still while an event is stored or is with the program that
+        reads the stream.
 
         >>> from adk_fluent import Agent
         >>> Agent("slow").timeout(30).node.seconds

@@ -10,7 +10,7 @@ from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.effects import writes_of
 from adk_fluent.contracts.fact import PRESENT, STATUS
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.facts import Facts, known
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import Read, reads_of
 from adk_fluent.contracts.sight import shown, shown_of_earlier, sight_of
@@ -156,7 +156,7 @@ def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
           5. Constraint: none, the answer is text
           6. After:      response goes to the conversation
     """
-    facts = facts_of(subject)
+    facts = known(subject)
     models = [step for step in facts.steps if step.is_model]
     agents = [step for step in models if isinstance(step.node, AgentNode)]
     return PerAgent((step.name, _Look(step, facts, models).anatomy()) for step in agents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adk_fluent.context.spec import SHOWN, Context
 from adk_fluent.contracts.effects import writes_of
-from adk_fluent.contracts.facts import facts_of
+from adk_fluent.contracts.facts import known
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.sight import sight_of
@@ -94,7 +94,7 @@ def data_flow(subject: object) -> DataFlows:
           writes:   state['answer']
           contract: (not set)
     """
-    steps = [step for step in facts_of(subject).steps if step.is_model]
+    steps = [step for step in known(subject).steps if step.is_model]
     return DataFlows((step.name, _flow_of(step)) for step in steps)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from adk_fluent import _html as html
 from adk_fluent.contracts.checking import check_all
 from adk_fluent.contracts.effects import writes_of
-from adk_fluent.contracts.facts import Facts, is_native
+from adk_fluent.contracts.facts import Facts, known
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.reads import CALLBACKS, reads_of
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
@@ -18,7 +18,7 @@ from adk_fluent.inspection.concerns import DataFlow, data_flow
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import NOT_SET, hanging, prompt_text
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.ir.base import UNSET, root_of
+from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
@@ -164,7 +164,7 @@ def explain(subject: object) -> Explanation:
           rename (transform) x → y
           b (agent) y →
     """
-    facts = Facts(root_of(subject), resolved=is_native(subject))
+    facts = known(subject)
     report = check_all(subject)
     flows, anatomies = data_flow(facts), llm_anatomy(facts)
     pictures = (

@@ -324,6 +324,13 @@ _add(
 _add("error", "duplicate-name", "in two branches", Agent("a").instruct("x") | Agent("a").instruct("y"), "a")
 _add("error", "duplicate-name", "agent and pipeline", Pipeline("a", helper) >> Agent("a"), "a")
 
+loops: Expr[Any] = helper
+limits: Expr[Any] = helper
+for _ in range(60):
+    loops, limits = Loop(loops), limits.timeout(9)
+_add("error", "nested-too-deep", "loops", loops, "loop")
+_add("error", "nested-too-deep", "time limits", limits, "timeout")
+
 for what, expression, agent, key in (
     ("the same test twice", classifier >> Route("intent").eq("a", helper).eq("a", reader).otherwise(writer), "reader", "intent"),
     ("a bound inside another", Agent("s").writes("n") >> Route("n").gt(3, helper).gt(5, reader).otherwise(writer), "reader", "n"),

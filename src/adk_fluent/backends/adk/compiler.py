@@ -21,7 +21,6 @@ from adk_fluent.backends.adk.composites import (
     LoopComposite,
     RouteComposite,
     SequentialComposite,
-    TimeoutComposite,
 )
 from adk_fluent.backends.adk.context import Delivering
 from adk_fluent.backends.adk.fan_out import FanOutComposite
@@ -40,6 +39,7 @@ from adk_fluent.backends.adk.mapping import MapComposite
 from adk_fluent.backends.adk.racing import RaceComposite
 from adk_fluent.backends.adk.schemas import answerable
 from adk_fluent.backends.adk.shells import known_as
+from adk_fluent.backends.adk.timing import TimeoutComposite
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS

@@ -6,7 +6,6 @@ later run, also in another process.
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import aclosing
@@ -24,8 +23,7 @@ from adk_fluent.backends.adk.leaves import Events, FluentAgent, Position, waits
 from adk_fluent.backends.adk.signals import failure, note_problems, pauses, refused, starts_again
 from adk_fluent.backends.adk.tree import below
 from adk_fluent.backends.events import DISCARDS
-from adk_fluent.errors import AgentTimeoutError
-from adk_fluent.ir.nodes import LoopNode, RouteNode, TimeoutNode
+from adk_fluent.ir.nodes import LoopNode, RouteNode
 
 
 @dataclass(slots=True)
@@ -250,33 +248,6 @@ class RouteComposite(Composite):
             if await self.holds(test, ctx):
                 return branch
         return self.sub_agents[-1] if node.default is not None else None
-
-
-class TimeoutComposite(Composite):
-    """Gives its child a number of seconds."""
-
-    async def _run_once(self, ctx: InvocationContext) -> Events:
-        node = cast(TimeoutNode, self._ir)
-        (child,) = self.sub_agents
-        deadline = asyncio.get_running_loop().time() + node.seconds
-        async with aclosing(self.only(child, ctx, self.start(ctx))) as events:
-            while (event := await self._next(events, child, deadline)) is not None:
-                yield event
-
-    async def _next(self, events: Events, child: BaseAgent, deadline: float) -> Event | None:
-        limit = asyncio.timeout_at(deadline)
-        try:
-            async with limit:
-                return await anext(events, None)
-        except TimeoutError as error:
-            # The child may raise a TimeoutError of its own; only ours comes from a cancellation.
-            if not limit.expired() or not isinstance(error.__cause__, asyncio.CancelledError):
-                raise
-            seconds = cast(TimeoutNode, self._ir).seconds
-            raise AgentTimeoutError(
-                f"{child.name!r} did not finish within {seconds:g} seconds and was cancelled. "
-                "Give it more time with .timeout(seconds), or a fallback with //."
-            ) from None
 
 
 class FallbackComposite(Composite):

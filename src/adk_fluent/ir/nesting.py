@@ -1,0 +1,83 @@
+"""How deep steps stand inside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from adk_fluent.errors import ExpressionError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import TransferNode
+
+MAX_DEPTH: Final = 60
+"""How many steps may run inside each other.
+
+On the newest google-adk a step takes up to ten of the thousand frames that Python's stack has. The others are
+for the program around the run, and for the model's client and the tools inside it.
+"""
+
+
+def depth(root: Node) -> int:
+    """How many steps run inside each other at the deepest place, `root` and the innermost one included.
+
+    What a transfer hands over to runs inside the transfer, unless it stands around it: then it starts again.
+
+    >>> from adk_fluent import Agent
+    >>> depth((Agent("a") >> Agent("b") * 3).to_ir())
+    3
+    """
+    named = {node.name: node for node in _distinct(root) if node.name}
+    found: dict[int, int] = {}
+    open_nodes: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending[-1]
+        if id(node) in found:
+            pending.pop()
+        elif id(node) in open_nodes:  # all inside it is known
+            inside = [found.get(id(child), 0) for child in _inside(node, named)]
+            found[id(node)] = 1 + max(inside, default=0)
+            open_nodes.remove(id(pending.pop()))
+        else:
+            open_nodes.add(id(node))
+            pending += [child for child in _inside(node, named) if id(child) not in open_nodes]
+    return found[id(root)]
+
+
+def _distinct(root: Node) -> list[Node]:
+    """Every node once, however often it is used."""
+    pending, seen = [root], {id(root): root}
+    while pending:
+        fresh = {id(child): child for child in pending.pop().children if id(child) not in seen}
+        seen |= fresh
+        pending += fresh.values()
+    return list(seen.values())
+
+
+def _inside(node: Node, named: Mapping[str, Node]) -> tuple[Node, ...]:
+    """The steps that may run inside one."""
+    target = named.get(node.target) if isinstance(node, TransferNode) else None
+    return node.children if target is None else (target,)
+
+
+def refuse_deep(root: Node) -> None:
+    """Refuse a tree that no run would get through.
+
+    Raises:
+        ExpressionError: its steps stand too deep inside each other.
+    """
+    if (found := depth(root)) > MAX_DEPTH:
+        what = root.name or root.kind
+        raise ExpressionError(f"{too_deep(what, found)}. {NEST_LESS}")
+
+
+def too_deep(name: str, found: int) -> str:
+    """What is wrong with a tree of that name and depth."""
+    return f"{name} holds steps {found} deep inside each other, and at most {MAX_DEPTH} can run"
+
+
+NEST_LESS: Final = (
+    "Write steps that follow each other as one sequence and the cases of a choice as one Route, or run the "
+    "inner part by itself, as a tool of an agent."
+)
+"""What to do about it."""

@@ -1,0 +1,60 @@
+"""An event loop whose clock a test sets forward, so that time passes without anybody waiting for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any, TypeVar
+
+from google.adk.models.llm_request import LlmRequest
+
+T = TypeVar("T")
+
+
+class ClockLoop(asyncio.SelectorEventLoop):
+    """A loop on which hours pass when `advance` says so."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def on_clock(main: Coroutine[Any, Any, T]) -> T:
+    """What `main` returns, run on a loop whose clock `advance` sets forward."""
+    with asyncio.Runner(loop_factory=ClockLoop) as runner:
+        return runner.run(main)
+
+
+def advance(seconds: float) -> None:
+    """Let time pass on the running loop, at once."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, ClockLoop)
+    loop.ahead += seconds
+
+
+class Works:
+    """A response whose pieces take `seconds` of the clock each; give it to `mock_backend`.
+
+    Attributes:
+        ended: how the wait for a piece ended when it was given up: `CancelledError`.
+    """
+
+    def __init__(self, seconds: float, *pieces: str) -> None:
+        self.seconds, self.pieces = seconds, pieces or ("ok",)
+        self.ended: list[str] = []
+
+    async def __call__(self, request: LlmRequest) -> AsyncGenerator[str, None]:
+        for piece in self.pieces:
+            await self._work()
+            yield piece
+
+    async def _work(self) -> None:
+        done = asyncio.Event()
+        asyncio.get_running_loop().call_later(self.seconds, done.set)
+        advance(self.seconds)
+        try:
+            await done.wait()
+        except asyncio.CancelledError as error:
+            self.ended.append(type(error).__name__)
+            raise

@@ -1,0 +1,188 @@
+"""`./dev`: which Pythons it finds, and on what it runs the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.newest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A Python that says it is of some version, makes environments of copies of itself, installs nothing, and
+# finds what it is told in the tests it runs; each call but `-c` is noted.
+STAND_IN = """#!/bin/sh
+[ "$1" = -c ] || echo "$0 $*" >>"{log}"
+case "$*" in
+-c*) exec "{real}" -c "import platform, sys
+sys.version_info, sys.executable = ({commas}), sys.argv[1]
+platform.python_version = lambda: '{version}'
+exec(sys.argv[2])" "$0" "$2" ;;
+"-m venv"*)
+    for folder in "$@"; do :; done
+    mkdir -p "$folder/bin"
+    cp "$0" "$folder/bin/python"
+    printf '#!/bin/sh\\necho "$0 $*" >>"{log}"\\n' >"$folder/bin/uv"
+    chmod +x "$folder/bin/uv" ;;
+"-m pytest"*) {pytest} ;;
+esac
+"""
+PASSES, FAILS = "echo '== 3 passed in 0.10s =='", "echo '1 failed, 2 passed in 0.10s'; exit 1"
+
+
+def stand_in(program: Path, version: str, tests: str = PASSES) -> Path:
+    """Put such a Python at `program`."""
+    program.parent.mkdir(parents=True, exist_ok=True)
+    commas = version.replace(".", ", ")
+    log = program.parent.parent / "log"
+    program.write_text(
+        STAND_IN.format(log=log, real=sys.executable, commas=commas, version=version, pytest=tests)
+    )
+    program.chmod(0o755)
+    return program
+
+
+def broken(program: Path) -> None:
+    """Put there what a version manager leaves in place of a Python that is not chosen."""
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text("#!/bin/sh\necho 'no such version' >&2\nexit 127\n")
+    program.chmod(0o755)
+
+
+class Checkout:
+    """A fresh checkout on a machine with the Pythons in `bin`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.bin = folder / "clone", folder / "bin"
+        self.root.mkdir()
+        shutil.copy(ROOT / "dev", self.root)
+        shutil.copy(ROOT / "pyproject.toml", self.root)
+        shutil.copytree(ROOT / "requirements", self.root / "requirements")
+
+    def dev(self, *arguments: str, python: str = "") -> subprocess.CompletedProcess[str]:
+        """What `./dev` says."""
+        path = f"{self.bin}:/usr/bin:/bin"
+        return subprocess.run(
+            [self.root / "dev", *arguments],
+            capture_output=True,
+            text=True,
+            env={"PATH": path, "PYTHON": python, "CHROMIUM": "sh", "HOME": os.environ.get("HOME", "")},
+        )
+
+    @property
+    def log(self) -> list[str]:
+        """What the stand-ins were asked to do, line by line."""
+        return (self.bin.parent / "log").read_text().splitlines()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """A fresh checkout on a machine that has no Python yet but that of /usr/bin."""
+    return Checkout(tmp_path)
+
+
+def found(checkout: Checkout) -> list[str]:
+    """The lines of `./dev pythons`, with the Python of /usr/bin left out."""
+    lines = checkout.dev("pythons").stdout.splitlines()
+    return [line for line in lines if line.split()[1].startswith(str(checkout.bin))]
+
+
+def test_pythons_are_listed_by_what_they_say_they_are(checkout: Checkout) -> None:
+    """The oldest comes first, whatever the programs are called, and each version once."""
+    stand_in(checkout.bin / "python3.13", "3.13.11")
+    stand_in(checkout.bin / "python3.12", "3.13.9")
+    stand_in(checkout.bin / "python3", "3.11.0")
+    stand_in(checkout.bin / "python3.11", "3.11.0")
+    listed = found(checkout)
+    assert [line.split()[0] for line in listed] == ["3.11.0", "3.13.9", "3.13.11"]
+    assert [line.split()[1] for line in listed[1:]] == [f"{checkout.bin}/python3.{n}" for n in (12, 13)]
+
+
+def test_pythons_that_cannot_run_the_tests_are_not_listed(checkout: Checkout) -> None:
+    """Too old ones, shims that run nothing, folders, and programs called otherwise do not count."""
+    stand_in(checkout.bin / "python3", "3.10.13")
+    broken(checkout.bin / "python3.12")
+    (checkout.bin / "python3.13").mkdir()
+    stand_in(checkout.bin / "python", "3.11.0")
+    stand_in(checkout.bin / "python3.11", "3.11.0").chmod(0o644)
+    assert found(checkout) == []
+    assert checkout.dev("pythons").returncode == 0
+
+
+def test_the_core_suite_runs_on_the_oldest_python_too(checkout: Checkout) -> None:
+    """With another Python than that of .venv on the machine, the core suite runs on it; the end says so."""
+    stand_in(checkout.bin / "python3", "3.11.0")
+    newest = stand_in(checkout.bin / "python3.14", "3.14.1")
+    ran = checkout.dev("test", python=str(newest))
+    assert ran.returncode == 0, ran.stderr
+    adk = ran.stdout.splitlines()[0].split()[2]
+    report = ran.stdout.splitlines()[-1]
+    assert report.startswith(
+        f"google-adk {adk} on Python 3.14.1: 3 passed; {adk} on Python 3.11.0: 3 passed; "
+    )
+    assert report.count("3 passed") == 4
+
+
+def test_each_suite_runs_what_its_environment_can(checkout: Checkout) -> None:
+    """.venv runs everything; the oldest Python and the older google-adks run the core suite."""
+    stand_in(checkout.bin / "python3", "3.11.0")
+    checkout.dev("test", python=str(stand_in(checkout.bin / "python3.14", "3.14.1")))
+    suites = [line for line in checkout.log if "-m pytest" in line]
+    assert [" -m not local and not newest" in line for line in suites] == [False, True, True, True]
+    assert [line.split("/bin/")[0] for line in suites] == [
+        ".venv",
+        ".venvs/oldest-python",
+        ".venvs/adk-1.25.0",
+        ".venvs/adk-1.39.1",
+    ]
+    installed = [line.split(" --require-hashes ")[1] for line in checkout.log if "/uv pip sync" in line]
+    assert installed == [
+        "requirements/dev.txt requirements/local-nodeps.txt",
+        "requirements/dev.txt",
+        "requirements/adk-1.25.0.txt",
+        "requirements/adk-1.39.1.txt",
+    ]
+
+
+def test_one_python_is_enough(checkout: Checkout) -> None:
+    """Where .venv has the oldest Python there is, nothing runs twice."""
+    oldest = stand_in(checkout.bin / "python3", "3.11.0")
+    stand_in(checkout.bin / "python3.14", "3.14.1")
+    report = checkout.dev("test", python=str(oldest)).stdout.splitlines()[-1]
+    assert report.count("on Python 3.11.0: 3 passed") == 3
+    assert "3.14.1" not in report
+    assert not (checkout.root / ".venvs" / "oldest-python").exists()
+
+
+def test_a_failure_on_the_oldest_python_is_a_failure(checkout: Checkout) -> None:
+    """Tests that fail there fail the command, after all other suites have run."""
+    stand_in(checkout.bin / "python3", "3.11.0", FAILS)
+    ran = checkout.dev("test", python=str(stand_in(checkout.bin / "python3.14", "3.14.1")))
+    assert ran.returncode == 1
+    report = ran.stdout.splitlines()[-1]
+    assert "on Python 3.11.0: 1 failed, 2 passed; " in report
+    assert report.count("3 passed") == 3
+
+
+def test_environments_are_made_once_for_each_python(checkout: Checkout) -> None:
+    """Nothing is made again while nothing changed; another oldest Python gets its environment anew."""
+    newest = str(stand_in(checkout.bin / "python3.14", "3.14.1"))
+    stand_in(checkout.bin / "python3", "3.11.1")
+
+    def made() -> list[str]:
+        ran = checkout.dev("test", python=newest)
+        return [line.split()[2] for line in ran.stderr.splitlines() if "preparing" in line]
+
+    everything = [".venv", ".venvs/oldest-python", ".venvs/adk-1.25.0", ".venvs/adk-1.39.1"]
+    assert made() == everything
+    assert made() == []
+    stand_in(checkout.bin / "python3", "3.11.0")
+    assert made() == [".venvs/oldest-python"]
+    lock = checkout.root / "requirements" / "dev.txt"
+    lock.write_text(lock.read_text() + "# changed\n")
+    assert made() == [".venv", ".venvs/oldest-python"]
