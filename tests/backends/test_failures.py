@@ -17,7 +17,8 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import errors, types
 from pydantic import BaseModel, ValidationError
 
-from adk_fluent import Agent, Route, S, map_over, race, tap
+from adk_fluent import Agent, C, Route, S, map_over, race, tap
+from adk_fluent.context.spec import Context
 from adk_fluent.errors import (
     ADKFluentError,
     MissingKeyError,
@@ -243,6 +244,18 @@ async def test_an_item_that_is_none(items: list[Any]) -> None:
     position = items.index(None)
     with pytest.raises(TransformError, match=rf"^'map': item {position} of 'items' is None, and state"):
         await play(map_over("items", B.instruct("{_item}")), state={"items": items})
+
+
+@pytest.mark.parametrize("more", [C.default(), C.user_only()], ids=["plain", "context"])
+async def test_an_instruction_that_raises_is_named(more: Context) -> None:
+    """A function that makes an agent's instruction is told with its agent."""
+
+    def instruction(ctx: Any) -> str:
+        return ctx.state["nope"]
+
+    with raises_from(KeyError, match=r"^Agent 'b': its instruction raised KeyError: 'nope'\.$") as caught:
+        await play(A >> B.instruct(instruction).context(more))
+    assert type(caught.value) is StepError
 
 
 # --- tools ----------------------------------------------------------------------------------------

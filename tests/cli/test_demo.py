@@ -206,6 +206,6 @@ def test_without_the_small_model_the_demo_says_what_to_do(cli: Cli, monkeypatch:
     monkeypatch.setattr("importlib.util.find_spec", find_nothing)
     done = cli("demo")
     assert done.code == 1
-    assert INSTALL in done.err
     assert done.out == ""
-    assert done.err.endswith("Without a model: adk-fluent demo --scripted\n")
+    assert "Without it: adk-fluent demo --scripted;" in done.err
+    assert done.err.endswith(f" {INSTALL}\n")

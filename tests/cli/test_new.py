@@ -156,11 +156,35 @@ def test_the_command_for_the_small_model_is_the_same_everywhere() -> None:
     assert project["project"]["optional-dependencies"]["local"][0].startswith(INSTALL.split()[-2])
 
 
-def test_the_requirements_are_those_of_this_version(cli: Cli, tmp_path: Path) -> None:
-    """What a deployment installs is this release, or a later one that promises to be compatible."""
+GIT = {"vcs": "git", "commit_id": "abc123"}
+
+
+@pytest.mark.parametrize(
+    ("origin", "requirement"),
+    [
+        (None, f"adk-fluent~={__version__}"),
+        (
+            {"url": "https://a.example/x.git", "vcs_info": GIT},
+            "adk-fluent @ git+https://a.example/x.git@abc123",
+        ),
+        ({"url": "https://a.example/x.whl", "archive_info": {}}, "adk-fluent @ https://a.example/x.whl"),
+        ({"url": "file:///shared/x.whl", "archive_info": {}}, "adk-fluent @ file:///shared/x.whl"),
+    ],
+    ids=["registry", "git", "web", "file"],
+)
+def test_the_requirements_install_what_is_installed_here(
+    cli: Cli, tmp_path: Path, origin: Any, requirement: str
+) -> None:
+    """A deployment gets this release or a compatible one; one that came from elsewhere, from there."""
+    installed = tmp_path / "site" / f"adk_fluent-{__version__}.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: adk-fluent\nVersion: {__version__}\n")
+    if origin is not None:
+        (installed / "direct_url.json").write_text(json.dumps(origin))
+    sys.path.insert(0, str(installed.parent))  # the fixture puts the old path back
     cli("new", "shiny_bot")
     lines = (tmp_path / "shiny_bot" / "requirements.txt").read_text().splitlines()
-    assert [line for line in lines if not line.startswith("#")] == [f"adk-fluent~={__version__}"]
+    assert [line for line in lines if not line.startswith("#")] == [requirement]
 
 
 def test_an_empty_folder_is_filled(cli: Cli, tmp_path: Path) -> None:

@@ -347,3 +347,20 @@ def test_a_workflow_runs(cli: Cli, tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert "  Hello from the writer." in done.out.splitlines()
     assert "  Hello." in done.out.splitlines()
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("failing", "Agent 'broken' got no answer from its model 'says': ValueError: the line is dead."),
+        ("broken_tools", "Agent 'clerk': its tool 'weather' raised LookupError: no weather in Rome."),
+    ],
+)
+def test_a_workflow_that_fails_gives_the_same_line(cli: Cli, tmp_path: Path, name: str, line: str) -> None:
+    """On ADK's own `Workflow` a failure is named as on the default target."""
+    (tmp_path / "flow.py").write_text(
+        f"from tests.cli.targets.pipelines import {name}\nroot_agent = {name}.build(target='workflow')\n"
+    )
+    done = cli("run", "flow.py:root_agent", "Hi")
+    assert (done.code, done.err) == (1, f"adk-fluent: {line}\n")

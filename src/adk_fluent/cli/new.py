@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import keyword
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -60,7 +62,7 @@ root_agent = app.root_agent
 ''',
     "requirements.txt": """\
 # What `adk deploy` installs, beside google-adk itself.
-adk-fluent~={version}
+{requirement}
 """,
     "README.md": """\
 # {name}
@@ -108,7 +110,7 @@ def new(folder: Path) -> int:
         "name": name,
         "root": name if name not in AGENTS else f"{name}_pipeline",
         "settings": "\n".join(f'    "{key}",' for key in KEYS),
-        "version": __version__,
+        "requirement": _requirement(),
         "install": INSTALL,
     }
     try:
@@ -123,6 +125,20 @@ def new(folder: Path) -> int:
         print(f"       {INSTALL}")
     print(f'next:  adk-fluent run {folder} "Hello"')
     return 0
+
+
+def _requirement() -> str:
+    """What installs the adk-fluent that is installed here: from a registry, or from where this one came."""
+    try:
+        origin = metadata.distribution("adk-fluent").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:  # it runs from its source alone
+        origin = None
+    if origin is None:
+        return f"adk-fluent~={__version__}"
+    found = json.loads(origin)
+    if version_control := found.get("vcs_info"):
+        return f"adk-fluent @ {version_control['vcs']}+{found['url']}@{version_control['commit_id']}"
+    return f"adk-fluent @ {found['url']}"
 
 
 def _fault(folder: Path) -> str | None:

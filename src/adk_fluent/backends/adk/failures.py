@@ -1,4 +1,4 @@
-"""Who failed: a step, a tool or a model, named in one line, with the error itself as the cause.
+"""Who failed: a step, a tool, a model, named in one line, with the error itself as the cause.
 
 Inside a run a tool's or model's error stays what it is, so that fallbacks, callbacks, plugins and ADK's own
 retries see it as they would without us. It only carries a note of where it came from, and our runner tells.
@@ -64,14 +64,16 @@ class Place:
     """Where an error came from.
 
     Attributes:
-        agent: the agent whose tool or model it was.
-        tool: the tool; empty for a model.
+        agent: the agent whose tool, model or other part it was.
+        tool: the name of the tool.
         model: the name of the model.
+        part: what else of the agent it was.
     """
 
     agent: str
     tool: str = ""
     model: str = ""
+    part: str = ""
 
 
 _NOTE: Final = "__adk_fluent_place__"
@@ -104,10 +106,11 @@ class FailureNotes(BasePlugin):
 
 @contextmanager
 def naming_failures() -> Generator[None]:
-    """Make one line of what a tool or model raised; everything else passes as it is.
+    """Make one line of what was noted on an error; one without a note passes as it is.
 
     Raises:
         ToolError: a tool raised; the message names it and its agent.
+        StepError: a function in an agent's instruction raised.
         ModelError: a model raised; the message names its agent and says what can be done.
     """
     try:
@@ -122,9 +125,11 @@ def naming_failures() -> Generator[None]:
 
 
 def _named(error: Exception, place: Place) -> RunError:
+    told = sentence(what_happened(error))
     if place.tool:
-        told = sentence(what_happened(error))
         return ToolError(f"Agent {place.agent!r}: its tool {place.tool!r} raised {told}")
+    if place.part:
+        return StepError(f"Agent {place.agent!r}: its {place.part} raised {told}")
     return ModelError(
         f"Agent {place.agent!r} got no answer from its model {place.model!r}: {_refusal(error, place)}"
     )

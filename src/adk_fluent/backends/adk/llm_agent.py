@@ -107,6 +107,14 @@ class FluentLlmAgent(private.AssemblingAgent):
             note(error, Place(self.name, model=str(self.model)))
             raise
 
+    async def canonical_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
+        """As ADK's; what a function in it raises is noted as this agent's."""
+        try:
+            return await super().canonical_instruction(ctx)
+        except Exception as error:
+            note(error, Place(self.name, part="instruction"))
+            raise
+
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""
         if (outer := outermost(self, parent_context)) is not None:

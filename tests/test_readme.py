@@ -1,0 +1,74 @@
+"""The README as its readers use it: pasted into a file, and shown far from the repository."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import blocks
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def run_as_file(source: str, folder: Path) -> str:
+    """What `python first.py` prints, with neither key nor network settings in the environment."""
+    (folder / "first.py").write_text(source)
+    given = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-W", "error::SyntaxWarning", "first.py"]
+    done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_first_program_runs_as_a_file(tmp_path: Path) -> None:
+    """The first Python block, saved and run without a key, prints what the README shows after it."""
+    program, shown, *_ = blocks(README[README.index("## A first pipeline") :])
+    assert (program.info, shown.info) == ("python", "text")
+    assert run_as_file(program.text, tmp_path) == shown.text
+
+
+def test_all_blocks_run_as_one_file(tmp_path: Path) -> None:
+    """Everything pasted below the first program runs, too: nothing awaits outside a function."""
+    whole = list(blocks(README))
+    program = "".join(block.text for block in whole if block.info == "python")
+    shown = [block.text for block in whole if block.info in ("text", "mermaid")]
+    assert run_as_file(program, tmp_path) == "".join(shown)
+
+
+# --- far from the repository ----------------------------------------------------------------------
+
+
+@pytest.mark.newest
+def test_a_registry_shows_whole_addresses() -> None:
+    """In the built metadata each link and picture of the README is absolute, and a file that is there."""
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    metadata = ProjectMetadata(str(ROOT), PluginManager())
+    repository = metadata.core.urls["Repository"]
+    assert metadata.core.readme_content_type == "text/markdown"
+    targets = re.findall(r"\]\(([^)\s]+)\)", metadata.core.readme)
+    assert len(targets) == len(re.findall(r"\]\([^)\s]+\)", README))
+    for target in targets:
+        assert target.startswith((f"{repository}/blob/main/", f"{repository}/raw/main/"))
+        assert (ROOT / target.partition("/main/")[2]).is_file()
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", metadata.core.readme)
+    assert pictures
+    assert all(picture.startswith(f"{repository}/raw/main/docs/pictures/") for picture in pictures)
+
+
+@pytest.mark.newest
+def test_the_repository_is_named_in_one_place() -> None:
+    """The address of the project stands in pyproject.toml and nowhere else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    repository = project["urls"]["Repository"]
+    assert all(url.startswith(repository) for url in project["urls"].values())
+    files = subprocess.run(["git", "grep", "-lF", repository], cwd=ROOT, capture_output=True, text=True)
+    assert files.stdout.split() == ["pyproject.toml"]
