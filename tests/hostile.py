@@ -111,7 +111,7 @@ class Steps:
             case "AT":
                 yield from self._at(str(argument), text, position)
             case _:
-                raise NotImplementedError(kind)
+                raise AssertionError(f"no steps are known for {kind}")
 
     def _repeat(
         self, kind: str, least: int, most: int, item: list[Any], text: str, position: int

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from adk_fluent import Agent, FanOut, Loop, Pipeline, S, gate, tap
 from adk_fluent.backends.adk.leaves import spoken_text
 from adk_fluent.backends.events import RunResult
-from adk_fluent.errors import ArgumentError, MissingKeyError, SessionError, StateTypeError
+from adk_fluent.errors import AnswerError, ArgumentError, MissingKeyError, SessionError, StateTypeError
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import StateSchema
 from adk_fluent.testing import MockBackend
@@ -199,7 +199,8 @@ async def test_a_typed_answer_from_before_the_pause() -> None:
     """`.output` is the model that the agent returns, also where it answered before the pause."""
     expression = (A @ Draft) >> ASK
     first = await play(expression, {"a": {"words": 3}})
-    assert first.output == ""
+    with pytest.raises(AnswerError, match="'gate' waits for approval"):
+        _ = first.output
     assert (await answer(expression, first)).output == Draft(words=3)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # --- from text to a value -------------------------------------------------------------------------
 
-_LANGUAGE: Final = re.compile(r"""[A-Za-z]\w*(?=[\s{\["])""")
+_LANGUAGE: Final = re.compile(r"""\A[A-Za-z]\w*(?=[\s{\["])""")
 
 
 def unfenced(text: str) -> str:
