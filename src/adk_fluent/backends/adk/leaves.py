@@ -16,6 +16,7 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.live import run_live
 from adk_fluent.backends.adk.shrinking import removal
 from adk_fluent.backends.adk.signals import REFUSED, STARTS_AGAIN, pauses, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
@@ -66,6 +67,11 @@ class FluentAgent(BaseAgent):
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""
         return within_schema(self._ir, super().run_async(parent_context))
+
+    async def _run_live_impl(self, ctx: InvocationContext) -> Events:
+        async with aclosing(run_live(self, self._ir, ctx, self._run_async_impl)) as events:
+            async for event in events:
+                yield event
 
     def event(
         self,
