@@ -1,14 +1,38 @@
-"""An event loop whose clock a test sets forward, so that time passes without anybody waiting for it."""
+"""Event loops on which time passes without anybody waiting for it."""
 
 from __future__ import annotations
 
 import asyncio
+import selectors
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, TypeVar
 
 from google.adk.models.llm_request import LlmRequest
 
 T = TypeVar("T")
+
+
+class _Selector(selectors.DefaultSelector):
+    """Waits for files, never for time: what the loop would have waited has passed."""
+
+    waited = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout:
+            self.waited += timeout
+            timeout = 0
+        return super().select(timeout)
+
+
+class IdleLoop(asyncio.SelectorEventLoop):
+    """A loop on which time passes at once when there is nothing to do but to wait for it."""
+
+    def __init__(self) -> None:
+        self._times = _Selector()
+        super().__init__(self._times)
+
+    def time(self) -> float:
+        return super().time() + self._times.waited
 
 
 class ClockLoop(asyncio.SelectorEventLoop):
@@ -23,6 +47,12 @@ class ClockLoop(asyncio.SelectorEventLoop):
 def on_clock(main: Coroutine[Any, Any, T]) -> T:
     """What `main` returns, run on a loop whose clock `advance` sets forward."""
     with asyncio.Runner(loop_factory=ClockLoop) as runner:
+        return runner.run(main)
+
+
+def without_waiting(main: Coroutine[Any, Any, T]) -> T:
+    """What `main` returns, run on a loop where pauses take no time; no thread may be at work beside it."""
+    with asyncio.Runner(loop_factory=IdleLoop) as runner:
         return runner.run(main)
 
 

@@ -137,7 +137,9 @@ class Terminals(Generic[T_co]):
     def to_runner(self, config: ExecutionConfig | None = None, **services: Unpack[ServiceOptions]) -> Runner:
         """A native ADK `Runner` that knows the configuration's limits and creates missing sessions.
 
-        It marks every event with who should see it, and blanks what `.filtered()` hides.
+        It marks every event with who should see it, and blanks what `.filtered()` hides. Its `run_live` takes
+        agents, and sequences of agents, transforms, taps and captures: as in ADK's `SequentialAgent`, each
+        agent calls the function `task_completed` when it is done, and the next one goes on.
         """
         from adk_fluent.backends.adk.backend import ADKBackend
         from adk_fluent.backends.adk.runner import Services

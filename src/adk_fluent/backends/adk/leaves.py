@@ -17,6 +17,7 @@ from pydantic import BaseModel, PrivateAttr
 from adk_fluent.backends.adk import private
 from adk_fluent.backends.adk.checkpoints import is_below
 from adk_fluent.backends.adk.failures import in_step
+from adk_fluent.backends.adk.live import run_live
 from adk_fluent.backends.adk.shrinking import removal
 from adk_fluent.backends.adk.signals import STARTS_AGAIN, note_problems, pauses, resumed, unanswered
 from adk_fluent.backends.adk.temporary import with_temporary
@@ -62,6 +63,11 @@ class FluentAgent(BaseAgent):
         """ADK's entry, which keeps to the schema bound to the node."""
         events = within_schema(self._ir, super().run_async(parent_context))
         return _on_no_branch(events) if _is_node(self, parent_context) else events
+
+    async def _run_live_impl(self, ctx: InvocationContext) -> Events:
+        async with aclosing(run_live(self, self._ir, ctx, self._run_async_impl)) as events:
+            async for event in events:
+                yield event
 
     def event(
         self,
