@@ -111,15 +111,15 @@ def check_on_build(
     strict = any(node.annotations.strict for node in walk(root))
     if not strict and (mode == "off" or (mode == "log" and root in _logged)):
         return
-    found = run_checkers(Facts(root, config=config, state=state, open_state=state is None))
-    refused = [issue for issue in found if issue.severity is Severity.ERROR]
-    if strict:
-        refused += [issue for issue in found if issue.severity is Severity.WARN]
+    report = ContractReport.of(
+        run_checkers(Facts(root, config=config, state=state, open_state=state is None))
+    )
+    refused = [*report.errors, *(report.warnings if strict else ())]
     if refused and (strict or mode == "error"):
         raise ContractError("\n".join(map(str, refused)))
     if root not in _logged:
         _remember(root)
-        for issue in ContractReport.of(found).issues:
+        for issue in report.issues:
             logger.log(_LEVELS[issue.severity], "%s: %s", issue.code, issue)
 
 

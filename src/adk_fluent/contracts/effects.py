@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.siblings import Effects
 from adk_fluent.contracts.touches import tool_access, unknown_functions
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, TransformNode
 from adk_fluent.state.operations import Operation
@@ -33,8 +35,10 @@ def effects_of(step: Step) -> Effects:
                     removes |= dict.fromkeys(part.access.reads, step)
             if not node.access.writes_known:
                 unknown = step
-        elif isinstance(node, AgentNode) and unknown_functions(node)[1]:
-            unknown = step
+        elif isinstance(node, AgentNode):
+            removes |= dict.fromkeys(nullable(node), step)
+            if unknown_functions(node)[1]:
+                unknown = step
         writes |= dict.fromkeys(writes_of(step), step)
         step.effects = Effects(writes, removes, clears, unknown)
     return step.effects
@@ -59,6 +63,18 @@ def _writes(node: Node) -> tuple[str, ...]:
         keys += sorted(tool_access(tool).writes)
     keys += sorted(access(*node.callbacks).writes)
     return tuple(dict.fromkeys(keys))
+
+
+def nullable(node: AgentNode) -> tuple[str, ...]:
+    """The keys that an agent's answer may leave without a value, since their type allows `None`."""
+    fields = node.written_fields
+    if len(fields) == 1 and fields[0].is_text:
+        return ()
+    if fields or node.output_schema is UNSET:
+        return tuple(field.key for field in fields if field.allows_none)
+    if type(None) not in get_args(node.output_schema):
+        return ()
+    return (node.output_key,) if isinstance(node.output_key, str) else ()
 
 
 def _parts(node: TransformNode) -> tuple[TransformNode, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import made_by, surely_written
-from adk_fluent.contracts.fact import PRESENT, Fact, Why, written
+from adk_fluent.contracts.effects import nullable
+from adk_fluent.contracts.fact import ABSENT, PRESENT, REMOVED, Fact, Why, written
 from adk_fluent.contracts.flow import Flow
 from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.moves import call_functions, may_hand_over, may_return, use_tools
@@ -100,6 +101,9 @@ class ModelWalk:
         for field_ref in node.written_fields:
             text = (step,) if field_ref.is_text and len(node.written_fields) == 1 else ()
             state.set(field_ref.key, written(step, field_ref.type, text))
+        for key in nullable(node):
+            fact = state.get(key)
+            state.set(key, fact.with_mask(fact.mask | ABSENT | REMOVED, Why("null", step, (step,))))
         if (spec := node.annotations.context) is not None:
             surely = self._written_by(spec, step, state) if spec.access.writes else ()
             for key in sorted(spec.access.writes):  # notes of its own, or what it makes of others' words

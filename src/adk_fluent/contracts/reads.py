@@ -35,14 +35,14 @@ from adk_fluent.ir.template import placeholders
 from adk_fluent.prompt.spec import FromState, PromptSpec, Rewrite, When
 from adk_fluent.state.operations import Operation
 
-Level = Literal["required", "tolerant", "optional"]
-"""What a missing key means: the run or the answer breaks; it is left out; it was expected."""
+Level = Literal["required", "tolerant", "lenient", "optional"]
+"""What a missing key means: something breaks; it is left out; nothing happens; it was expected."""
 
 Via = Literal[
     "template", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list", "operation",
-    "function", "remote", "artifact", "budget", "quality",
+    "removal", "function", "remote", "artifact", "budget", "quality",
 ]  # fmt: skip
-"""The channel a key is read through."""
+"""The channel a key is read through; a removal names it without looking at its value."""
 
 Status = Literal["must", "may", "never", "unknown"]
 
@@ -274,11 +274,14 @@ def operation_reads(step: Step, operation: Operation) -> Iterator[Read]:
         level = _OPERATION_LEVELS.get(operation.name, "required")
         for key in sorted(operation.access.reads):
             yield Read(step, key, "operation", level)
+    if operation.name == "drop":
+        for key in sorted(step.node.affected_keys or ()):
+            yield Read(step, key, "removal", "lenient")
 
 
 _OPERATION_LEVELS: Final[Mapping[str, Level]] = {
-    "pick": "tolerant",
-    "rename": "tolerant",
+    "pick": "lenient",
+    "rename": "lenient",
     "merge": "tolerant",
     "require": "tolerant",
     "guard": "tolerant",
