@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
-from adk_fluent.contracts.kinds import NUMBERS, Kind, kinds, values_of
+from adk_fluent.contracts.kinds import NUMBERS, TEXT, Kind, kinds, values_of
 from adk_fluent.ir.matching import Match, Predicate
 
 _ORDERS: Final = ("gt", "gte", "lt", "lte")
@@ -42,7 +42,7 @@ def _equal_to(value: object) -> frozenset[Kind]:
         return frozenset({"text", "int", "float", "bool", "list", "dict"})
     if not own & NUMBERS:
         return own
-    return NUMBERS if isinstance(value, bool) else NUMBERS | {"text"}
+    return NUMBERS if isinstance(value, bool) else NUMBERS | TEXT
 
 
 def always_raises(test: Match, kind: object) -> bool:
@@ -51,12 +51,12 @@ def always_raises(test: Match, kind: object) -> bool:
     >>> always_raises(Match("count", "gt", "5"), int), always_raises(Match("score", "gt", 5), str)
     (True, False)
     """
-    found, other = kinds(kind), kinds(type(test.value))
+    found, other = kinds(kind), kinds(cast("type[object]", type(test.value)))
     if test.op not in _ORDERS or not found or not other:
         return False
-    if other == {"text"}:
-        return "text" not in found
-    return bool(other & NUMBERS) and not found & (NUMBERS | {"text"})
+    if other == TEXT:
+        return not found & TEXT
+    return bool(other & NUMBERS) and not found & (NUMBERS | TEXT)
 
 
 def covers(tests: Sequence[Predicate], key: str, values: Sequence[object]) -> bool:

@@ -272,12 +272,14 @@ class _Walk(ModelWalk):
         if step.node.merge != "first_complete":
             state.both(branches, siblings)
             return
-        state.join(branches, "race", step)
+        if branches:
+            state.join(branches, "race", step)
         for child in step.children:
             fail(state, child, step)
 
     def race(self, step: Step, state: State) -> None:
-        state.join(self.each(step, state), "race", step)
+        if step.children:
+            state.join(self.each(step, state), "race", step)
 
     def fallback(self, step: Step, state: State) -> None:
         ways: list[State] = []
@@ -288,7 +290,8 @@ class _Walk(ModelWalk):
             ways.append(attempt.snapshot(state))
             fail(failed, child, step)
             failed.talk = failed.talk.either([failed.talk, attempt.talk])
-        state.join(ways, "fallback", step)
+        if ways:
+            state.join(ways, "fallback", step)
 
     def route(self, step: Step, state: State) -> None:
         self.reads(step, state)

@@ -16,7 +16,8 @@ from uuid import UUID
 
 Kind = Literal["text", "int", "float", "bool", "list", "dict", "none"]
 
-NUMBERS: Final[AbstractSet[Kind]] = frozenset({"int", "float", "bool"})
+NUMBERS: Final[frozenset[Kind]] = frozenset({"int", "float", "bool"})
+TEXT: Final[frozenset[Kind]] = frozenset({"text"})
 _AS_TEXT: Final = (str, date, time, timedelta, Decimal, UUID, PurePath)
 _LISTS: Final = (list, tuple, set, frozenset)
 _TAKES: Final[Mapping[Kind, AbstractSet[Kind]]] = {
@@ -45,7 +46,7 @@ def _kinds(kind: Any) -> frozenset[Kind] | None:
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         return _all(kinds(member) for member in get_args(kind))
-    if (values := values_of(kind)) is not None:
+    if kind is not bool and (values := values_of(kind)) is not None:
         return _all(kinds(type(value)) for value in values)
     cls = kind if isinstance(kind, type) else origin
     if kind is None:

@@ -101,9 +101,6 @@ class ModelWalk:
         for field_ref in node.written_fields:
             text = (step,) if field_ref.is_text and len(node.written_fields) == 1 else ()
             state.set(field_ref.key, written(step, field_ref.type, text))
-        for key in nullable(node):
-            fact = state.get(key)
-            state.set(key, fact.with_mask(fact.mask | ABSENT | REMOVED, Why("null", step, (step,))))
         if (spec := node.annotations.context) is not None:
             surely = self._written_by(spec, step, state) if spec.access.writes else ()
             for key in sorted(spec.access.writes):  # notes of its own, or what it makes of others' words
@@ -112,6 +109,9 @@ class ModelWalk:
                     state.set(key, fact)
                 else:
                     state.maybe(key, fact, Why("context", step, (step,)))
+        for key in nullable(node):
+            fact = state.get(key)
+            state.set(key, fact.with_mask(fact.mask | ABSENT | REMOVED, Why("null", step, (step,))))
         self.speak(step, state, certain=not node.children)
 
     def _before_asking(self, step: Step, key: str, state: State) -> Fact:

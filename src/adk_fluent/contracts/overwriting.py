@@ -227,8 +227,8 @@ def _always(node: Node) -> Collection[str]:
 
 
 def _either(ahead: Ahead, ways: list[Ahead]) -> None:
-    """Keep what is ahead on every one of several ways."""
-    first, *others = ways
+    """Keep what is ahead on every one of several ways; there is none in a composite that is empty."""
+    first, *others = ways or [{}]
     ahead.clear()
     ahead.update({key: by for key, by in first.items() if all(key in other for other in others)})
 

@@ -137,8 +137,11 @@ def _agent(step: Step) -> Iterator[Read]:
                 )
     given = node.given
     for field in ("instruction", "global_instruction"):
-        if isinstance(prompt := given.get(field), PromptSpec):
+        prompt = given.get(field)
+        if isinstance(prompt, PromptSpec):
             yield from _prompt(step, prompt)
+        elif callable(prompt):
+            yield from _declared(step, "function", [prompt])
     if isinstance(spec := node.annotations.context, Context):
         yield from _context(step, spec)
     for field in CALLBACKS:
@@ -158,7 +161,7 @@ def _prompt(step: Step, prompt: PromptSpec, *, certain: bool = True) -> Iterator
             level: Level = "required" if certain else "tolerant"
             yield from (Read(step, key, "prompt", level) for key in part.keys)
         elif isinstance(part, When):
-            yield from _declared(step, "prompt", [part.test], "tolerant")
+            yield from _declared(step, "function", [part.test], "tolerant")
             for text in part.then.templates:
                 for placeholder in placeholders(text):
                     if not placeholder.artifact:
@@ -182,7 +185,10 @@ def _context(step: Step, spec: Context, *, certain: bool = True) -> Iterator[Rea
     else:
         level: Level = "optional" if spec.op in ("notes", "write_notes") else "tolerant"
         own = spec.touches.reads.difference(*(part.access.reads for part in spec.parts))
-        yield from (Read(step, key, "context", level) for key in sorted(own))
+        via: Via = (
+            "context" if spec.op == "notes" else "function"
+        )  # the others look at it, and do not show it
+        yield from (Read(step, key, via, level) for key in sorted(own))
     for part in spec.parts:
         yield from _context(step, part, certain=certain and spec.op != "when")
 

@@ -181,9 +181,9 @@ _ELSEWHERE: Final = {
 
 def _misplaced(node: Any, name: str) -> Refusal | None:
     config = node.given.get("generate_content_config")
-    options = dict(config.options) if isinstance(config, GenerateOptions) else vars(config) if config else {}
+    options = dict(config.options) if isinstance(config, GenerateOptions) else None
     for option, method in _ELSEWHERE.items():
-        if options.get(option):
+        if getattr(config, option, None) if options is None else options.get(option):
             return Refusal(
                 InvalidOption,
                 CompileError,

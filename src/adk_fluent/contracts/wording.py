@@ -206,6 +206,8 @@ def why_may(read: Read, facts: Facts) -> str:
         later = listed([w for w in facts.writers.get(key, ()) if w is not step][:3]) or step.name
         return f'"{key}" is written by {later} later in the loop: in the first round it is missing.\n{remedy}'
     fact = cast(Fact, read.doubt)
+    if fact.why is not None and fact.why.reason == "null":
+        remedy = f"Put {_default(key)} after {fact.why.step.name}{_optional(read)}."
     if fact.why is not None:
         return f"{_REASONS[fact.why.reason](key, fact.why, facts)}\n{remedy}"
     if fact.removed_by is not None:

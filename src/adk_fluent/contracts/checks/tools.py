@@ -24,7 +24,10 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
     """No two tools of an agent have one name, each has one, and earlier tool calls are not missed."""
     facts = facts_of(root)
     with_tools = [step for step in facts.steps if step.node.given.get("tools")]
-    return [issue for step in with_tools for issue in _names(step)] + list(_unseen(facts, with_tools))
+    return [
+        *(issue for step in with_tools for issue in _names(step)),
+        *(_left_out(listener, missed) for listener, missed in unseen(facts, with_tools)),
+    ]
 
 
 def _names(step: Step) -> Iterator[ContractIssue]:
@@ -59,16 +62,15 @@ def tool_name(tool: object) -> str | None:
 # --- what earlier tools did -----------------------------------------------------------------------
 
 
-def _unseen(facts: Facts, with_tools: list[Step]) -> Iterator[ContractIssue]:
-    """Agents with tools whose context leaves out tool calls of agents before them."""
+def unseen(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[Step]]]:
+    """Agents with tools, each with those before it whose tool calls its context leaves out."""
     for position, listener in enumerate(with_tools):
         spec = listener.node.annotations.context
-        if not isinstance(spec, Context) or not listener.visits:
-            continue
-        earlier = reversed(with_tools[max(position - _LOOKED_AT, 0) : position])
-        missed = [caller for caller in earlier if _misses(listener, caller, spec)]
-        if missed:
-            yield _left_out(listener, list(dict.fromkeys(missed)))
+        if isinstance(spec, Context) and listener.visits:
+            earlier = with_tools[max(position - _LOOKED_AT, 0) : position]
+            missed = [caller for caller in earlier if _misses(listener, caller, spec)]
+            if missed:
+                yield listener, missed
 
 
 def _left_out(listener: Step, missed: list[Step]) -> ContractIssue:
@@ -79,7 +81,7 @@ def _left_out(listener: Step, missed: list[Step]) -> ContractIssue:
         agent=listener.name,
         message=f"{listener.name} has {shown}, which leaves out the tool calls of {names}",
         hint="C.default() would show them. If they matter, add "
-        f'.context(C.from_agents("{missed[0].origin}").as_contents()): it sends them as they were.',
+        f'.context(C.from_agents("{missed[-1].origin}").as_contents()): it sends them as they were.',
     )
 
 

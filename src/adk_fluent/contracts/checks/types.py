@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from adk_fluent.contracts.checks.schemas import against_schemas
 from adk_fluent.contracts.comparing import always_raises, can_hold
@@ -65,7 +65,7 @@ def _compared(read: Read, known: Known) -> Iterator[ContractIssue]:
 
 def _never_holds(read: Read, test: Match, known: Known) -> ContractIssue:
     few = known.values is not None and bool not in known.types
-    how = "never holds" if few else f"compares {named(type(test.value))}"
+    how = "never holds" if few else f"compares {named(cast('type[object]', type(test.value)))}"
     hint = nearest(test.value, known.values or ()) if few else _as_number(test, known)
     return mismatch(read.step, read.key, f"the test {test} {how}, and {known.source}", hint)
 
