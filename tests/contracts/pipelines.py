@@ -35,7 +35,7 @@ class Failure(RuntimeError):
 
 @dataclass
 class Seen:
-    """What the probes of one run saw: probe → the keys that were there each time it ran, with their values."""
+    """What the probes of a run saw: probe → the keys that were there each time it ran, with their values."""
 
     probes: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, "list[dict[str, Any]]"])
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Final, get_args
 
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.siblings import Effects
 from adk_fluent.contracts.touches import tool_access, unknown_functions
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.functions import access
-from adk_fluent.ir.nodes import AgentNode, TransformNode
+from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, TransformNode
 from adk_fluent.state.operations import Operation
 
 
 def effects_of(step: Step) -> Effects:
     """What the step and all inside it may do, computed once per step."""
     if step.effects is None:
+        node = step.node
+        if type(node) is AgentNode and _BESIDE.isdisjoint(node.given) and not step.children:
+            step.effects = Effects(dict.fromkeys(writes_of(step), step))  # as of most steps
+            return step.effects
         step.effects = Effects()  # a transfer may lead back here
         writes: dict[str, Step] = {}
         removes: dict[str, Step] = {}
@@ -25,7 +29,6 @@ def effects_of(step: Step) -> Effects:
             writes |= inner.writes
             removes |= inner.removes
             clears, unknown = clears or inner.clears, unknown or inner.unknown
-        node = step.node
         if isinstance(node, TransformNode):
             for part in _parts(node):
                 removes |= dict.fromkeys(part.affected_keys or (), step)
@@ -51,10 +54,22 @@ def writes_of(step: Step) -> tuple[str, ...]:
     return step.writes
 
 
+_BESIDE: Final = CALLBACK_FIELDS | {
+    "annotations",
+    "declared_writes",
+    "output_schema",
+    "tools",
+    "written_fields",
+}
+"""The fields of an agent by which it may write more than its output key, or leave that without a value."""
+
+
 def _writes(node: Node) -> tuple[str, ...]:
     if not isinstance(node, AgentNode):
         return tuple(sorted(node.access.writes))
     keys = [node.output_key] if isinstance(node.output_key, str) else []
+    if _BESIDE.isdisjoint(node.given):
+        return tuple(keys)
     keys += node.declared_writes
     keys += [field.key for field in node.written_fields]
     if node.annotations.context is not None:
@@ -67,6 +82,9 @@ def _writes(node: Node) -> tuple[str, ...]:
 
 def nullable(node: AgentNode) -> tuple[str, ...]:
     """The keys that an agent's answer may leave without a value, since their type allows `None`."""
+    given = node.given
+    if "written_fields" not in given and "output_schema" not in given:
+        return ()
     fields = node.written_fields
     if len(fields) == 1 and fields[0].is_text:
         return ()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -101,25 +100,6 @@ class Facts:
         return self.flow.reads
 
     @cached_property
-    def reading(self) -> Mapping[str, list[int]]:
-        """Key → the indexes of the steps that read its value, in order."""
-        found: dict[str, list[int]] = {}
-        for read in self.reads:
-            if read.via != "removal":
-                found.setdefault(read.key, []).append(read.step.index)
-        return found
-
-    def is_read_in(self, key: str, start: int, end: int) -> bool:
-        """Whether a step with an index from `start` on, below `end`, reads a key, or may."""
-        return _any_within(self.reading.get(key, ()), start, end) or _any_within(
-            self._unknown_reading, start, end
-        )
-
-    @cached_property
-    def _unknown_reading(self) -> list[int]:
-        return sorted(step.index for step in self.unknown[0])
-
-    @cached_property
     def writers(self) -> Mapping[str, list[Step]]:
         """Key → the steps that are known to write it, in order."""
         found: dict[str, list[Step]] = {}
@@ -203,12 +183,6 @@ class Facts:
             if writing:
                 writers[step] = writing
         return readers, writers
-
-
-def _any_within(indexes: Sequence[int], start: int, end: int) -> bool:
-    """Whether one of some numbers in order is in a range."""
-    position = bisect_left(indexes, start)
-    return position < len(indexes) and indexes[position] < end
 
 
 def first_after(step: Step) -> int:

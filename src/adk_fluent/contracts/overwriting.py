@@ -7,14 +7,15 @@ written for nothing. Where it is not certain what runs, a key leaves them, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from adk_fluent.contracts.effects import nullable, writes_of
 from adk_fluent.contracts.matches import exhaustive
 from adk_fluent.contracts.moves import may_hand_over
 from adk_fluent.contracts.plan import Step
-from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.touches import ends_loops
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import (
@@ -46,6 +47,8 @@ Ahead = dict[str, Step]
 
 _REPLACING: Final = frozenset({"merge", "transform", "compute", "counter", "zip", "group_by"})
 """Operations that always write the keys they name, beside `set`."""
+_FOLLOWED: Final = 64
+"""So many keys are followed into branches, those that are written again soonest; more would take too long."""
 _SHARED: Final = ("user:", "app:")
 """Other sessions may read these at any time."""
 
@@ -57,24 +60,81 @@ def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
     """
     if any(isinstance(step.node, TransferNode) for step in facts.steps):
         return []
-    if all(len(writers) < 2 for writers in facts.writers.values()):
+    several = (key for key, writers in facts.writers.items() if len(writers) > 1)
+    keys = frozenset(key for key in several if not key.startswith(_SHARED))
+    if not keys:
         return []
-    walk = _Backwards(facts)
+    walk = _Backwards(facts, keys)
     walk.pass_by(facts.plan.root, {}, None)
     return sorted(walk.found, key=lambda found: (found[0].index, found[1]))
+
+
+class _Places:
+    """Where the steps stand that matter, as indexes in order.
+
+    Attributes:
+        blind: steps that may look at anything: functions that do not say, and gates, at which a person may.
+        reading: key → the steps that read it, or may.
+        all: every step of which the walk has to take notice.
+    """
+
+    def __init__(self, facts: Facts, keys: frozenset[str]) -> None:
+        steps = facts.steps
+        self.blind = {*facts.unknown[0], *(step for step in steps if type(step.node) is GateNode)}
+        found: dict[str, list[int]] = {key: [] for key in keys}
+        for read in facts.reads:
+            if read.key in keys and read.via != "removal":
+                found[read.key].append(read.step.index)
+        for step in steps:
+            if type(step.node) is TransformNode:  # some grow what is there, without minding when nothing is
+                for key in keys & step.node.access.reads:
+                    found[key].append(step.index)
+                if not step.node.access.reads_known:
+                    self.blind.add(step)
+        anything = [step.index for step in self.blind]
+        self.reading = {key: sorted(indexes + anything) for key, indexes in found.items()}
+        self.all = sorted(
+            {
+                *anything,
+                *(index for indexes in found.values() for index in indexes),
+                *(step.index for key in keys for step in facts.writers[key]),
+                *(
+                    step.index
+                    for step in steps
+                    if type(step.node) is AgentNode and _may_go_on_elsewhere(step)
+                ),
+            }
+        )
+
+    def reads(self, key: str, start: int, end: int) -> bool:
+        """Whether a step of a range reads a key, or may."""
+        return _any_within(self.reading[key], start, end)
+
+
+def _may_go_on_elsewhere(step: Step) -> bool:
+    """Whether what follows an agent may not run after it."""
+    given = step.node.given
+    return "children" in given or ("tools" in given and ends_loops(step.node))
+
+
+def _any_within(indexes: Sequence[int], start: int, end: int) -> bool:
+    """Whether one of some numbers in order is in a range."""
+    position = bisect_left(indexes, start)
+    return position < len(indexes) and indexes[position] < end
 
 
 class _Backwards:
     """The walk itself.
 
     Attributes:
+        keys: the keys that more than one step writes.
         found: what it found.
     """
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+    def __init__(self, facts: Facts, keys: frozenset[str]) -> None:
+        self.keys = keys
         self.found: list[tuple[Step, str, Step]] = []
-        self._silent = facts.unknown[0]
+        self._places = _Places(facts, keys)
 
     def pass_by(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
         """Turn what is ahead of what follows a step into what is ahead of the step.
@@ -83,8 +143,20 @@ class _Backwards:
             within: the keys that may join those ahead; `None` for all. In a branch that may fail, those that
                 are also ahead where the run then goes on.
         """
-        if step.visits:
-            _PASS[type(step.node)](self, step, ahead, within)
+        if self._matters(step):
+            PASS[type(step.node)](self, step, ahead, within)
+
+    def _matters(self, step: Step) -> bool:
+        """Whether the walk has to take notice of something in a step."""
+        return bool(step.visits) and _any_within(self._places.all, step.index, step.end)
+
+    def _each(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> list[Ahead]:
+        """What is ahead of each child, if after any of them the same is."""
+        before, ways = _soonest(ahead), list[Ahead]()
+        for child in step.children:
+            ways.append(dict(before) if self._matters(child) else before)
+            self.pass_by(child, ways[-1], within)
+        return ways
 
     def _note(self, step: Step, ahead: Ahead) -> None:
         self.found += [(step, key, ahead[key]) for key in writes_of(step) if key in ahead]
@@ -92,49 +164,51 @@ class _Backwards:
     def _write(self, step: Step, keys: Collection[str], ahead: Ahead, within: Collection[str] | None) -> None:
         """Keys that the step always writes."""
         for key in keys:
-            if (within is None or key in within) and not key.startswith(_SHARED):
+            if key in self.keys and (within is None or key in within):
+                ahead.pop(key, None)  # the order says which is written again soonest
                 ahead[key] = step
 
     def _read(self, step: Step, ahead: Ahead) -> None:
-        """What the step itself reads; all, where a function does not say, or a person may look."""
-        node = step.node
-        blind = isinstance(node, TransformNode) and not node.access.reads_known
-        if blind or step in self._silent or isinstance(node, GateNode):
+        """What the step itself reads."""
+        if step in self._places.blind:
             ahead.clear()
-        if not ahead:
-            return
-        for read in reads_of(step):
-            if read.via != "removal":
-                ahead.pop(read.key, None)
-        for key in node.access.reads if isinstance(node, TransformNode) else ():
-            ahead.pop(key, None)  # some operations grow what is there, without minding when nothing is
+        for key in [key for key in ahead if self._places.reads(key, step.index, step.index + 1)]:
+            del ahead[key]
 
     def _unread_in(self, ahead: Ahead, start: int, end: int) -> Ahead:
         """Those of the keys ahead that no step of a range reads."""
-        return {key: by for key, by in ahead.items() if not self.facts.is_read_in(key, start, end)}
+        if not ahead or start == end:
+            return ahead
+        read = self._places.reads
+        return {key: by for key, by in _soonest(ahead).items() if not read(key, start, end)}
 
     # --- steps ------------------------------------------------------------------------------------
 
     def step(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
-        self._note(step, ahead)
-        self._write(step, _always(step.node), ahead, within)
-        self._read(step, ahead)
+        if ahead:
+            self._note(step, ahead)
+        if not self.keys.isdisjoint(writes_of(step)):
+            self._write(step, _always(step.node), ahead, within)
+        if ahead:
+            self._read(step, ahead)
 
     def agent(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
         node: AgentNode = step.node
-        if ends_loops(node) or may_hand_over(step):
-            ahead.clear()
-        self._note(step, ahead)
+        if ahead:
+            if (node.tools and ends_loops(node)) or may_hand_over(step):
+                ahead.clear()
+            self._note(step, ahead)
         if node.children:
             ahead.clear()
             for child in step.children:
                 self.pass_by(child, {}, None)
-        elif not node.callbacks:
+        elif not self.keys.isdisjoint(writes_of(step)) and not node.callbacks:
             absent = nullable(node)
             keys = [node.output_key] if isinstance(node.output_key, str) else []
             keys += [*node.declared_writes, *(field.key for field in node.written_fields)]
             self._write(step, [key for key in keys if key not in absent], ahead, within)
-        self._read(step, ahead)
+        if ahead:
+            self._read(step, ahead)
 
     # --- composites -------------------------------------------------------------------------------
 
@@ -144,46 +218,44 @@ class _Backwards:
 
     def loop(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
         """After its body comes what follows the loop, or the body again."""
-        kept = self._unread_in(ahead, step.index, step.end)
-        ahead.clear()
-        ahead.update(kept)
-        self._read(step, ahead)
+        if ahead:
+            kept = self._unread_in(ahead, step.index, step.end)
+            ahead.clear()
+            ahead.update(kept)
+            self._read(step, ahead)
         self.in_order(step, ahead, within)
 
     def parallel(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
         """Branches that run at the same time may read what each other writes."""
-        ways = [self._beside(step, child, ahead) for child in step.children]
-        for child, way in zip(step.children, ways, strict=True):
+        children = [child for child in step.children if self._matters(child)]
+        ways = [self._beside(step, child, ahead) for child in children]
+        for child, way in zip(children, ways, strict=True):
             self.pass_by(child, way, within)
         if step.node.merge == "first_complete":
-            _either(ahead, ways)
+            _either(ahead, [*ways, *([_soonest(ahead)] if len(ways) < len(step.children) else ())])
             return
         ahead.clear()
-        for child, way in zip(step.children, ways, strict=True):
+        for child, way in zip(children, ways, strict=True):
             ahead.update(self._beside(step, child, way))
 
     def _beside(self, step: Step, child: Step, ahead: Ahead) -> Ahead:
-        """Those of the keys ahead that no other branch reads."""
-        return self._unread_in(self._unread_in(ahead, step.index, child.index), child.end, step.end)
+        """Those of the keys ahead that no other branch reads; a copy."""
+        before = self._unread_in(ahead, step.index, child.index)
+        return _soonest(self._unread_in(before, child.end, step.end))
 
     def race(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
-        ways = [dict(ahead) for _ in step.children]
-        for child, way in zip(step.children, ways, strict=True):
-            self.pass_by(child, way, within)
-        _either(ahead, ways)
+        _either(ahead, self._each(step, ahead, within))
 
     def route(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
         node: RouteNode = step.node
-        ways = [dict(ahead) for _ in step.children]
-        for child, way in zip(step.children, ways, strict=True):
-            self.pass_by(child, way, within)
+        ways = self._each(step, ahead, within)
         open_end = node.default is None and not exhaustive([test for test, _ in node.rules])
-        _either(ahead, [*ways, dict(ahead)] if open_end else ways)
+        _either(ahead, [*ways, _soonest(ahead)] if open_end else ways)
         self._read(step, ahead)
 
     def fallback(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
         """A branch that fails may have got anywhere, and then the next one runs."""
-        after, then = dict(ahead), within
+        after, then = _soonest(ahead), within
         ways: list[Ahead] = []
         for child in reversed(step.children):
             way = {key: by for key, by in after.items() if then is None or key in then}
@@ -195,20 +267,18 @@ class _Backwards:
     def remote(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
         """The remote agent, or what runs in its place."""
         self._note(step, ahead)
-        ways = [dict(ahead) for _ in step.children]
-        for child, way in zip(step.children, ways, strict=True):
-            self.pass_by(child, way, within)
+        ways = self._each(step, ahead, within)
         self._write(step, writes_of(step), ahead, within)
-        _either(ahead, [dict(ahead), *ways])
+        _either(ahead, [_soonest(ahead), *ways])
         self._read(step, ahead)
 
     def over_items(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
         """The body runs for several items at the same time, or for none."""
         self._note(step, ahead)
         self._write(step, writes_of(step), ahead, within)
-        way = self._unread_in(ahead, step.index, step.end)
+        way = _soonest(self._unread_in(ahead, step.index, step.end))
         self.pass_by(step.children[0], way, within)
-        _either(ahead, [dict(ahead), way])
+        _either(ahead, [_soonest(ahead), way])
         ahead.pop(step.node.item_key, None)
         self._read(step, ahead)
 
@@ -226,15 +296,23 @@ def _always(node: Node) -> Collection[str]:
     return node.access.writes if fn.name in _REPLACING else ()
 
 
+def _soonest(ahead: Ahead) -> Ahead:
+    """A copy for a branch."""
+    if len(ahead) <= _FOLLOWED:
+        return dict(ahead)
+    return dict(islice(reversed(ahead.items()), _FOLLOWED))
+
+
 def _either(ahead: Ahead, ways: list[Ahead]) -> None:
     """Keep what is ahead on every one of several ways; there is none in a composite that is empty."""
     first, *others = ways or [{}]
+    kept = [(key, by) for key, by in first.items() if all(key in other for other in others)]
     ahead.clear()
-    ahead.update({key: by for key, by in first.items() if all(key in other for other in others)})
+    ahead.update(kept)
 
 
 _Pass = Callable[[_Backwards, Step, Ahead, "Collection[str] | None"], None]
-_PASS: Final[Mapping[type[Node], _Pass]] = {
+PASS: Final[Mapping[type[Node], _Pass]] = {
     AgentNode: _Backwards.agent,
     SequenceNode: _Backwards.in_order,
     ParallelNode: _Backwards.parallel,

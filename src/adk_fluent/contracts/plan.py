@@ -197,6 +197,8 @@ def _test_of(node: RouteNode, number: int, child: Step) -> str:
 
 def at_most_three(names: list[str]) -> str:
     """`a`, `a and b`, `a, b and c`; of more, three and how many more there are."""
+    if len(names) == 1:
+        return names[0]
     if len(names) > 3:
         names = [*names[:3], f"{len(names) - 3} more"]
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)

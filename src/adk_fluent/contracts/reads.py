@@ -13,6 +13,7 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import NO_ACCESS, Access, access
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import (
+    CALLBACK_FIELDS,
     AgentNode,
     ArtifactNode,
     CaptureNode,
@@ -136,6 +137,8 @@ def _agent(step: Step) -> Iterator[Read]:
                     step, placeholder.key, "template", "optional" if placeholder.optional else "required"
                 )
     given = node.given
+    if _MORE.isdisjoint(given) and type(given.get("instruction", "")) is str:
+        return  # most agents read nothing else
     for field in ("instruction", "global_instruction"):
         prompt = given.get(field)
         if isinstance(prompt, PromptSpec):
@@ -152,6 +155,10 @@ def _agent(step: Step) -> Iterator[Read]:
             yield Read(step, key, "tool")
     if node.selector is not None:
         yield from _selector(step, node.selector)
+
+
+_MORE: Final = CALLBACK_FIELDS | {"annotations", "global_instruction", "selector", "tools"}
+"""The fields of an agent through which it may read, beside its instruction."""
 
 
 def _prompt(step: Step, prompt: PromptSpec, *, certain: bool = True) -> Iterator[Read]:

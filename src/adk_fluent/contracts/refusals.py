@@ -108,24 +108,22 @@ def structural(root: Node) -> Iterator[Refusal]:
 # --- single nodes ---------------------------------------------------------------------------------
 
 
-def of_node(node: Node, name: str) -> list[Refusal]:
+def of_node(node: Node, name: str) -> tuple[Refusal, ...]:
     """Why a node cannot be compiled, wherever it stands."""
-    found = [] if name.isidentifier() and name not in RESERVED else _misnamed(node, name)
+    found = () if name.isidentifier() and name not in RESERVED else _misnamed(node, name)
     for rule in _RULES.get(type(node), ()):
         if (refusal := rule(node, name)) is not None:
-            found.append(refusal)
-    if node.annotations is not NO_ANNOTATIONS:
-        found += _annotated(node, name)
-    return found
+            found = (*found, refusal)
+    return found if node.annotations is NO_ANNOTATIONS else (*found, *_annotated(node, name))
 
 
-def _misnamed(node: Node, name: str) -> list[Refusal]:
+def _misnamed(node: Node, name: str) -> tuple[Refusal, ...]:
     try:
         check_name(name, node.kind)
     except InvalidNameError as error:
         message, _, hint = str(error).partition(": ")
-        return [Refusal(InvalidName, InvalidNameError, name, message, hint, str(error))]
-    return []
+        return (Refusal(InvalidName, InvalidNameError, name, message, hint, str(error)),)
+    return ()
 
 
 def _empty(node: Node, name: str) -> Refusal | None:

@@ -28,13 +28,34 @@ class Known:
 
     Attributes:
         types: it has one of these.
-        source: who says so, for a message: `a gives text`.
-        values: all that it can be, if those are few.
+        read: where it is read.
+        field: the schema field that says so, if it is not the writers.
     """
 
     types: tuple[object, ...]
-    source: str
-    values: tuple[object, ...] | None
+    read: Read
+    field: StateFieldRef | None = None
+
+    @property
+    def source(self) -> str:
+        """Who says so, for a message: `a gives text`."""
+        if self.field is not None:
+            who = f"{self.field.schema.__name__ if self.field.schema else 'the route'} declares"
+        else:
+            writers = self.read.facts[-1].writers
+            who = f"{writers[-1].name if writers else 'the initial state'} gives"
+        return f"{who} {shown_type(self.types[-1])}"
+
+    @property
+    def values(self) -> tuple[object, ...] | None:
+        """All that it can be, if those are few."""
+        values: list[object] = []
+        for kind in self.types:
+            few = values_of(kind)
+            if few is None:
+                return None
+            values += [value for value in few if value not in values]
+        return tuple(values)
 
 
 def known_type(read: Read, facts: Facts) -> Known | None:
@@ -49,9 +70,8 @@ def known_type(read: Read, facts: Facts) -> Known | None:
     unknown = not types or None in types
     field = declared(read, facts) if unknown or types == [str] else None
     if field is not None and (unknown or values_of(field.type) is not None):
-        schema = field.schema.__name__ if field.schema else "the route"
-        return _known([field.type], f"{schema} declares {shown_type(field.type)}")
-    return None if unknown else _known(types, f"{_writer(read)} gives {shown_type(types[-1])}")
+        return Known((field.type,), read, field)
+    return None if unknown else Known(tuple(types), read)
 
 
 def declared(read: Read, facts: Facts) -> StateFieldRef | None:
@@ -63,19 +83,6 @@ def declared(read: Read, facts: Facts) -> StateFieldRef | None:
         if bound.holds_for(read.step) and read.key in bound.by_key:
             return bound.by_key[read.key]
     return None
-
-
-def _known(types: Sequence[object], source: str) -> Known:
-    values: list[object] | None = []
-    for kind in types:
-        few = values_of(kind)
-        values = None if few is None or values is None else values + [v for v in few if v not in values]
-    return Known(tuple(types), source, None if values is None else tuple(values))
-
-
-def _writer(read: Read) -> str:
-    writers = read.facts[-1].writers
-    return writers[-1].name if writers else "the initial state"
 
 
 def shown_type(kind: object) -> str:

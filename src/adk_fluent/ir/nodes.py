@@ -88,6 +88,9 @@ class AgentNode(AgentFields):
     @property
     def templates(self) -> tuple[str, ...]:
         """The texts of its instructions that every run uses; their placeholders must be filled."""
+        given = self.given
+        if type(text := given.get("instruction")) is str and "global_instruction" not in given:
+            return (text,)
         return templates_in(self.instruction) + templates_in(self.global_instruction)
 
     @property

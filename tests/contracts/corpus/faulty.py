@@ -677,6 +677,8 @@ _add(
     classifier >> Route("intent").eq("a", helper.hide()).otherwise(reader),
     "helper",
 )
+_add("info", "branch-not-visible", "the first attempt hidden", helper.hide() // reader, "helper")
+_add("info", "branch-not-visible", "the last resort hidden", helper // reader.hide(), "reader")
 _add(
     "warn", "placeholder-typo", "optional misspelt", writer >> Agent("r").instruct("{drafts?}"), "r", "drafts"
 )

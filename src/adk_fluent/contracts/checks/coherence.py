@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from adk_fluent.contracts.audience import Audience
 from adk_fluent.contracts.facts import Facts, facts_of
@@ -46,23 +46,34 @@ def _doubled(facts: Facts) -> Iterator[ContractIssue]:
 
 
 def _twice(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
-    sight, name = sight_of(listener.node), listener.name
-    outputs = at_most_three(list(dict.fromkeys(f'{s.name}.outputs("{s.node.output_key}")' for _, s in told)))
-    speakers = list(dict.fromkeys(speaker.name for _, speaker in told))
-    origins = list(dict.fromkeys(speaker.origin for _, speaker in told))
-    keys = list(dict.fromkeys(read.key for read, _ in told))
-    through = list(dict.fromkeys(_channel(read) for read, _ in told))
-    say = "says" if len(speakers) == 1 else "say"
+    rows = [
+        (
+            f'{speaker.name}.outputs("{speaker.node.output_key}")',
+            speaker.name,
+            speaker.origin,
+            read.key,
+            _channel(read),
+        )
+        for read, speaker in told
+    ]
+    outputs, speakers, origins, keys, channels = map(_each, zip(*rows, strict=True))
+    name, many = listener.name, len(speakers) > 1
     return ChannelDuplication(
         severity=Severity.INFO,
         agent=name,
         key=keys[0],
-        message=f"{name} has {sight.shown} with predecessor{'s' * (len(speakers) > 1)} {outputs}",
-        hint=f"{name} will see what {at_most_three(speakers)} {say} in the conversation AND via "
-        f"{at_most_three(through)}.\n"
-        f"This is duplication. Consider .context(C.user_only()), "
-        f".context(C.exclude_agents({_arguments(origins)})) or .reads({_arguments(keys)}).",
+        message=f"{name} has {sight_of(listener.node).shown} with predecessor{'s' * many} "
+        f"{at_most_three(outputs)}",
+        hint=f"{name} will see what {at_most_three(speakers)} {'say' if many else 'says'} in the "
+        f"conversation AND via {at_most_three(channels)}.\n"
+        f"This is duplication. Consider .context(C.user_only()), .context(C.exclude_agents("
+        f"{_arguments(origins)})) or .reads({_arguments(keys)}).",
     )
+
+
+def _each(names: Sequence[str]) -> list[str]:
+    """Each once, in order."""
+    return [*names] if len(names) == 1 else list(dict.fromkeys(names))
 
 
 def _channel(read: Read) -> str:
@@ -70,7 +81,8 @@ def _channel(read: Read) -> str:
 
 
 def _arguments(names: list[str]) -> str:
-    return ", ".join([f'"{name}"' for name in names[:6]] + ["..."] * (len(names) > 6))
+    shown = ", ".join([f'"{name}"' for name in names[:6]])
+    return f"{shown}, ..." if len(names) > 6 else shown
 
 
 # --- lost -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from adk_fluent.contracts.facts import Facts, facts_of
 from adk_fluent.contracts.issues import UnreadItem
 from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, MapOverNode
 
@@ -18,16 +19,21 @@ def check_maps(root: object) -> list[ContractIssue]:
 
 def _reads_item(step: Step, facts: Facts) -> bool:
     """Whether something inside may read the item; where no model is asked, it need not."""
-    key, inside = step.node.item_key, facts.steps[step.index + 1 : step.end]
-    if facts.is_read_in(key, step.index + 1, step.end) or not any(inner.is_model for inner in inside):
+    inside = facts.steps[step.index + 1 : step.end]
+    if not any(inner.is_model for inner in inside) or any(inner in facts.unknown[0] for inner in inside):
         return True
+    key = step.node.item_key
     agents = (inner.node for inner in inside if isinstance(inner.node, AgentNode))
-    return any(key in text for node in agents for text in node.templates)
+    return _is_read(key, inside) or any(key in text for node in agents for text in node.templates)
+
+
+def _is_read(key: str, steps: list[Step]) -> bool:
+    return any(read.key == key for step in steps for read in reads_of(step))
 
 
 def _unread(step: Step, facts: Facts) -> ContractIssue:
     node: MapOverNode = step.node
-    body, whole = step.children[0].name, facts.is_read_in(node.list_key, step.index + 1, step.end)
+    body, whole = step.children[0].name, _is_read(node.list_key, facts.steps[step.index + 1 : step.end])
     return UnreadItem(
         severity=Severity.INFO,
         agent=step.name,

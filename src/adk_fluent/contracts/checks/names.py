@@ -13,7 +13,7 @@ def check_names(root: object) -> list[ContractIssue]:
     """No two different nodes have one name, and every transfer leads somewhere."""
     facts = facts_of(root)
     transfers = [step for step in facts.steps if isinstance(step.node, TransferNode)]
-    names = [step.name for step in facts.steps]
+    names = [step.name for step in facts.steps] if transfers else []
     return [
         *(_clash(name) for name in facts.plan.clashes),
         *(lost(step.node, step.name, names).finding() for step in transfers if step.target is None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from adk_fluent.context.spec import Context
@@ -63,25 +63,31 @@ def _literals(facts: Facts) -> Iterator[ContractIssue]:
     """Text in braces that is no placeholder, so that the model gets it as it stands."""
     for step in facts.steps:
         if step.visits and isinstance(step.node, AgentNode):
-            others: list[str] = []
-            for inner in dict.fromkeys(inner for text in _texts(step.node) for inner in lookalikes(text)):
-                issue = _slip(step, inner, facts)
-                if issue is not None:
-                    yield issue
-                elif _WORDS.fullmatch(inner.removesuffix("?")) and not inner.startswith("artifact."):
-                    others.append(inner)
-            if others:
-                yield _words(step, others)
+            found = dict.fromkeys(inner for text in _texts(step.node) for inner in lookalikes(text))
+            yield from _of_agent(step, found, facts) if found else ()
 
 
-def _texts(node: AgentNode) -> Iterator[str]:
+def _of_agent(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractIssue]:
+    others: list[str] = []
+    for inner in found:
+        issue = _slip(step, inner, facts)
+        if issue is not None:
+            yield issue
+        elif _WORDS.fullmatch(inner.removesuffix("?")) and not inner.startswith("artifact."):
+            others.append(inner)
+    if others:
+        yield _words(step, others)
+
+
+def _texts(node: AgentNode) -> Iterable[str]:
     """Every template that an agent may be sent."""
-    yield from node.templates
+    texts, given = node.templates, node.given
     for field in ("instruction", "global_instruction"):
-        if isinstance(prompt := node.given.get(field), PromptSpec):
-            yield from _conditional(prompt)
+        if isinstance(prompt := given.get(field), PromptSpec):
+            texts = (*texts, *_conditional(prompt))
     if node.annotations.context is not None:
-        yield from _of_context(node.annotations.context)
+        texts = (*texts, *_of_context(node.annotations.context))
+    return texts
 
 
 def _conditional(prompt: PromptSpec) -> Iterator[str]:

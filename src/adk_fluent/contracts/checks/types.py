@@ -65,7 +65,8 @@ def _compared(read: Read, known: Known) -> Iterator[ContractIssue]:
 
 def _never_holds(read: Read, test: Match, known: Known) -> ContractIssue:
     few = known.values is not None and bool not in known.types
-    how = "never holds" if few else f"compares {named(cast('type[object]', type(test.value)))}"
+    wanted = named(cast("type[object]", type(test.value)))
+    how = "never holds" if few else f"compares {wanted}"
     hint = nearest(test.value, known.values or ()) if few else _as_number(test, known)
     return mismatch(read.step, read.key, f"the test {test} {how}, and {known.source}", hint)
 
