@@ -9,7 +9,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.ir.annotations import Visibility
+from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
 from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import (
@@ -184,8 +184,11 @@ class _Inference:
         for place in self.places:
             self._inherit(place)
         for place in reversed(self.places):
-            place.speaks = place.speaks or any(child.speaks for child in place.children)
-            place.answers = _answers(place)
+            if place.children:
+                place.speaks = place.speaks or any(child.speaks for child in place.children)
+                place.answers = _answers(place)
+            elif place.speaks:
+                place.answers = place.said in (None, "user")
         for place in self.places:
             self._order(place)
         final = {place.node.target for place in self.places if _hands_over_last(place)}
@@ -194,6 +197,10 @@ class _Inference:
     def _inherit(self, place: _Place) -> None:
         """What is said about the place itself, or else about what is around it."""
         annotations, parent = place.node.annotations, place.parent
+        if annotations is NO_ANNOTATIONS:
+            if parent is not None:
+                place.said, place.filtered = parent.said, parent.filtered
+            return
         place.said = _override(place.node) or (parent.said if parent else None)
         if annotations.policy is not None:
             place.filtered = annotations.policy == "filtered"

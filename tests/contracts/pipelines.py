@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService
@@ -18,6 +18,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Match, TransferNode, declares, resolve_names, rewrite, walk
+from adk_fluent.state import StateSchema
 from adk_fluent.state.delta import is_session_scoped
 from adk_fluent.testing import call_tool
 
@@ -34,9 +35,9 @@ class Failure(RuntimeError):
 
 @dataclass
 class Seen:
-    """What the probes of one run saw: probe → for each time it ran, which keys were there."""
+    """What the probes of a run saw: probe → the keys that were there each time it ran, with their values."""
 
-    probes: dict[str, list[frozenset[str]]] = field(default_factory=dict[str, "list[frozenset[str]]"])
+    probes: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, "list[dict[str, Any]]"])
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,33 @@ class Answer(BaseModel):
     text: str
 
 
+class Fields(StateSchema):
+    """What an agent may write by fields; one of them holds its words."""
+
+    k0: str
+    k1: Literal["v0", "v1"]
+    k2: list[str] | None
+    k3: bool
+
+
 @dataclass(frozen=True)
 class Say:
     """The model answers, as JSON if it is typed."""
 
     value: str
     typed: bool = False
+
+
+@dataclass(frozen=True)
+class Fill:
+    """The model answers with fields, beside its words."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Use:
+    """The model calls its tool, which says so."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +105,16 @@ class Leave:
     """The model leaves the loop."""
 
 
-Act = Say | Hand | Leave | Failure
+Act = Say | Fill | Use | Hand | Leave | Failure
 
 
 @dataclass
 class Maker:
-    """Makes parts of one pipeline."""
+    """Makes parts of one pipeline.
+
+    Attributes:
+        talkative: whether it is nearly all agents, which write, and have tools, more often.
+    """
 
     random: Random
     seen: Seen = field(default_factory=Seen)
@@ -97,6 +123,7 @@ class Maker:
     may_fail: bool = False
     in_loop: bool = False
     count: int = 0
+    talkative: bool = False
 
     def name(self, kind: str) -> str:
         self.count += 1
@@ -112,10 +139,27 @@ class Maker:
 
     def agent(self, depth: int = 0) -> Expr[Any]:
         made: Any = self.speaker()
-        if self.chance(0.1) and all(isinstance(act, Say) for act in self.acts[made.name]):
-            made = made.returns(Answer)
-            self.acts[made.name] = [Say(VALUES[0], typed=True)]
+        if all(isinstance(act, Say) for act in self.acts[made.name]):
+            if self.chance(0.1):
+                made = made.returns(Answer)
+                self.acts[made.name] = [Say(VALUES[0], typed=True)]
+            elif self.chance(0.15):
+                made = self.filling(made)
+            elif self.chance(0.8 if self.talkative else 0.3):
+                made = made.tool(tool_of(made.name))
+                self.acts[made.name] = [Use(), *self.answers()]
         return made
+
+    def filling(self, made: Any) -> Any:
+        """An agent that writes fields."""
+        values: dict[str, Any] = {
+            "k1": self.random.choice(VALUES),
+            "k2": self.random.choice((None, ["v0"])),
+            "k3": self.random.choice((True, False)),
+        }
+        chosen = self.random.sample(sorted(values), self.random.randint(1, 3))
+        self.acts[made.name] = [Fill({key: values[key] for key in chosen})]
+        return made.writes(Fields.k0, *(Fields.fields()[key] for key in chosen))
 
     def speaker(self) -> Expr[Any]:
         name = self.name("a")
@@ -129,7 +173,7 @@ class Maker:
             made = made.context(self.context())
         elif self.chance(0.05):
             made = made.include_contents("none")
-        if self.chance(0.6):
+        if self.chance(0.9 if self.talkative else 0.6):
             made = made.writes(self.key())
         self.acts[name] = self.answers()
         if self.may_fail and self.chance(0.35):
@@ -177,7 +221,7 @@ class Maker:
 
         @declares(reads=KEYS)
         def look(state: Mapping[str, Any]) -> None:
-            notes.append(frozenset(key for key in KEYS if key in state))
+            notes.append({key: state[key] for key in KEYS if key in state})
 
         return tap(look).named(name)
 
@@ -281,7 +325,9 @@ class Maker:
         return self.random.choice(copies) if copies else self.probe()
 
     def part(self, depth: int) -> Expr[Any]:
-        kinds, weights = zip(*(_LEAVES if depth <= 0 else _LEAVES + _COMPOSITES), strict=True)
+        leaves = _TALKERS if self.talkative else _LEAVES
+        composites = _COMPOSITES[:-1] if self.talkative else _COMPOSITES
+        kinds, weights = zip(*(leaves if depth <= 0 else leaves + composites), strict=True)
         build: Build = self.random.choices(kinds, weights)[0]
         made = build(self, depth)
         self.made.append(made)
@@ -298,6 +344,7 @@ _LEAVES: list[tuple[Build, float]] = [
     (Maker.over, 0.4),
     (Maker.again, 0.4),
 ]
+_TALKERS: list[tuple[Build, float]] = [(Maker.agent, 9), (Maker.probe, 0.6), (Maker.transform, 0.4)]
 _COMPOSITES: list[tuple[Build, float]] = [
     (Maker.sequence, 5),
     (Maker.parallel, 2),
@@ -405,14 +452,34 @@ _TRANSFORMS = (
 _MORE = P.section("more", "More.")
 
 
+def tool_of(name: str) -> Callable[[], str]:
+    """A tool that an agent may call, whose result can be recognized."""
+
+    def use() -> str:
+        """Does something."""
+        return used(name)
+
+    use.__name__ = f"use_{name}"
+    return use
+
+
+def used(name: str) -> str:
+    """What the tool of an agent gives."""
+    return f"<the tool of {name} was used>"
+
+
 def said(name: str, run: int = 1) -> str:
     """The words by which what an agent, or the user, says in a run is recognized."""
     return f"<{name} spoke in {run}>"
 
 
-def sample(seed: int) -> Sample:
-    """The pipeline of a seed; the same for the same seed."""
-    maker = Maker(Random(seed))
+def sample(seed: int, *, talkative: bool = False) -> Sample:
+    """The pipeline of a seed; the same for the same seed.
+
+    Args:
+        talkative: nearly all of it are agents.
+    """
+    maker = Maker(Random(seed), talkative=talkative)
     parts = [maker.part(2) for _ in range(maker.random.randint(1, 3))]
     whole = Pipeline(*parts, maker.agent(), maker.probe())
     agents = [node.name for node in walk(whole.node) if node.kind == "agent"]
@@ -441,11 +508,11 @@ def responses(maker: Maker, expression: Expr[Any], runs: list[int]) -> dict[str,
             found[f"{name}:{operation}"] = everything_asked
     for name, origin in {**{name: name for name in maker.acts}, **origins}.items():
         if origin in maker.acts:
-            found[name] = [response(act, name, runs) for act in maker.acts[origin]]
+            found[name] = [response(act, name, origin, runs) for act in maker.acts[origin]]
     return found
 
 
-def response(act: Act, name: str, runs: list[int]) -> Any:
+def response(act: Act, name: str, origin: str, runs: list[int]) -> Any:
     """One response of a scripted model."""
     match act:
         case Say(value, typed):
@@ -455,6 +522,14 @@ def response(act: Act, name: str, runs: list[int]) -> Any:
                 return {"text": words} if typed else f"{value} {words}"
 
             return answer
+        case Fill(values):
+
+            def fill(request: LlmRequest) -> Any:
+                return {"k0": said(name, runs[0]), **values}
+
+            return fill
+        case Use():
+            return call_tool(f"use_{origin}")
         case Hand(to, aside):
 
             def hand_over(request: LlmRequest) -> types.Content:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, loop_until, race
+from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, loop_until, race, transfer
 from adk_fluent.contracts.dataflow import VISITORS, analyse
-from adk_fluent.contracts.reads import _READERS  # pyright: ignore[reportPrivateUsage]  # held against the list of types
+from adk_fluent.contracts.overwriting import PASS
+from adk_fluent.contracts.reads import (
+    _READERS,  # pyright: ignore[reportPrivateUsage]  # held against the list of types
+    reads_of,
+)
 from adk_fluent.expr.base import Expr
+from adk_fluent.inspection import llm_anatomy
 from adk_fluent.ir import NODE_TYPES, resolve_names, walk
 from tests.contracts.pipelines import sample
 
@@ -17,8 +22,8 @@ def heard(expression: Expr[object], listener: str) -> dict[str, bool]:
 
 
 def test_every_node_type_is_known() -> None:
-    """The walk passes every node type and knows what each reads."""
-    assert set(VISITORS) == set(_READERS) == set(NODE_TYPES)
+    """The walks pass every node type and know what each reads."""
+    assert set(VISITORS) == set(PASS) == set(_READERS) == set(NODE_TYPES)
 
 
 def test_steps_have_the_names_that_compiling_gives() -> None:
@@ -83,3 +88,31 @@ def test_nesting_costs_a_visit_per_level() -> None:
         nested = Loop(nested, Agent(f"a{level}").instruct("{x}"))
     flow = analyse(nested.node)
     assert flow.plan.by_name["core"].visits <= 14
+
+
+def test_a_later_run_finds_what_an_earlier_one_left() -> None:
+    """What a run of before wrote may be there, in every scope but `temp:`, which no run leaves behind."""
+    reads = Agent("r").instruct("{x?} {user:x?} {temp:x?}")
+    writers = [Agent(f"w{n}").writes(key) for n, key in enumerate(("x", "user:x", "temp:x"))]
+    root = Pipeline(reads, *writers).node
+    for later, statuses in ((False, ["never", "unknown", "never"]), (True, ["may", "may", "never"])):
+        flow = analyse(root, later_run=later)
+        assert [read.status for read in reads_of(flow.plan.by_name["r"])] == statuses
+
+
+def test_an_agent_hears_of_an_earlier_run_through_state_that_stays() -> None:
+    """Words of the run before reach an agent through a session key, and never through a `temp:` key."""
+    for key, words in (("x", {"w"}), ("temp:x", set[str]())):
+        reads = Agent("r").context(C.none()).instruct(f"{{{key}?}}")
+        anatomy = llm_anatomy(reads >> Agent("w").writes(key))["r"]
+        assert {author for author in anatomy.earlier if author != "user"} == words
+
+
+def test_nothing_follows_an_unconditional_transfer() -> None:
+    """What stands behind it in its sequence never runs, nor does it write; what stands behind that does."""
+    inner = Pipeline("inner", Agent("a"), transfer("z"), Agent("never").writes("x"))
+    flow = analyse((inner >> Agent("then").instruct("{x?}") >> Agent("z")).node)
+    assert flow.plan.by_name["never"].visits == 0
+    assert heard(inner >> Agent("then") >> Agent("z"), "then") == {"a": True, "z": True}
+    (read,) = reads_of(flow.plan.by_name["then"])
+    assert read.status == "never"

@@ -11,13 +11,16 @@ import pytest
 from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.contracts.dataflow import Flow, analyse
+from adk_fluent.contracts.checks.tools import unseen
+from adk_fluent.contracts.facts import Facts
+from adk_fluent.contracts.flow import Flow
+from adk_fluent.contracts.overwriting import overwritten
 from adk_fluent.contracts.reads import reads_of
 from adk_fluent.errors import ADKFluentError, CycleError
 from adk_fluent.inspection import LlmAnatomy, llm_anatomy
 from adk_fluent.testing import MockBackend, mock_backend
 from tests.backends.support import system
-from tests.contracts.pipelines import KEYS, Failure, Sample, said, sample
+from tests.contracts.pipelines import KEYS, VALUES, Failure, Sample, said, sample, used
 
 CONFIG = ExecutionConfig(contracts="off")
 PER_TEST = 125
@@ -99,6 +102,47 @@ def compare_state(seed: int, made: Sample, flow: Flow, tally: Tally) -> None:
                     tally.claims["may and " + ("there" if key in present else "missing")] += 1
 
 
+def compare_writes(seed: int, made: Sample, facts: Facts, tally: Tally) -> None:
+    """Nobody finds the answer of an agent where it is said to be written again before anybody reads it."""
+    for step, key, by in overwritten(facts):
+        if not step.is_model or step.node.written_fields or step.node.output_key != key:
+            continue
+        answers = [f"{value} {said(step.name)}" for value in VALUES]
+        for probe, notes in made.seen.probes.items():
+            for present in notes:
+                where = f"seed {seed}: {probe} finds {key} of {step.name}, overwritten by {by.name}"
+                tally.hold("overwritten", present.get(key) not in answers, where)
+
+
+def compare_tools(seed: int, facts: Facts, ran: Ran, tally: Tally) -> None:
+    """An agent that is said to be shown no tool calls of another is sent none; one that is shown all is."""
+    missed = {
+        (listener.name, caller.name)
+        for listener, callers in unseen(facts, [step for step in facts.steps if step.node.given.get("tools")])
+        for caller in callers
+    }
+    for listener, requests in ran.backend.calls.items():
+        if listener not in facts.plan.by_name:  # a helper model
+            continue
+        step = facts.plan.by_name[listener]
+        for request in requests:
+            results = used_in(request)
+            for caller in (other for other in facts.steps if other.origin != step.origin):
+                where = f"seed {seed}: {listener} and the tool of {caller.name}"
+                there = used(caller.origin) in results
+                if (listener, caller.name) in missed:
+                    tally.hold("tools left out", not there, where)
+                elif there and caller.name != listener:
+                    tally.claims["tools seen"] += 1
+
+
+def used_in(request: LlmRequest) -> str:
+    """Everything in a request that tells of tools."""
+    parts = [part for content in request.contents for part in content.parts or ()]
+    results = [str(part.function_response.response) for part in parts if part.function_response]
+    return "\n".join([*results, everything_in(request)])
+
+
 def compare_talk(seed: int, anatomies: Mapping[str, LlmAnatomy], ran: Ran, number: int, tally: Tally) -> None:
     """Every text that an agent is said to see is in its real requests, and no text it is said not to see."""
     authors = ("user", *anatomies)
@@ -137,17 +181,20 @@ def compare_missing(seed: int, flow: Flow, ran: Ran, tally: Tally) -> None:
                     tally.hold("missing", not (read.reached and read.status == "must"), where)
 
 
-async def hold_against(seeds: range) -> Tally:
+async def hold_against(seeds: range, *, talkative: bool = False) -> Tally:
     """Run the pipelines of some seeds and compare."""
     tally = Tally()
     for seed in seeds:
-        made = sample(seed)
-        flow = analyse(made.expression.node, made.state)
+        made = sample(seed, talkative=talkative)
+        facts = Facts(made.expression.node, state=made.state)
+        flow = facts.flow
         ran = await run(made, 1)
         if isinstance(ran.error, CycleError):
             continue
         tally.claims["pipelines"] += 1
         compare_state(seed, made, flow, tally)
+        compare_writes(seed, made, facts, tally)
+        compare_tools(seed, facts, ran, tally)
         compare_missing(seed, flow, ran, tally)
         anatomies = llm_anatomy(made.expression)
         compare_talk(seed, anatomies, ran, 1, tally)
@@ -163,3 +210,12 @@ def test_what_is_said_is_what_happens(seeds: range) -> None:
     assert tally.claims["pipelines"] > PER_TEST * 0.9
     for claim in CLAIMS:
         assert tally.claims[claim] > PER_TEST // 5, (claim, tally.claims)
+
+
+@pytest.mark.parametrize("seeds", SEEDS[:3], ids=lambda seeds: str(seeds.start))
+def test_what_is_said_of_many_agents_is_what_happens(seeds: range) -> None:
+    """Nobody finds what is called overwritten, and no tool call that is said to be left out is shown."""
+    tally = asyncio.run(hold_against(seeds, talkative=True))
+    assert tally.lies == []
+    for claim in ("overwritten", "tools left out", "tools seen"):
+        assert tally.claims[claim] > PER_TEST // 2, (claim, tally.claims)

@@ -60,9 +60,9 @@ def _sees(speaker: Step, listeners: list[Step]) -> bool:
         listener = listeners[index]
         if speaker.branch and listener.branch and listener.index >= _branch_end(speaker):
             return False  # it is on another conversation branch, and so are all after it
-        apart = _apart(speaker, listener)
-        if apart is not None:
-            index = bisect_left(listeners, apart.end, lo=index + 1, key=_index)
+        place = apart(speaker, listener)
+        if place is not None:
+            index = bisect_left(listeners, place.end, lo=index + 1, key=_index)
         elif listener is not speaker and sight_of(listener.node).sees(speaker, listener) != "no":
             return True
         else:
@@ -84,7 +84,7 @@ def _branch_end(speaker: Step) -> int:
     return inner.end
 
 
-def _apart(speaker: Step, listener: Step) -> Step | None:
+def apart(speaker: Step, listener: Step) -> Step | None:
     """The innermost place around both, if of its children only one runs, or all at the same time."""
     around = set(speaker.above())
     shared = next((outer for outer in listener.above() if outer in around), None)

@@ -9,11 +9,11 @@ from typing import Any, Final, Literal
 from adk_fluent.config import execution_config
 from adk_fluent.contracts.facts import Facts, is_native
 from adk_fluent.contracts.missing import fine
+from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.errors import ArgumentError, ContractError
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.ir.nesting import refuse_deep
 from adk_fluent.state.given import given_state
 from adk_fluent.state.schema import StateSchema
 
@@ -120,19 +120,19 @@ def check_on_build(
         ContractError: there are findings that the expression, or the mode, refuses.
         ExpressionError: the steps stand so deep inside each other that no run would get through.
     """
-    refuse_deep(root)
+    refuse(nesting(root))
     strict = any(node.annotations.strict for node in walk(root))
     if not strict and (mode == "off" or (mode == "log" and root in _logged)):
         return
-    found = run_checkers(Facts(root, config=config, state=state, open_state=state is None))
-    refused = [issue for issue in found if issue.severity is Severity.ERROR]
-    if strict:
-        refused += [issue for issue in found if issue.severity is Severity.WARN]
+    report = ContractReport.of(
+        run_checkers(Facts(root, config=config, state=state, open_state=state is None))
+    )
+    refused = [*report.errors, *(report.warnings if strict else ())]
     if refused and (strict or mode == "error"):
         raise ContractError("\n".join(map(str, refused)))
     if root not in _logged:
         _remember(root)
-        for issue in ContractReport.of(found).issues:
+        for issue in report.issues:
             logger.log(_LEVELS[issue.severity], "%s: %s", issue.code, issue)
 
 

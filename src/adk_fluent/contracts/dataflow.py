@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
+from adk_fluent.contracts.comparing import covers
 from adk_fluent.contracts.effects import effects_of, writes_of
-from adk_fluent.contracts.fact import ABSENT, PRESENT, Fact, Why, alternatives, written
+from adk_fluent.contracts.fact import ABSENT, PRESENT, STATUS, Fact, Why, alternatives, stored_values, written
 from adk_fluent.contracts.flow import Flow
 from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.matches import exhaustive
@@ -280,7 +281,8 @@ class _Walk(ModelWalk):
             self._wait_for_others(step, branches)
             state.both(branches, siblings)
             return
-        state.join(branches, "race", step)
+        if branches:
+            state.join(branches, "race", step)
         for child in step.children:
             fail(state, child, step)
 
@@ -293,7 +295,8 @@ class _Walk(ModelWalk):
                 pause(other, branch, [key for key in branch.facts if key.startswith("temp:")])
 
     def race(self, step: Step, state: State) -> None:
-        state.join(self.each(step, state), "race", step)
+        if step.children:
+            state.join(self.each(step, state), "race", step)
 
     def fallback(self, step: Step, state: State) -> None:
         ways: list[State] = []
@@ -304,7 +307,8 @@ class _Walk(ModelWalk):
             ways.append(attempt.snapshot(state))
             fail(failed, child, step)
             failed.talk = failed.talk.either([failed.talk, attempt.talk])
-        state.join(ways, "fallback", step)
+        if ways:
+            state.join(ways, "fallback", step)
 
     def route(self, step: Step, state: State) -> None:
         self.reads(step, state)
@@ -313,8 +317,19 @@ class _Walk(ModelWalk):
         tests = [*(test for test, _ in node.rules), *([None] if node.default else ())]
         for child, way, test in zip(step.children, ways, tests, strict=True):
             supposing(way, test, partial(self.visit, child, way))
-        open_end = node.default is None and not exhaustive([test for test, _ in node.rules])
+        open_end = node.default is None and not self._chooses_always(step, state)
         state.join(ways, "branch", step, or_none=open_end)
+
+    def _chooses_always(self, step: Step, state: State) -> bool:
+        """Whether one of the tests of a route without `otherwise` holds in any case."""
+        tests, key = [test for test, _ in step.node.rules], step.node.key
+        if exhaustive(tests):
+            return True
+        fact = state.get(key) if key else None
+        if fact is None or fact.mask & STATUS != PRESENT:
+            return False
+        values = stored_values(fact)
+        return values is not None and covers(tests, cast(str, key), values)
 
     def over_items(self, step: Step, state: State) -> None:
         self.reads(step, state)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Final, Literal
+from typing import Final, Literal, get_origin
 
+from adk_fluent.contracts.kinds import values_of
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.sources import ANYBODY, Sources, Start
 
@@ -34,6 +35,7 @@ Reason = Literal[
     "left",
     "context",
     "gate",
+    "null",
 ]
 ticks = count(1)
 
@@ -130,6 +132,18 @@ def written(
     if of is None:
         of = (step,) if step.is_model else (ANYBODY,)
     return Fact(PRESENT, (step,), text_of, type, of=of)
+
+
+def stored_values(fact: Fact) -> tuple[object, ...] | None:
+    """All that the value can be, if those are few; the members of an `Enum` only where an agent wrote them.
+
+    An agent's answer is stored as JSON; what a step sets stays a member.
+    """
+    if fact.type is None or fact.type is str:
+        return None
+    values = values_of(fact.type)
+    plain = fact.type is bool or get_origin(fact.type) is Literal
+    return values if plain or all(writer.is_model for writer in fact.writers) else None
 
 
 def made_of(facts: Sequence[Fact]) -> Sources:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,16 +11,45 @@ from adk_fluent.contracts.dataflow import Flow, analyse
 from adk_fluent.contracts.effects import writes_of
 from adk_fluent.contracts.plan import Plan, Step
 from adk_fluent.contracts.reads import Read
+from adk_fluent.contracts.refusals import refuse, too_deep
 from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.contracts.unknown import unknown_functions_of
 from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.nesting import MAX_DEPTH, depth, refuse_deep
+from adk_fluent.ir.nesting import MAX_DEPTH, depth
 from adk_fluent.ir.nodes import AgentNode, LoopNode
+from adk_fluent.state.schema import defaults_of
 from adk_fluent.visibility import visibility_of
 
 if TYPE_CHECKING:
     from adk_fluent.ir.annotations import Visibility
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A state schema that holds in a step and all inside it.
+
+    Attributes:
+        step: where it is bound.
+        schema: the `StateSchema`.
+        fields: its fields by name.
+        by_key: its fields by state key.
+    """
+
+    step: Step
+    schema: type
+    fields: Mapping[str, StateFieldRef]
+    by_key: Mapping[str, StateFieldRef]
+
+    @classmethod
+    def to(cls, step: Step, schema: type) -> Bound:
+        """A schema bound to a step."""
+        fields = cast("Mapping[str, StateFieldRef]", cast(Any, schema).fields())
+        return cls(step, schema, fields, {field.key: field for field in fields.values()})
+
+    def holds_for(self, step: Step) -> bool:
+        """Whether it holds for a step."""
+        return self.step.index <= step.index < self.step.end
 
 
 class Facts:
@@ -105,22 +135,47 @@ class Facts:
         return found
 
     @cached_property
-    def schemas(self) -> list[tuple[Step, type]]:
-        """The state schemas that hold, each with the step that it is bound to."""
-        found = [] if self.schema is None else [(self.plan.root, self.schema)]
+    def schemas(self) -> list[Bound]:
+        """The state schemas that hold, outermost first."""
+        found = [] if self.schema is None else [Bound.to(self.plan.root, self.schema)]
         for step in self.steps:
             bound = step.node.annotations.schema
             if bound is not None and bound is not self.schema:
-                found.append((step, bound))
+                found.append(Bound.to(step, bound))
         return found
 
     @cached_property
     def captured(self) -> Mapping[str, StateFieldRef]:
         """Key → the field, of a schema or read by an agent, whose `CapturedBy` says what writes it."""
-        declared = [field for _, schema in self.schemas for field in cast(Any, schema).fields().values()]
+        declared = [field for bound in self.schemas for field in bound.fields.values()]
         for step in self.steps:
             declared += step.node.given.get("read_fields", ())
         return {field.key: field for field in declared if field.captured_by is not None}
+
+    @cached_property
+    def answers(self) -> Mapping[str, list[Step]]:
+        """Field → the agents that answer with a model which has it."""
+        found: dict[str, list[Step]] = {}
+        for step in self.steps:
+            for field in getattr(step.node.given.get("output_schema"), "model_fields", ()):
+                found.setdefault(field, []).append(step)
+        return found
+
+    @cached_property
+    def defaults(self) -> Mapping[str, type]:
+        """Key → the schema, bound or named by an agent, that gives it a default."""
+        schemas = {bound.schema: None for bound in self.schemas}
+        for step in self.steps:
+            given = step.node.given
+            for field in (*given.get("read_fields", ()), *given.get("written_fields", ())):
+                if field.schema is not None:
+                    schemas[field.schema] = None
+        return {
+            key: schema
+            for schema in schemas
+            for key, value in defaults_of(schema).items()
+            if value is not None
+        }
 
     @cached_property
     def visibility(self) -> Mapping[str, Visibility]:
@@ -160,7 +215,7 @@ def known(subject: object) -> Facts:
     """
     facts = facts_of(subject)
     if facts.is_too_deep:
-        refuse_deep(facts.root)
+        refuse([too_deep(facts.root, facts.depth)])
     return facts
 
 

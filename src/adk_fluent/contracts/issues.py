@@ -34,6 +34,13 @@ class PlaceholderTypo(ContractIssue):
 
 
 @issue
+class LiteralPlaceholder(ContractIssue):
+    """Something in braces is no placeholder, such as `{ticket.team}`, so the model gets it as it stands."""
+
+    code: str = "literal-placeholder"
+
+
+@issue
 class ScopeMismatch(ContractIssue):
     """A key is read in one scope and written in another, such as `tier` and `user:tier`."""
 
@@ -227,3 +234,80 @@ class PauseTempKey(ContractIssue):
     """A `temp:` key is read after the run may have stopped for a person, which it does not outlive."""
 
     code: str = "pause-temp-key"
+
+
+@issue
+class DuplicateTool(ContractIssue):
+    """Two tools of an agent have one name, so that calls reach only one of them."""
+
+    code: str = "duplicate-tool"
+
+
+@issue
+class UnnamedTool(ContractIssue):
+    """A tool has no name that a model could call."""
+
+    code: str = "unnamed-tool"
+
+
+@issue
+class ToolHistory(ContractIssue):
+    """An agent with tools is not shown what the tools of an earlier one did."""
+
+    code: str = "tool-history"
+
+
+@issue
+class UnreadItem(ContractIssue):
+    """Nothing that a map runs per item reads the item."""
+
+    code: str = "unread-item"
+
+
+@issue
+class Overwritten(ContractIssue):
+    """A key is written again before anybody has read it."""
+
+    code: str = "overwritten"
+
+
+@issue
+class EmptyComposite(ContractIssue):
+    """A pipeline, fan-out, loop or route has nothing to run."""
+
+    code: str = "empty-composite"
+
+
+@issue
+class EndlessTransfer(ContractIssue):
+    """An unconditional transfer always leads back to itself."""
+
+    code: str = "endless-transfer"
+
+
+@issue
+class InvalidName(ContractIssue):
+    """A name that ADK refuses."""
+
+    code: str = "invalid-name"
+
+
+@issue
+class InvalidOption(ContractIssue):
+    """An option of an agent that ADK refuses, or wants said in another place."""
+
+    code: str = "invalid-option"
+
+
+@issue
+class ContextConflict(ContractIssue):
+    """An agent is told to show the whole conversation and only a part of it."""
+
+    code: str = "context-conflict"
+
+
+@issue
+class Unsupported(ContractIssue):
+    """Something that the backend cannot run yet, so that building refuses it."""
+
+    code: str = "unsupported"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from adk_fluent.contracts.comparing import holds
 from adk_fluent.ir.matching import Match, Predicate
 
 _OTHERS: Final = 20
@@ -70,7 +71,7 @@ class _Before:
         bounds = [bound for low in (True, False) if (bound := self._bounds.get((test.key, low))) is not None]
         if test.op == "eq" and not test.ignore_case:
             tried = [*bounds, *self._others.get(test.key, ())[:_OTHERS]]
-            return next((other for other in tried if _holds(other, test.value)), None)
+            return next((other for other in tried if holds(other, test.value)), None)
         return next((bound for bound in bounds if _range_covers(bound, test)), None)
 
 
@@ -81,13 +82,6 @@ def _identity(test: Predicate) -> object:
     except TypeError:
         return id(test)
     return test
-
-
-def _holds(test: Match, value: object) -> bool:
-    try:
-        return test({test.key: value})
-    except TypeError:  # values that cannot be compared: the test would fail, not hold
-        return False
 
 
 def _range_covers(before: Match, test: Match) -> bool:

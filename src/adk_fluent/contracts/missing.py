@@ -25,7 +25,8 @@ def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite)
     if read.level != "optional" and (other := elsewhere(read, facts)) is not None:
         return _other_scope(read, other, facts)
     if status == "never" and read.level != "optional":
-        return _finding(read, kind, Severity.ERROR, why_never(read, facts))
+        severity = Severity.WARN if read.level == "lenient" else Severity.ERROR
+        return _finding(read, kind, severity, why_never(read, facts))
     if status == "may" and read.level == "required" and not taken(read):
         if read.doubt is not None and read.doubt.why is not None and read.doubt.why.reason == "boundary":
             kind = BoundaryTempKey
@@ -75,7 +76,7 @@ def _other_scope(read: Read, other: str, facts: Facts) -> ContractIssue:
 def fine(reads: Iterator[Read]) -> Iterator[ContractIssue]:
     """One `OK` for each read whose key is certainly there."""
     for read in reads:
-        if read.status == "must" and read.first is not None:
+        if read.status == "must" and read.first is not None and read.via != "removal":
             yield ContractIssue(
                 severity=Severity.OK,
                 code="ok",

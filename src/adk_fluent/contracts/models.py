@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import made_by, surely_written
-from adk_fluent.contracts.fact import PRESENT, Fact, Why, written
+from adk_fluent.contracts.effects import nullable
+from adk_fluent.contracts.fact import ABSENT, PRESENT, REMOVED, Fact, Why, written
 from adk_fluent.contracts.flow import Flow
 from adk_fluent.contracts.knowledge import State
 from adk_fluent.contracts.moves import call_functions, may_hand_over, may_return, pause, use_tools
@@ -16,6 +19,9 @@ from adk_fluent.contracts.touches import ends_loops, may_pause
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import AgentNode, LoopNode
+
+_BESIDE: Final = frozenset({"annotations", "declared_writes", "output_schema", "written_fields"})
+"""The fields of an agent that say more about what its answer writes than its output key does."""
 
 
 class ModelWalk:
@@ -109,6 +115,12 @@ class ModelWalk:
         if isinstance(node.output_key, str):
             schema = node.output_schema
             state.set(node.output_key, written(step, str if schema in (UNSET, None) else schema, (step,)))
+        if not _BESIDE.isdisjoint(node.given):  # most agents write nothing else
+            self._write_beside(step, node, state)
+        self.speak(step, state, certain=not node.children)
+
+    def _write_beside(self, step: Step, node: AgentNode, state: State) -> None:
+        """What an answer writes beside the output key, and what it may leave without a value."""
         for key in node.declared_writes:
             state.set(key, written(step))
         for field_ref in node.written_fields:
@@ -122,7 +134,9 @@ class ModelWalk:
                     state.set(key, fact)
                 else:
                     state.maybe(key, fact, Why("context", step, (step,)))
-        self.speak(step, state, certain=not node.children)
+        for key in nullable(node):
+            fact = state.get(key)
+            state.set(key, fact.with_mask(fact.mask | ABSENT | REMOVED, Why("null", step, (step,))))
 
     def _before_asking(self, step: Step, key: str, state: State) -> Fact:
         """What the instruction meets at a key: its own context may just have written it."""

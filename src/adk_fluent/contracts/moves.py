@@ -118,9 +118,10 @@ def coordinator_of(step: Step) -> Step | None:
 
 def may_hand_over(step: Step) -> bool:
     """Whether a sub-agent may hand over to its parent or its peers instead of answering."""
+    if step.parent is None or not isinstance(step.parent.node, AgentNode):
+        return False
     node: AgentNode = step.node
-    stays = node.disallow_transfer_to_parent is True and node.disallow_transfer_to_peers is True
-    return step.parent is not None and isinstance(step.parent.node, AgentNode) and not stays
+    return node.disallow_transfer_to_parent is not True or node.disallow_transfer_to_peers is not True
 
 
 def may_return(child: Step) -> bool:

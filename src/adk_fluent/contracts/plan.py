@@ -181,10 +181,10 @@ def branch_names(step: Step, children: list[Step]) -> str:
     node = step.node
     if isinstance(node, RouteNode):
         numbers = [step.children.index(child) for child in children]
-        return _listed([_test_of(node, number, step.children[number]) for number in numbers])
+        return at_most_three([_test_of(node, number, step.children[number]) for number in numbers])
     if isinstance(node, FallbackNode) and children:
-        return _listed([repr(child.name) for child in children])
-    return _listed([repr(child.name) for child in children])
+        return at_most_three([repr(child.name) for child in children])
+    return at_most_three([repr(child.name) for child in children])
 
 
 def _test_of(node: RouteNode, number: int, child: Step) -> str:
@@ -195,7 +195,10 @@ def _test_of(node: RouteNode, number: int, child: Step) -> str:
     return f"{shown} ({child.name!r})"
 
 
-def _listed(names: list[str]) -> str:
+def at_most_three(names: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`; of more, three and how many more there are."""
+    if len(names) == 1:
+        return names[0]
     if len(names) > 3:
         names = [*names[:3], f"{len(names) - 3} more"]
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)

@@ -13,6 +13,7 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import NO_ACCESS, Access, access
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import (
+    CALLBACK_FIELDS,
     AgentNode,
     ArtifactNode,
     CaptureNode,
@@ -35,14 +36,14 @@ from adk_fluent.ir.template import placeholders
 from adk_fluent.prompt.spec import FromState, PromptSpec, Rewrite, When
 from adk_fluent.state.operations import Operation
 
-Level = Literal["required", "tolerant", "optional"]
-"""What a missing key means: the run or the answer breaks; it is left out; it was expected."""
+Level = Literal["required", "tolerant", "lenient", "optional"]
+"""What a missing key means: something breaks; it is left out; nothing happens; it was expected."""
 
 Via = Literal[
     "template", "message", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list",
-    "operation", "function", "remote", "artifact", "budget", "quality",
+    "operation", "removal", "function", "remote", "artifact", "budget", "quality",
 ]  # fmt: skip
-"""The channel a key is read through."""
+"""The channel a key is read through; a removal names it without looking at its value."""
 
 Status = Literal["must", "may", "never", "unknown"]
 
@@ -135,9 +136,14 @@ def _agent(step: Step) -> Iterator[Read]:
     node: AgentNode = step.node
     yield from _templates(step, "template")
     given = node.given
+    if _MORE.isdisjoint(given) and type(given.get("instruction", "")) is str:
+        return  # most agents read nothing else
     for field in ("instruction", "global_instruction"):
-        if isinstance(prompt := given.get(field), PromptSpec):
+        prompt = given.get(field)
+        if isinstance(prompt, PromptSpec):
             yield from _prompt(step, prompt)
+        elif callable(prompt):
+            yield from _declared(step, "function", [prompt])
     if isinstance(spec := node.annotations.context, Context):
         yield from _context(step, spec)
     for field in CALLBACKS:
@@ -157,6 +163,10 @@ def _templates(step: Step, via: Via) -> Iterator[Read]:
                 yield Read(step, placeholder.key, via, "optional" if placeholder.optional else "required")
 
 
+_MORE: Final = CALLBACK_FIELDS | {"annotations", "global_instruction", "selector", "tools"}
+"""The fields of an agent through which it may read, beside its instruction."""
+
+
 def _prompt(step: Step, prompt: PromptSpec, *, certain: bool = True) -> Iterator[Read]:
     """What the parts of a prompt read beside its templates; under a condition a missing key may be meant."""
     for part in prompt.parts:
@@ -164,7 +174,7 @@ def _prompt(step: Step, prompt: PromptSpec, *, certain: bool = True) -> Iterator
             level: Level = "required" if certain else "tolerant"
             yield from (Read(step, key, "prompt", level) for key in part.keys)
         elif isinstance(part, When):
-            yield from _declared(step, "prompt", [part.test], "tolerant")
+            yield from _declared(step, "function", [part.test], "tolerant")
             for text in part.then.templates:
                 for placeholder in placeholders(text):
                     if not placeholder.artifact:
@@ -188,7 +198,10 @@ def _context(step: Step, spec: Context, *, certain: bool = True) -> Iterator[Rea
     else:
         level: Level = "optional" if spec.op in ("notes", "write_notes") else "tolerant"
         own = spec.touches.reads.difference(*(part.access.reads for part in spec.parts))
-        yield from (Read(step, key, "context", level) for key in sorted(own))
+        via: Via = (
+            "context" if spec.op == "notes" else "function"
+        )  # the others look at it, and do not show it
+        yield from (Read(step, key, via, level) for key in sorted(own))
     for part in spec.parts:
         yield from _context(step, part, certain=certain and spec.op != "when")
 
@@ -281,11 +294,14 @@ def operation_reads(step: Step, operation: Operation) -> Iterator[Read]:
         level = _OPERATION_LEVELS.get(operation.name, "required")
         for key in sorted(operation.access.reads):
             yield Read(step, key, "operation", level)
+    if operation.name == "drop":
+        for key in sorted(step.node.affected_keys or ()):
+            yield Read(step, key, "removal", "lenient")
 
 
 _OPERATION_LEVELS: Final[Mapping[str, Level]] = {
-    "pick": "tolerant",
-    "rename": "tolerant",
+    "pick": "lenient",
+    "rename": "lenient",
     "merge": "tolerant",
     "require": "tolerant",
     "guard": "tolerant",

@@ -11,6 +11,7 @@ from adk_fluent.contracts.checks.context import check_context_contracts
 from adk_fluent.contracts.checks.cost import check_cost_contracts
 from adk_fluent.contracts.checks.gates import check_resumable
 from adk_fluent.contracts.checks.loops import check_loops
+from adk_fluent.contracts.checks.maps import check_maps
 from adk_fluent.contracts.checks.modality import check_modality_contracts
 from adk_fluent.contracts.checks.names import check_names
 from adk_fluent.contracts.checks.nesting import check_nesting
@@ -21,7 +22,9 @@ from adk_fluent.contracts.checks.reachability import check_reachability
 from adk_fluent.contracts.checks.reading import check_dataflow_contracts
 from adk_fluent.contracts.checks.remote import check_a2a_contracts
 from adk_fluent.contracts.checks.streaming import check_streaming_contracts
+from adk_fluent.contracts.checks.structure import check_structure
 from adk_fluent.contracts.checks.templates import check_template_contracts
+from adk_fluent.contracts.checks.tools import check_tool_contracts
 from adk_fluent.contracts.checks.types import check_type_contracts
 from adk_fluent.contracts.checks.unknown import check_unknown_functions
 from adk_fluent.contracts.checks.visible import check_visibility_contracts
@@ -35,6 +38,7 @@ Checker = Callable[[Node], Iterable[ContractIssue]]
 CHECKERS: Final[tuple[Callable[[object], list[ContractIssue]], ...]] = (
     check_nesting,
     check_names,
+    check_structure,
     check_dataflow_contracts,
     check_type_contracts,
     check_context_contracts,
@@ -50,6 +54,8 @@ CHECKERS: Final[tuple[Callable[[object], list[ContractIssue]], ...]] = (
     check_reachability,
     check_parallel_writers,
     check_loops,
+    check_maps,
+    check_tool_contracts,
     check_resumable,
     check_pauses,
     check_unknown_functions,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access
-from adk_fluent.ir.nodes import AgentNode, GateNode
+from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, GateNode
 from adk_fluent.ir.tools import FunctionTool
 
 
@@ -64,11 +64,17 @@ def ends_loops(node: AgentNode) -> bool:
     )
 
 
+_FUNCTIONS: Final = CALLBACK_FIELDS | {"tools", "annotations", "global_instruction"}
+"""The fields of an agent that may hold functions, or values that do, beside its instruction."""
+
+
 def unknown_functions(node: AgentNode) -> tuple[list[object], list[object]]:
     """The functions of an agent that may read, and those that may write, keys they do not declare."""
+    given = node.given
+    if _FUNCTIONS.isdisjoint(given) and type(given.get("instruction", "")) is str:
+        return [], []  # as most agents are; asked for each of them several times
     readers: list[object] = []
     writers: list[object] = []
-    given = node.given
     if (spec := node.annotations.context) is not None and not spec.access.reads_known:
         readers.append(spec)
     for field in ("instruction", "global_instruction"):

@@ -124,7 +124,7 @@ def _compute(state: State, step: Step, params: Params) -> None:
 
 
 def _counter(state: State, step: Step, params: Params) -> None:
-    state.set(params["key"], written(step, float, of=()))
+    state.set(params["key"], written(step, int | float, of=()))
 
 
 def _zip(state: State, step: Step, params: Params) -> None:

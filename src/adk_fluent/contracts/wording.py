@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from adk_fluent.contracts.fact import ABSENT, STATUS, Fact, Why
+from adk_fluent.contracts.kinds import named
 from adk_fluent.contracts.plan import Step, branch_names
 from adk_fluent.contracts.reads import Read, Via
-from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.nodes import MapOverNode
 from adk_fluent.ir.template import is_key
+from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:
     from adk_fluent.contracts.facts import Facts
@@ -32,6 +34,7 @@ _SUBJECTS: Final[Mapping[Via, str]] = {
     "predicate": 'the predicate of {step} reads "{key}"',
     "list": 'map_over("{key}") ({step}) reads "{key}"',
     "operation": '{step} reads "{key}"',
+    "removal": '{step} removes "{key}"',
     "function": '{step} reads "{key}"',
     "remote": '{step} sends "{key}"',
     "artifact": '{step} reads "{key}"',
@@ -51,33 +54,11 @@ def listed(steps: Sequence[Step]) -> str:
 
 def why_never(read: Read, facts: Facts) -> str:
     """Why a key is not there, and what to do."""
-    key, step = read.key, read.step
-    writers = [writer for writer in facts.writers.get(key, ()) if writer is not step]
-    removed = cast(Fact, read.first).removed_by
-    if removed is not None:
-        return (
-            f'{removed.name} removes "{key}" before {step.name} runs.\n'
-            f"Read it earlier, or keep it: S.pick() and S.drop() name what stays and what goes."
-        )
-    if writers:
-        first = writers[0]
-        return (
-            f'"{key}" is written by {listed(writers[:3])}, but {_when(first, step)}.\n'
-            f"Move {first.name} in front of {step.name}, or give a first value with {_default(key)}."
-        )
-    if step in facts.writers.get(key, ()):
-        return (
-            f'Only {step.name} itself writes "{key}", and that is after it reads it.\n'
-            f"Give a first value with {_default(key)}{_optional(read)}."
-        )
-    if field := produced(key, step, facts):
-        return (
-            f'{field.name} says that it produces "{key}", but .produces() stores nothing.\n'
-            f'Add .writes("{key}") to {field.name}.'
-        )
+    for explain in _EXPLAIN:
+        if (why := explain(read, facts)) is not None:
+            return why
+    key = read.key
     start = f'No step writes "{key}", and it is not in the initial state.\n'
-    if (declared := facts.captured.get(key)) is not None:
-        return start + _captured(declared, key, step)
     like = facts.spelling.like(key)
     if like is not None:
         return start + f'Did you mean "{like}"?'
@@ -87,12 +68,121 @@ def why_never(read: Read, facts: Facts) -> str:
     )
 
 
-def _captured(field: StateFieldRef, key: str, step: Step) -> str:
+def _removed(read: Read, facts: Facts) -> str | None:
+    removed = cast(Fact, read.first).removed_by
+    if removed is None:
+        return None
+    return (
+        f'{removed.name} removes "{read.key}" before {read.step.name} runs.\n'
+        f"Read it earlier, or keep it: S.pick() and S.drop() name what stays and what goes."
+    )
+
+
+def _written_elsewhere(read: Read, facts: Facts) -> str | None:
+    key, step = read.key, read.step
+    writers = [writer for writer in facts.writers.get(key, ()) if writer is not step]
+    if not writers:
+        return None
+    first = writers[0]
+    return (
+        f'"{key}" is written by {listed(writers[:3])}, but {_when(first, step)}.\n'
+        f"Move {first.name} in front of {step.name}, or give a first value with {_default(key)}."
+    )
+
+
+def _written_by_itself(read: Read, facts: Facts) -> str | None:
+    key, step = read.key, read.step
+    if step not in facts.writers.get(key, ()):
+        return None
+    return (
+        f'Only {step.name} itself writes "{key}", and that is after it reads it.\n'
+        f"Give a first value with {_default(key)}{_optional(read)}."
+    )
+
+
+def _only_produced(read: Read, facts: Facts) -> str | None:
+    agent = produced(read.key, read.step, facts)
+    if agent is None:
+        return None
+    return (
+        f'{agent.name} says that it produces "{read.key}", but .produces() stores nothing.\n'
+        f'Add .writes("{read.key}") to {agent.name}.'
+    )
+
+
+def _only_answered(read: Read, facts: Facts) -> str | None:
+    """An earlier agent answers with a model that has such a field."""
+    key = read.key
+    agent = next((a for a in reversed(facts.answers.get(key, ())) if a.index < read.step.index), None)
+    if agent is None:
+        return None
+    model, stored = named(agent.node.output_schema), agent.node.output_key
+    into = stored if isinstance(stored, str) else f"{agent.origin}_answer"
+    apart = f'S.compute({key}=lambda state: state["{into}"]["{key}"])'
+    if into == stored:
+        return (
+            f'{agent.name} writes a whole {model} to "{into}", and "{key}" is a field of it.\n'
+            f"Put it under a key of its own: {apart} after {agent.name}."
+        )
+    return (
+        f'{agent.name} answers with a {model}, which has "{key}", but nothing stores it.\n'
+        f"Declare {key} in a StateSchema and let {agent.name} write it: .writes(State.{key}). "
+        f'Or add .writes("{into}") and {apart}.'
+    )
+
+
+def _named_item(read: Read, facts: Facts) -> str | None:
+    """The body of a map calls its item by another name."""
+    for outer in read.step.above():
+        if isinstance(outer.node, MapOverNode):
+            node = outer.node
+            if read.key in ("item", node.list_key.removesuffix("s")):
+                return (
+                    f"{outer.name} gives each item of {node.list_key!r} as {{{node.item_key}}}.\n"
+                    f"Read {{{node.item_key}}}, or give it this name: map_over(..., item_key={read.key!r})."
+                )
+    return None
+
+
+def _only_default(read: Read, facts: Facts) -> str | None:
+    """A schema gives the key a default."""
+    schema = facts.defaults.get(read.key)
+    if schema is None:
+        return None
+    name, value = read.key.rpartition(":")[2], defaults_of(schema)[read.key]
+    shown = f"{value!r:.40}"
+    start = f"{name}={shown}" if name == read.key else f'**{{"{read.key}": {shown}}}'
+    return (
+        f"{schema.__name__}.{name} has a default, but that counts only where code reads the schema.\n"
+        f"Put S.default({start}) in front."
+    )
+
+
+def _only_declared(read: Read, facts: Facts) -> str | None:
     """What a field says of who writes it."""
+    field = facts.captured.get(read.key)
+    if field is None:
+        return None
     schema = f"{field.schema.__name__}." if field.schema else ""
     by = getattr(field.captured_by, "__qualname__", None)
-    how = f'{by}("{key}")' if by else repr(field.captured_by)
-    return f"{schema}{field.name} is captured by {by or how}: put {how} in front of {step.name}."
+    how = f'{by}("{read.key}")' if by else repr(field.captured_by)
+    return (
+        f'No step writes "{read.key}", and it is not in the initial state.\n'
+        f"{schema}{field.name} is captured by {by or how}: put {how} in front of {read.step.name}."
+    )
+
+
+_EXPLAIN: Final[tuple[Callable[[Read, Facts], str | None], ...]] = (
+    _removed,
+    _written_elsewhere,
+    _written_by_itself,
+    _only_produced,
+    _only_declared,
+    _named_item,
+    _only_answered,
+    _only_default,
+)
+"""Reasons why a key is never there, the first that fits being the one to tell."""
 
 
 def produced(key: str, step: Step, facts: Facts) -> Step | None:
@@ -117,6 +207,8 @@ def why_may(read: Read, facts: Facts) -> str:
         later = listed([w for w in facts.writers.get(key, ()) if w is not step][:3]) or step.name
         return f'"{key}" is written by {later} later in the loop: in the first round it is missing.\n{remedy}'
     fact = cast(Fact, read.doubt)
+    if fact.why is not None and fact.why.reason == "null":
+        remedy = f"Put {_default(key)} after {fact.why.step.name}{_optional(read)}."
     if fact.why is not None:
         return f"{_REASONS[fact.why.reason](key, fact.why, facts)}\n{remedy}"
     if fact.removed_by is not None:
@@ -197,6 +289,10 @@ def _gate(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is written by {why.step.name} only if it asks: not where no approval is required.'
 
 
+def _null(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by {why.step.name}, whose answer may leave it out: its type allows None.'
+
+
 def _loop(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is not there after every round of {why.step.name}.'
 
@@ -215,6 +311,7 @@ _REASONS: Final[Mapping[str, Callable[[str, Why, Facts], str]]] = {
     "context": _context,
     "left": _left,
     "gate": _gate,
+    "null": _null,
 }
 
 

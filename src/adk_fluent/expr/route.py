@@ -8,6 +8,7 @@ from typing import Any, Never, TypeVar, cast
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr, describe, lift, observer
 from adk_fluent.expr.workflow import check_key
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Comparison, Match, Predicate
 from adk_fluent.ir.nodes import RouteNode
@@ -20,7 +21,8 @@ class Route(Expr[T_co]):
     """Runs the first branch whose test holds; without one, `otherwise`, or nothing.
 
     Args:
-        key: the state key that `eq` and its relatives compare; not needed for `when`.
+        key: the state key that `eq` and its relatives compare, as text or as a field of a schema; not needed
+            for `when`.
 
     Example:
         >>> from adk_fluent import Agent, Route
@@ -32,7 +34,11 @@ class Route(Expr[T_co]):
     _what = "route"
 
     def __init__(self: Route[Never], key: str | None = None) -> None:
-        object.__setattr__(self, "_node", RouteNode(key=None if key is None else check_key(key, "Route()")))
+        made = RouteNode(
+            key=None if key is None else check_key(key, "Route()"),
+            read_fields=(key,) if isinstance(key, StateFieldRef) else (),
+        )
+        object.__setattr__(self, "_node", made)
 
     @property
     def node(self) -> RouteNode:

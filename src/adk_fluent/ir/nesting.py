@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from adk_fluent.errors import ExpressionError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import TransferNode
 
@@ -58,26 +57,3 @@ def _inside(node: Node, named: Mapping[str, Node]) -> tuple[Node, ...]:
     """The steps that may run inside one."""
     target = named.get(node.target) if isinstance(node, TransferNode) else None
     return node.children if target is None else (target,)
-
-
-def refuse_deep(root: Node) -> None:
-    """Refuse a tree that no run would get through.
-
-    Raises:
-        ExpressionError: its steps stand too deep inside each other.
-    """
-    if (found := depth(root)) > MAX_DEPTH:
-        what = root.name or root.kind
-        raise ExpressionError(f"{too_deep(what, found)}. {NEST_LESS}")
-
-
-def too_deep(name: str, found: int) -> str:
-    """What is wrong with a tree of that name and depth."""
-    return f"{name} holds steps {found} deep inside each other, and at most {MAX_DEPTH} can run"
-
-
-NEST_LESS: Final = (
-    "Write steps that follow each other as one sequence and the cases of a choice as one Route, or run the "
-    "inner part by itself, as a tool of an agent."
-)
-"""What to do about it."""

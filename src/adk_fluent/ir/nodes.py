@@ -88,6 +88,9 @@ class AgentNode(AgentFields):
     @property
     def templates(self) -> tuple[str, ...]:
         """The texts of its instructions that every run uses; their placeholders must be filled."""
+        given = self.given
+        if type(text := given.get("instruction")) is str and "global_instruction" not in given:
+            return (text,)
         return templates_in(self.instruction) + templates_in(self.global_instruction)
 
     @property
@@ -209,12 +212,20 @@ class CaptureNode(Node):
 
 @node
 class RouteNode(Node):
-    """Runs the first branch whose predicate holds, else `default`, else nothing."""
+    """Runs the first branch whose predicate holds, else `default`, else nothing.
+
+    Attributes:
+        key: the state key that comparisons are about.
+        rules: predicates, each with the branch to run when it holds.
+        default: what runs when none holds.
+        read_fields: the schema field that `key` was given as, if it was.
+    """
 
     kind: ClassVar[str] = "route"
     key: str | None = None
     rules: tuple[tuple[Predicate, Node], ...] = ()
     default: Node | None = None
+    read_fields: tuple[StateFieldRef, ...] = ()
 
     @property
     def children(self) -> tuple[Node, ...]:

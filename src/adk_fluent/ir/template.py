@@ -134,3 +134,18 @@ def required_keys(text: str) -> frozenset[str]:
 def all_keys(text: str) -> frozenset[str]:
     """The state keys a template reads, optional ones included."""
     return frozenset(p.key for p in placeholders(text) if not p.artifact)
+
+
+_ONE_LINE = re.compile(r"(?<![\\$])\{ *([^\W\d][^{}\n]{0,60}?) *\}")
+
+
+@lru_cache(maxsize=4096)
+def lookalikes(text: str) -> tuple[str, ...]:
+    """What stands in braces and begins like a placeholder, but is none, so that it stays as it is.
+
+    >>> lookalikes("{name}: {ticket.team} {my key} {0}")
+    ('ticket.team', 'my key')
+    """
+    if "{" not in text:
+        return ()
+    return tuple(inner for inner in _ONE_LINE.findall(text) if _placeholder(inner) is None)

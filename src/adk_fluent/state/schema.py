@@ -209,6 +209,19 @@ class Field:
         return near or " An earlier step must write it; or give the field a default."
 
 
+def defaults_of(schema: type[StateSchema]) -> Mapping[str, Any]:
+    """The state keys of the fields that have a default, each with its default.
+
+    >>> class Billing(StateSchema):
+    ...     intent: str
+    ...     attempts: int = 0
+    >>> defaults_of(Billing)
+    {'attempts': 0}
+    """
+    fields = schema._schema.values()  # pyright: ignore[reportPrivateUsage]  # of the same module
+    return {field.key: field.default for field in fields if field.default is not _MISSING}
+
+
 def _inherited(cls: type[StateSchema]) -> dict[str, Field]:
     """The fields of all parents; each is the same object in every class that inherits it."""
     found: dict[str, Field] = {}

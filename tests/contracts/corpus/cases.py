@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel
@@ -23,6 +24,13 @@ class Case:
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     schema: type | None = None
     config: ExecutionConfig | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correct(Case):
+    """A pipeline without a fault, and the codes of all that is noted about it."""
+
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +61,15 @@ class Score(BaseModel):
     score: int
 
 
+class Ticket(BaseModel):
+    team: str
+
+
+class Mood(Enum):
+    GOOD = "good"
+    BAD = "bad"
+
+
 class Refund(BaseModel):
     order_id: str
     amount: float
@@ -69,6 +86,14 @@ class Billing(StateSchema):
 class Shop(StateSchema):
     confidence: str
     items: list[str]
+
+
+class Desk(StateSchema):
+    intent: Literal["refund", "other"]
+    mood: Mood
+    urgent: bool
+    tags: list[str] | None
+    attempts: int = 0
 
 
 State = Mapping[str, Any]
@@ -120,9 +145,20 @@ def get_weather(city: str) -> str:
     return f"Sunny in {city}"
 
 
+def get_news(topic: str) -> str:
+    """The news about a topic."""
+    return f"Nothing new about {topic}"
+
+
 @declares(writes=["profile"])
 def load_profile(callback_context: Any) -> None:
     callback_context.state["profile"] = "known"
+
+
+@declares(reads=["_item"])
+def read_item(tool_context: Any) -> str:
+    """The item at hand."""
+    return str(tool_context.state["_item"])
 
 
 @declares(reads=["intent"])

@@ -3,8 +3,11 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
+from google.genai.types import GenerateContentConfig
 from pydantic import BaseModel
 
 from adk_fluent import (
@@ -28,18 +31,22 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.content import Modality
 from adk_fluent.cost import ModelCandidate
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import Match
+from adk_fluent.ir import AgentNode, ArtifactNode, FallbackNode, Match, RaceNode, SequenceNode
 from tests.contracts.corpus.cases import (
     Answer,
     Billing,
+    Desk,
     Fault,
     Intent,
     Query,
     Score,
     Shop,
+    Ticket,
     approved,
     count_words,
     create_ticket,
+    get_news,
+    get_weather,
     good_enough,
     is_large,
     is_urgent,
@@ -59,6 +66,20 @@ NOT_RESUMABLE = ExecutionConfig(resumable=False)
 
 class Words(BaseModel):
     answer: int
+
+
+_UNNAMED: Callable[[str], str] = lambda city: city  # noqa: E731  # the point of it
+_OTHER: Callable[[str], str] = lambda town: town  # noqa: E731  # likewise
+
+
+def _named(name: str) -> Callable[[str], str]:
+    """A tool of this name."""
+
+    def tool(city: str) -> str:
+        return city
+
+    tool.__name__ = name
+    return tool
 
 
 def _reads(key: str, name: str = "reader") -> Agent[str]:
@@ -121,8 +142,6 @@ for what, expression, agent, key in (
 for what, expression, agent, key in (
     ("map over nothing", map_over("items", helper), "map", "items"),
     ("map over a misspelt list", Pipeline(load_tickets) >> map_over("ticket", helper), "map", "ticket"),
-    ("rename of nothing", S.rename(a="b") >> helper, "rename", "a"),
-    ("pick of nothing", writer >> S.pick("drafts") >> helper, "pick", "drafts"),
     ("merge of a misspelt key", writer >> S.merge("draft", "note", into="all") >> _reads("all"), "merge", "note"),
     ("transform of nothing", S.transform("n", abs) >> helper, "transform", "n"),
     ("require of nothing", S.require("topic") >> helper, "require", "topic"),
@@ -191,6 +210,23 @@ for what, expression, agent, key in (
 ):
     _add("error" if what.startswith("gate") else "warn", READ, what, expression, agent, key)
 
+for what, expression, agent, key in (
+    ("rename of nothing", S.rename(a="b") >> helper, "rename", "a"),
+    ("pick of nothing", writer >> S.pick("drafts") >> helper, "pick", "drafts"),
+    ("drop of nothing", writer >> S.drop("drafts") >> _reads("draft"), "drop", "drafts"),
+    ("drop of what is gone", writer >> S.drop("draft") >> S.drop("draft") >> helper, "drop_2", "draft"),
+):
+    _add("warn", READ, f"never, and the run goes on: {what}", expression, agent, key)
+
+_add(
+    "warn",
+    VAR,
+    "may: a field that may be null",
+    Agent("a").writes(Desk.intent, Desk.tags) >> _reads("tags"),
+    "reader",
+    "tags",
+)
+
 # --- scopes and types -----------------------------------------------------------------------------
 
 for what, expression, agent, key in (
@@ -206,12 +242,30 @@ for what, expression, agent, key in (
 for what, expression, agent, key in (
     ("map over text", writer >> map_over("draft", helper), "map", "draft"),
     ("route on a structure", Agent("a").returns(Intent).writes("intent") >> Route("intent").eq("x", helper).otherwise(reader), "route", "intent"),
-    ("number against text", Agent("a").writes("score") >> Route("score").eq(5, helper).otherwise(reader), "route", "score"),
+    ("a flag against text", Agent("a").writes("score") >> Route("score").eq(True, helper).otherwise(reader), "route", "score"),
+    ("text as a bound of a number", S.set(n=3) >> Route("n").gt("5", helper).otherwise(reader), "route", "n"),
+    ("text as a bound of a typed number", Agent("a").writes(Billing.confidence) >> Route("confidence").lte("0.5", helper).otherwise(reader), "route", "confidence"),
+    ("text as a bound, every round", Loop(S.counter("n"), Route("n").gt("2", helper).otherwise(reader), max_iterations=2), "route", "n"),
+    ("a number against a list", Agent("a").writes(Shop.items) >> Route("items").eq(3, helper).otherwise(reader), "route", "items"),
+    ("none of a few", Agent("a").writes(Desk.intent) >> Route(Desk.intent).eq("refnd", helper).otherwise(reader), "route", "intent"),
+    ("none of a few, by another test", Agent("a").writes(Desk.intent) >> Route("intent").contains("book", helper).otherwise(reader), "route", "intent"),
+    ("none of an enum", Agent("a").writes(Desk.mood) >> Route("mood").eq("goood", helper).otherwise(reader), "route", "mood"),
+    ("none of the field that a route names", classifier >> Route(Desk.intent).eq("refnd", helper).otherwise(reader), "route", "intent"),
+    ("none of a bound field", (classifier >> Route("intent").eq("refnd", helper).otherwise(reader)).schema(Desk), "route", "intent"),
+    ("text in place of a flag", Agent("a").writes(Desk.urgent) >> Route("urgent").eq("true", helper).otherwise(reader), "route", "urgent"),
+    ("map over a flag", Agent("a").writes(Desk.urgent) >> map_over("urgent", helper), "map", "urgent"),
     ("text against a number", S.set(n=3) >> Route("n").eq("3", helper).otherwise(reader), "route", "n"),
     ("bound on a structure", Agent("a").returns(Score).writes("s") >> Route("s").gt(3, helper).otherwise(reader), "route", "s"),
     ("bound on a list", Pipeline(load_tickets) >> S.zip("tickets", into="rows") >> Route("rows").gt(3, helper).otherwise(reader), "route", "rows"),
     ("map over a number", S.counter("n") >> map_over("n", helper), "map", "n"),
     ("produced text, consumed number", Agent("a").produces(Answer) >> Agent("b").consumes(Words), "b", "answer"),
+):
+    _add("error", "type-mismatch", what, expression, agent, key)
+
+for what, expression, agent, key in (
+    ("set to none of a few", (S.set(intent="refnd") >> _reads("intent")).schema(Desk), "set", "intent"),
+    ("a text for a list", (Agent("a").writes("tags") >> _reads("tags")).schema(Desk), "a", "tags"),
+    ("a list for a text", (S.set(intent=["refund"]) >> _reads("intent")).schema(Desk), "set", "intent"),
 ):
     _add("error", "type-mismatch", what, expression, agent, key)
 
@@ -311,6 +365,102 @@ for what, expression, agent, key in (
     ("field in the wrong scope read", (Agent("a").writes(Billing.tier) >> _reads("tier")).schema(Billing), "reader", "tier"),
 ):
     _add("error", "scope-mismatch", what, expression, agent, key)
+
+# --- placeholders, tools, maps, writes in vain ------------------------------------------------------
+
+LITERAL, _TICKETS = "literal-placeholder", Pipeline(load_tickets)
+_ticket = Agent("a").returns(Ticket).writes("ticket")
+for what, expression, agent, key in (
+    ("a part of an answer", _ticket >> _reads("ticket.team"), "reader", "ticket"),
+    ("an optional part", _ticket >> _reads("ticket.team?"), "reader", "ticket"),
+    ("a part by its key", _ticket >> _reads('ticket["team"]'), "reader", "ticket"),
+    ("a part of a user key", _reads("user:profile.name"), "reader", "user:profile"),
+    ("a part of an item", _TICKETS >> map_over("tickets", _reads("_item.title")), "reader", "_item"),
+    ("a part in a context", _ticket >> reader.context(C.default() + C.template("{ticket.team}")), "reader", "ticket"),
+    ("a part in a prompt", _ticket >> reader.instruct(P.task("Use {ticket.team}")), "reader", "ticket"),
+    ("a part in a conditional prompt", _ticket >> reader.instruct(P.when("ticket", P.task("{ticket.team}"))), "reader", "ticket"),
+    ("a format", S.counter("n") >> _reads("n:.2f"), "reader", "n"),
+    ("a conversion", S.counter("n") >> _reads("n!r"), "reader", "n"),
+    ("a misspelt scope", _reads("usr:x"), "reader", "user:x"),
+    ("a scope with a capital", _reads("Temp:x"), "reader", "temp:x"),
+    ("a scope that has no prefix", classifier >> _reads("session:intent"), "reader", "intent"),
+    ("a scope of nothing", Agent("a").writes("app:x") >> _reads("global:x"), "reader", "app:x"),
+    ("a key as a scope", classifier >> _reads("classifier:intent"), "reader", "intent"),
+):
+    _add("warn", LITERAL, what, expression, agent, key)
+_add("info", LITERAL, "words", _reads("my key"), "reader")
+_add("info", LITERAL, "several words", Agent("reader").instruct("{first name}, {last-name}: {a.b}"), "reader")
+
+_add("error", "duplicate-tool", "one function twice", Agent("a").tools(get_weather, get_news, get_weather), "a")
+_add("error", "duplicate-tool", "two of one name", Agent("a").tools(get_weather, _named("get_weather")), "a")
+_add("error", "duplicate-tool", "one to confirm", Agent("a").tool(get_news).tool(get_news, require_confirmation=True), "a")
+_add("error", "duplicate-tool", "two partials", Agent("a").tools(partial(get_news, "x"), partial(get_weather, "y")), "a")
+_add("warn", "unnamed-tool", "a lambda", Agent("a").tool(_UNNAMED), "a")
+_add("warn", "unnamed-tool", "several lambdas", Agent("a").tools(_UNNAMED, _OTHER), "a")
+
+_caller = Agent("caller").tool(get_weather).writes("found")
+for what, spec in (
+    ("reads", C.from_state("found")),
+    ("only the user", C.user_only()),
+    ("without the caller", C.exclude_agents("caller")),
+    ("only texts", C.project("text")),
+    ("only texts of a window", C.window(2) | C.project("text", "files")),
+):
+    _add("info", "tool-history", what, _caller >> Agent("b").tool(get_news).context(spec).instruct("{found}"), "b")
+_add("info", "tool-history", "none", _caller >> helper.tool(get_news).context(C.none()).instruct("{found}"), "helper")
+
+_add("info", "unread-item", "nothing is read", _TICKETS >> map_over("tickets", helper), "map", "_item")
+_add("info", "unread-item", "the list is read", _TICKETS >> map_over("tickets", _reads("tickets")), "map", "_item")
+_add("info", "unread-item", "another name", _TICKETS >> map_over("tickets", helper >> writer, item_key="ticket"), "map", "ticket")
+
+for what, expression, agent, key in (
+    ("by the next agent", Agent("a").writes("x") >> Agent("b").writes("x") >> _reads("x"), "a", "x"),
+    ("and nobody ever reads it", Agent("a").writes("x") >> Agent("b").writes("x"), "a", "x"),
+    ("by a transform", Agent("a").writes("x") >> S.set(x="y") >> _reads("x"), "a", "x"),
+    ("a transform by an agent", S.set(x="y") >> writer >> Agent("a").writes("x") >> _reads("x"), "set", "x"),
+    ("on every branch", Agent("a").writes("x") >> classifier >> Route("intent").eq("q", Agent("b").writes("x")).otherwise(Agent("c").writes("x")) >> _reads("x"), "a", "x"),
+    ("within a branch", classifier >> Route("intent").eq("q", Agent("b").writes("x") >> Agent("c").writes("x")).otherwise(helper) >> Agent("end").instruct("{x?}"), "b", "x"),
+    ("within a round", Loop(Agent("a").writes("x"), Agent("b").writes("x"), max_iterations=2) >> _reads("x"), "a", "x"),
+    ("before a loop", Agent("a").writes("x") >> Loop(Agent("b").writes("x"), max_iterations=2) >> _reads("x"), "a", "x"),
+    ("after a fan-out", (Agent("a").writes("x") | helper) >> Agent("b").writes("x") >> _reads("x"), "a", "x"),
+    ("within a fan-out", Agent("a").writes("x") >> (Agent("b").writes("x") | helper) >> _reads("x"), "a", "x"),
+    ("a map's answers", _TICKETS >> map_over("tickets", _reads("_item", "m")) >> Agent("b").writes("results") >> _reads("results"), "map", "results"),
+    ("before a map", Agent("a").writes("results") >> _TICKETS >> map_over("tickets", _reads("_item", "m")) >> _reads("results"), "a", "results"),
+    ("a capture", S.capture("x") >> Agent("b").writes("x") >> _reads("x"), "capture", "x"),
+    ("what a tool may write", Agent("a").tool(create_ticket) >> S.set(ticket_id="x") >> _reads("ticket_id"), "a", "ticket_id"),
+    ("of two that race", race(Agent("a").writes("x"), Agent("c").writes("x")) >> Agent("b").writes("x") >> _reads("x"), "c", "x"),
+    ("of two attempts", (Agent("a").writes("x") // Agent("c").writes("x")) >> Agent("b").writes("x") >> _reads("x"), "a", "x"),
+    ("though it is dropped", Agent("a").writes("x") >> S.drop("x") >> Agent("b").writes("x") >> _reads("x"), "a", "x"),
+    ("a temporary key", Agent("a").writes("temp:x") >> Agent("b").writes("temp:x") >> _reads("temp:x"), "a", "temp:x"),
+):
+    _add("info", "overwritten", what, expression, agent, key)
+
+# --- what cannot be compiled ------------------------------------------------------------------------
+
+_add("error", "empty-composite", "a pipeline", Pipeline("empty"), "empty")
+_add("error", "empty-composite", "a fan-out", helper >> FanOut("empty"), "empty")
+_add("error", "empty-composite", "a loop in a branch", classifier >> Route("intent").eq("a", Loop("empty")).otherwise(helper), "empty")
+_add("error", "empty-composite", "a route", classifier >> Route("intent"), "route")
+_add("error", "empty-composite", "a fallback", Pipeline[Any].from_node(FallbackNode(name="f")), "f")
+_add("error", "empty-composite", "a race", Pipeline[Any].from_node(RaceNode(name="r")), "r")
+_add("error", "endless-transfer", "to what stands around it", Pipeline("p", helper, transfer("p")), "to_p")
+_add("error", "invalid-name", "a blank", Pipeline[Any].from_node(AgentNode(name="not a name")), "not a name")
+_add("error", "invalid-name", "the person's", Pipeline[Any].from_node(SequenceNode(name="user", children=(helper.node,))), "user")
+_add("error", "invalid-option", "tools", Agent("a").generate_content_config(GenerateContentConfig(tools=[get_weather])), "a")
+_add("error", "invalid-option", "system instruction", Agent("a").generate_content_config(GenerateContentConfig(system_instruction="Help.")), "a")
+_add("error", "invalid-option", "response schema", Agent("a").generate_content_config(GenerateContentConfig(temperature=0, response_schema=Ticket)), "a")
+_add("error", "invalid-option", "contents", Agent("a").include_contents(cast("Any", "some")), "a")
+_add("error", "context-conflict", "none of all", Agent("a").include_contents("default").context(C.none()), "a")
+_add("error", "context-conflict", "a window of all", helper >> Agent("a").context(C.window(2)).include_contents("default"), "a")
+for what, expression, agent in (
+    ("a remote agent", RemoteAgent("r", endpoint="http://127.0.0.1:1"), "r"),
+    ("an artifact", Pipeline[Any].from_node(ArtifactNode(operation="snapshot", filename="cv.txt", into_key="cv")), "snapshot"),
+    ("a way to merge", FanOut(helper, writer, merge="interleave"), "parallel"),
+    ("a boundary", helper.execution_boundary(), "helper"),
+    ("an edge in pieces", helper.stream_to("chunked", chunk_size=5) >> reader, "helper"),
+    ("a choice of models", Agent("a").model_select("cost_optimized", candidates=[cheap]), "a"),
+):
+    _add("error", "unsupported", what, expression, agent)
 
 # --- structure ------------------------------------------------------------------------------------
 
@@ -535,6 +685,8 @@ _add(
     classifier >> Route("intent").eq("a", helper.hide()).otherwise(reader),
     "helper",
 )
+_add("info", "branch-not-visible", "the first attempt hidden", helper.hide() // reader, "helper")
+_add("info", "branch-not-visible", "the last resort hidden", helper // reader.hide(), "reader")
 _add(
     "warn", "placeholder-typo", "optional misspelt", writer >> Agent("r").instruct("{drafts?}"), "r", "drafts"
 )

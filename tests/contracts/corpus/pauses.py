@@ -9,7 +9,7 @@ from adk_fluent import Agent, C, FanOut, Loop, P, Pipeline, Route, S, gate, map_
 from adk_fluent.cost import ModelCandidate
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import declares
-from tests.contracts.corpus.cases import Case, Fault, get_weather
+from tests.contracts.corpus.cases import Correct, Fault, get_weather
 
 
 @declares(reads=[])
@@ -205,8 +205,16 @@ FAULTY: list[Fault] = [
     ),
 ]
 
-CORRECT: list[Case] = [
-    Case(name=f"pause: {name}", expression=expression)
+_NOTES = {
+    "the message of a gate": ("literal-placeholder",),
+    "written by the agent that asks": ("channel-duplication",),
+    "written in the branch that waits": ("channel-duplication",),
+    "written at the end of each item": ("dead-state", "unread-item"),
+}
+"""What is noted about some of the correct ones."""
+
+CORRECT: list[Correct] = [
+    Correct(name=f"pause: {name}", expression=expression, notes=_NOTES.get(name, ()))
     for name, expression in {
         "read before": X >> READER >> ASK,
         "the predicate and the message read before": X >> gate(by_x, message="Use {temp:x}?") >> helper,

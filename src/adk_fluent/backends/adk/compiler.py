@@ -41,24 +41,20 @@ from adk_fluent.backends.adk.schemas import answerable
 from adk_fluent.backends.adk.shells import known_as
 from adk_fluent.backends.adk.timing import TimeoutComposite
 from adk_fluent.context.spec import Context
-from adk_fluent.errors import CompileError, CycleError, ExpressionError, UnsupportedNodeError, did_you_mean
+from adk_fluent.contracts.refusals import UNSUPPORTED, refuse, structural
+from adk_fluent.errors import CompileError, did_you_mean
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
-from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import UNSET, Node, walk
-from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
-    ArtifactNode,
     CaptureNode,
     FallbackNode,
     GateNode,
     LoopNode,
     MapOverNode,
-    ModelSelectorNode,
     ParallelNode,
     RaceNode,
-    RemoteAgentNode,
     RouteNode,
     SequenceNode,
     TapNode,
@@ -118,79 +114,14 @@ def whole(named: Named, model_for: ModelFor | None = None, helper_for: HelperFor
         ExpressionError: a composite is empty, or a transfer could only run for ever.
         CompileError: a transfer has no target.
     """
-    return Scope(named, model_for, _check(named.root), helper_for)
+    refuse(structural(named.root))
+    transfers = frozenset(node.name for node in walk(named.root) if isinstance(node, TransferNode))
+    return Scope(named, model_for, transfers, helper_for)
 
 
 def compile_node(node: Node, scope: Scope) -> BaseAgent:
     """The native agent for one node and all below it."""
-    visit = VISITORS.get(type(node))
-    if visit is None:
-        raise UnsupportedNodeError(
-            f"{node.name!r}: the ADK backend cannot run a {node.kind} node ({type(node).__name__}) yet."
-        )
-    return visit(node, scope)
-
-
-# --- checks of the whole tree ---------------------------------------------------------------------
-
-_COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode, RouteNode)
-
-
-def _refuse_annotations(node: Node) -> None:
-    """What is declared beside the structure and cannot be run yet is refused by name."""
-    if (edge := node.annotations.edge) is not None and edge.buffering != "full":
-        raise UnsupportedNodeError(
-            f"{node.name!r}: the ADK backend cannot pass answers on by {edge.buffering!r} yet."
-        )
-    if node.annotations.boundary is not None:
-        raise UnsupportedNodeError(
-            f"{node.name!r}: the ADK backend cannot cut a run at an execution boundary yet."
-        )
-
-
-def _check(root: Node) -> frozenset[str]:
-    """Refuse a tree that no run could make sense of; the names of its transfer steps."""
-    transfers: list[TransferNode] = []
-    for node in walk(root):
-        if node.annotations is not NO_ANNOTATIONS:
-            _refuse_annotations(node)
-        if isinstance(node, TransferNode):
-            transfers.append(node)
-        elif not node.children and isinstance(node, _COMPOSITES):
-            part = "branch" if isinstance(node, RouteNode) else "step"
-            raise ExpressionError(f"{node.name!r} is empty: give this {node.kind} at least one {part}.")
-    if transfers:
-        _check_transfers(transfers, {node.name: node for node in walk(root)})
-    return frozenset(node.name for node in transfers)
-
-
-def _check_transfers(transfers: Iterable[TransferNode], by_name: Mapping[str, Node]) -> None:
-    for node in transfers:
-        if node.target not in by_name:
-            names = [name for name in by_name if name != node.name]
-            raise CompileError(
-                f"transfer({node.target!r}): nothing in this tree has that name."
-                + did_you_mean(node.target, names)
-            )
-        if _never_ends(node, by_name):
-            raise CycleError(
-                f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
-                "Give it a condition, or use a loop."
-            )
-
-
-def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
-    """Whether following unconditional transfers from `start` comes back to it."""
-    pending, seen = list(inevitable_transfers(start)), set[str]()
-    while pending:
-        target = by_name.get(pending.pop().target)
-        for transfer in inevitable_transfers(target) if target else ():
-            if transfer.name == start.name:
-                return True
-            if transfer.name not in seen:
-                seen.add(transfer.name)
-                pending.append(transfer)
-    return False
+    return VISITORS[type(node)](node, scope)
 
 
 # --- fields ---------------------------------------------------------------------------------------
@@ -280,10 +211,6 @@ def _model(node: AgentNode, scope: Scope) -> str | BaseLlm | None:
 
 def _beside(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
     """Put what an agent has beside ADK's fields into `values`; what delivers its context, if it has one."""
-    if node.selector is not None:
-        raise UnsupportedNodeError(
-            f"{node.name!r}: the ADK backend cannot select models (ModelSelectorNode) yet."
-        )
     if node.written_fields and answered_fields(node):
         values["output_schema"] = answer_schema(node)
     if node.children:
@@ -309,11 +236,8 @@ def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Deliverin
     if not isinstance(spec, Context) or spec.op == "default":
         return None
     delivering = Delivering(spec, scope.named.origins)
-    if not delivering.is_untouched and values.setdefault("include_contents", "none") != "none":
-        raise CompileError(
-            f"{node.name!r}: .include_contents('default') shows the whole conversation, but its context is "
-            f"{spec!r}. Remove one of the two."
-        )
+    if not delivering.is_untouched:
+        values.setdefault("include_contents", "none")
     return delivering
 
 
@@ -412,22 +336,10 @@ def names_below(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Itera
     return (node.name for node in _nodes(root, until))
 
 
-_FAN_OUT: Final = _plain(known_as("ParallelAgent", FanOutComposite), PARALLEL_FIELDS)
-
-
-def _parallel(node: Node, scope: Scope) -> BaseAgent:
-    assert isinstance(node, ParallelNode)
-    if node.merge != "wait_all":
-        raise UnsupportedNodeError(
-            f"{node.name!r}: the ADK backend cannot merge branches by {node.merge!r} yet."
-        )
-    return _FAN_OUT(node, scope)
-
-
 VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseAgent]]] = {
     AgentNode: _agent,
     SequenceNode: _plain(known_as("SequentialAgent", SequentialComposite), SEQUENCE_FIELDS),
-    ParallelNode: _parallel,
+    ParallelNode: _plain(known_as("ParallelAgent", FanOutComposite), PARALLEL_FIELDS),
     LoopNode: _plain(known_as("LoopAgent", LoopComposite), LOOP_FIELDS),
     RouteNode: _plain(RouteComposite),
     FallbackNode: _plain(FallbackComposite),
@@ -442,7 +354,7 @@ VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseAgent]]] = {
 }
 """How each node type becomes a native agent."""
 
-REFUSED_TYPES: Final[frozenset[type[Node]]] = frozenset({ModelSelectorNode, RemoteAgentNode, ArtifactNode})
+REFUSED_TYPES: Final = UNSUPPORTED
 """Node types that this backend refuses by name."""
 
 

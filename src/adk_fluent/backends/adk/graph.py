@@ -31,11 +31,11 @@ from adk_fluent.backends.adk.leaves import captured, holds, shown_to, transforme
 from adk_fluent.backends.adk.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.signals import resumed
 from adk_fluent.backends.adk.typed import check_writes
+from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nesting import refuse_deep
 from adk_fluent.ir.nodes import (
     AgentNode,
     ArtifactNode,
@@ -82,7 +82,7 @@ def compile_workflow(root: Node, model_for: ModelFor | None = None) -> Workflow:
     if not isinstance(root, _COMPOSITES):
         _visitor(root)  # to refuse it under its own name
         root = SequenceNode(children=(root,))
-    refuse_deep(root)
+    refuse(nesting(root))
     named = resolve_names(_bound(root))
     made = _compile(named.root, whole(named, model_for))
     assert isinstance(made, Workflow)

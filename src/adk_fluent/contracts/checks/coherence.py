@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from adk_fluent.contracts.audience import Audience
 from adk_fluent.contracts.facts import Facts, facts_of
 from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
 from adk_fluent.contracts.missing import about
-from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.plan import Step, at_most_three
 from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.contracts.sight import Sight, sight_of
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, MapOverNode
 
 
 def check_channel_coherence(root: object) -> list[ContractIssue]:
@@ -33,32 +33,56 @@ _SHOWN = ("template", "prompt", "context")
 
 
 def _doubled(facts: Facts) -> Iterator[ContractIssue]:
-    told: set[tuple[Step, str, Step]] = set()
+    """One note per listener, however many speak to it twice."""
+    found: dict[Step, dict[tuple[str, Step], Read]] = {}
     for read in facts.reads:
-        if read.via not in _SHOWN or not read.texts:
-            continue
-        sight = sight_of(read.step.node)
-        for speaker in read.texts:
-            where = (read.step, read.key, speaker)
-            if speaker is not read.step and where not in told:
-                told.add(where)
-                if sight.sees(speaker, read.step) != "no":
-                    yield _twice(read, speaker, sight)
+        if read.via in _SHOWN and read.texts:
+            sight = sight_of(read.step.node)
+            for speaker in read.texts:
+                if speaker is not read.step and sight.sees(speaker, read.step) != "no":
+                    found.setdefault(read.step, {}).setdefault((read.key, speaker), read)
+    for listener, told in found.items():
+        yield _twice(listener, [(read, speaker) for (_, speaker), read in told.items()])
 
 
-def _twice(read: Read, speaker: Step, sight: Sight) -> ContractIssue:
-    listener, key = read.step.name, read.key
-    through = f"{{{key}}}" if read.via == "template" else f'"{key}" in its {read.via}'
+def _twice(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
+    rows = [
+        (
+            f'{speaker.name}.outputs("{speaker.node.output_key}")',
+            speaker.name,
+            speaker.origin,
+            read.key,
+            _channel(read),
+        )
+        for read, speaker in told
+    ]
+    outputs, speakers, origins, keys, channels = map(_each, zip(*rows, strict=True))
+    name, many = listener.name, len(speakers) > 1
     return ChannelDuplication(
         severity=Severity.INFO,
-        agent=listener,
-        key=key,
-        message=f"{listener} has {sight.shown} with predecessor "
-        f'{speaker.name}.outputs("{speaker.node.output_key}")',
-        hint=f"{listener} will see what {speaker.name} says in the conversation AND via {through}.\n"
-        f"This is duplication. Consider .context(C.user_only()), "
-        f'.context(C.exclude_agents("{speaker.origin}")) or .reads("{key}").',
+        agent=name,
+        key=keys[0],
+        message=f"{name} has {sight_of(listener.node).shown} with predecessor{'s' * many} "
+        f"{at_most_three(outputs)}",
+        hint=f"{name} will see what {at_most_three(speakers)} {'say' if many else 'says'} in the "
+        f"conversation AND via {at_most_three(channels)}.\n"
+        f"This is duplication. Consider .context(C.user_only()), .context(C.exclude_agents("
+        f"{_arguments(origins)})) or .reads({_arguments(keys)}).",
     )
+
+
+def _each(names: Sequence[str]) -> list[str]:
+    """Each once, in order."""
+    return [*names] if len(names) == 1 else list(dict.fromkeys(names))
+
+
+def _channel(read: Read) -> str:
+    return f"{{{read.key}}}" if read.via == "template" else f'"{read.key}" in its {read.via}'
+
+
+def _arguments(names: list[str]) -> str:
+    shown = ", ".join([f'"{name}"' for name in names[:6]])
+    return f"{shown}, ..." if len(names) > 6 else shown
 
 
 # --- lost -----------------------------------------------------------------------------------------
@@ -70,6 +94,8 @@ def _lost(facts: Facts) -> Iterator[ContractIssue]:
         sight = sight_of(listener.node)
         for speaker in speakers:
             if not _only_speaks(speaker) or speaker is listener or sight.sees(speaker, listener) != "no":
+                continue
+            if _gathered(speaker, listener):
                 continue
             if sight.blunt:
                 yield _loss(speaker, listener, sight)
@@ -87,6 +113,14 @@ def _only_speaks(speaker: Step) -> bool:
     if not isinstance(node, AgentNode):
         return not node.output_key
     return not (isinstance(node.output_key, str) or node.declared_writes or node.written_fields)
+
+
+def _gathered(speaker: Step, listener: Step) -> bool:
+    """Whether a map keeps what the speaker says in its list of answers, before the listener runs."""
+    return any(
+        isinstance(outer.node, MapOverNode) and not outer.index <= listener.index < outer.end
+        for outer in speaker.above()
+    )
 
 
 def _loss(speaker: Step, listener: Step, sight: Sight) -> ContractIssue:

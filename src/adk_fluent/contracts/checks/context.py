@@ -8,21 +8,21 @@ from adk_fluent.contracts.facts import Facts, facts_of
 from adk_fluent.contracts.issues import UnknownAgent
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.sight import sight_of
+from adk_fluent.contracts.sight import EVERYTHING, sight_of
 from adk_fluent.contracts.spelling import Spelling
-from adk_fluent.ir.nodes import AgentNode
 
 
 def check_context_contracts(root: object) -> list[ContractIssue]:
     """Every agent that a context spec names is one of the tree."""
     facts = facts_of(root)
+    choosy = [step for step in facts.steps if sight_of(step.node) is not EVERYTHING]
+    if not choosy:
+        return []
     names = {"user", *(name for step in facts.steps for name in (step.name, step.origin))}
-    return [issue for step in facts.steps for issue in _unknown(step, names, facts)]
+    return [issue for step in choosy for issue in _unknown(step, names, facts)]
 
 
 def _unknown(step: Step, names: set[str], facts: Facts) -> Iterator[ContractIssue]:
-    if not isinstance(step.node, AgentNode):
-        return
     sight = sight_of(step.node)
     for name in sorted({*(sight.authors or ()), *sight.excluded} - names):
         agents = [other.name for other in facts.steps if other.is_model and other is not step]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from adk_fluent.contracts.facts import facts_of, first_after
-from adk_fluent.contracts.issues import DeadState
+from adk_fluent.contracts.issues import DeadState, Overwritten
+from adk_fluent.contracts.overwriting import overwritten
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, LoopNode, SequenceNode
@@ -11,18 +12,23 @@ from adk_fluent.state.delta import is_session_scoped
 
 
 def check_output_key_contracts(root: object) -> list[ContractIssue]:
-    """Every session key that a step writes is read by some step, unless the last step writes it."""
+    """Every session key that a step writes is read by some step, before it is written again.
+
+    What the last step writes need not be read.
+    """
     facts = facts_of(root)
-    read = {read.key for read in facts.reads}
+    lost = overwritten(facts)
+    in_vain = {(step, key) for step, key, _ in lost}
+    read = {read.key for read in facts.reads if read.via != "removal"}
     last = last_steps(facts.plan.root)
     unknown = max((reader.index for reader in facts.unknown[0]), default=-1)
-    found: list[ContractIssue] = []
+    found = [_overwritten(step, key, by) for step, key, by in lost]
     for key, writers in facts.writers.items():
         if key in read or not is_session_scoped(key) or any(writer in last for writer in writers):
             continue
         # a function that says nothing about what it reads may run after a writer
         if not any(unknown >= first_after(writer) for writer in writers):
-            found.append(_dead(key, writers[0]))
+            found += [_dead(key, writer) for writer in writers if (writer, key) not in in_vain][:1]
     return found
 
 
@@ -37,6 +43,16 @@ def last_steps(step: Step) -> set[Step]:
             in_order = isinstance(current.node, SequenceNode | LoopNode)
             pending += current.children[-1:] if in_order else current.children
     return found
+
+
+def _overwritten(step: Step, key: str, by: Step) -> ContractIssue:
+    return Overwritten(
+        severity=Severity.INFO,
+        agent=step.name,
+        key=key,
+        message=f'{step.name} writes "{key}", and {by.name} writes it again before anybody reads it',
+        hint="Give one of them a key of its own, or read it in between.",
+    )
 
 
 def _dead(key: str, writer: Step) -> ContractIssue:

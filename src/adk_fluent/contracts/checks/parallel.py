@@ -13,12 +13,12 @@ from adk_fluent.ir.nodes import ParallelNode
 
 
 def check_parallel_writers(root: object) -> list[ContractIssue]:
-    """No two branches that run at the same time write one key."""
+    """No two branches that run at the same time write one key, unless only one of them is kept."""
     facts = facts_of(root)
     return [
         issue
         for step in facts.steps
-        if isinstance(step.node, ParallelNode) and step.visits
+        if isinstance(step.node, ParallelNode) and step.node.merge != "first_complete" and step.visits
         for issue in _clashes(step)
     ]
 

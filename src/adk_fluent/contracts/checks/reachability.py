@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from adk_fluent.contracts.comparing import covers
 from adk_fluent.contracts.facts import Facts, facts_of
 from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
 from adk_fluent.contracts.matches import covered, exhaustive
 from adk_fluent.contracts.plan import Step, branch_names
+from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.matching import Match
+from adk_fluent.contracts.typed import known_type
+from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.nodes import RouteNode
 
 
@@ -20,7 +23,7 @@ def check_reachability(root: object) -> list[ContractIssue]:
     return [
         *(issue for step in routes if step.visits for issue in _branches(step)),
         *_skipped(facts),
-        *(issue for step in routes if (issue := _open(step)) is not None),
+        *(issue for step in routes if (issue := _open(step, facts)) is not None),
     ]
 
 
@@ -67,11 +70,13 @@ def _unreachable(step: Step, message: str, hint: str, key: str | None = None) ->
     return UnreachableBranch(severity=Severity.WARN, agent=step.name, key=key, message=message, hint=hint)
 
 
-def _open(step: Step) -> ContractIssue | None:
+def _open(step: Step, facts: Facts) -> ContractIssue | None:
     """A route of several cases without `otherwise`; `.proceed_if` is one case and means to be skipped."""
     node: RouteNode = step.node
     tests = [test for test, _ in node.rules]
     if node.default is not None or (node.key is None and len(tests) == 1) or exhaustive(tests):
+        return None
+    if _all_covered(step, tests, facts):
         return None
     on = f'Route("{node.key}") ({step.name})' if node.key else step.name
     return RouteWithoutOtherwise(
@@ -81,3 +86,12 @@ def _open(step: Step) -> ContractIssue | None:
         message=f"{on} has no otherwise",
         hint="When no test holds, no branch runs and the pipeline goes on. Add .otherwise(...).",
     )
+
+
+def _all_covered(step: Step, tests: Sequence[Predicate], facts: Facts) -> bool:
+    """Whether the key can only be a few values, and there is a test for each."""
+    for read in reads_of(step):
+        if read.via == "route" and read.key == step.node.key and read.reached:
+            known = known_type(read, facts)
+            return known is not None and known.values is not None and covers(tests, read.key, known.values)
+    return False

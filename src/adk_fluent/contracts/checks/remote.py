@@ -6,6 +6,7 @@ from typing import Any
 
 from adk_fluent.contracts.facts import facts_of
 from adk_fluent.contracts.issues import RemoteInputMissing
+from adk_fluent.contracts.missing import about
 from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.contracts.spelling import Spelling
@@ -13,9 +14,12 @@ from adk_fluent.ir.nodes import RemoteAgentNode
 
 
 def check_a2a_contracts(root: object) -> list[ContractIssue]:
-    """Every required field of a remote agent's input is among the keys that are sent along."""
+    """What is sent along to a remote agent is in state by then, and holds every field that it needs."""
     facts = facts_of(root)
-    return [
+    unmet = [
+        issue for read in facts.reads if read.via == "remote" and (issue := about(read, facts)) is not None
+    ]
+    return unmet + [
         _missing(step, name)
         for step in facts.steps
         if isinstance(step.node, RemoteAgentNode)

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from adk_fluent.context.spec import Context
 from adk_fluent.contracts.facts import Facts, facts_of
-from adk_fluent.contracts.issues import PlaceholderTypo, UnresolvedTemplateVar
+from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
 from adk_fluent.contracts.missing import about
-from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.plan import Step, at_most_three
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode, GateNode
-from adk_fluent.ir.template import is_key
+from adk_fluent.contracts.spelling import Spelling
+from adk_fluent.ir.annotations import ContextSpec
+from adk_fluent.ir.nodes import AgentNode, GateNode, MapOverNode
+from adk_fluent.ir.template import SCOPES, is_key, lookalikes
+from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
 
 _TEMPLATES: Final = ("template", "message")
-_BRACES: Final = re.compile(r"(?<![\\$])\{([\w .-]{1,60}\??)\}")
+_PATH: Final = re.compile(r"((?:\w+:)?\w+)((?:\.\w+|\[[^\[\]]+\])+)")
+_FORMAT: Final = re.compile(
+    r"((?:(?:app|user|temp):)?\w+)(![rsa])?(:[<>=^+ #0,_]*\d*,?(?:\.\d+)?[bcdeEfFgGnosxX%]?)?"
+)
+_SCOPED: Final = re.compile(r"(\w+):(\w+)")
+_WORDS: Final = re.compile(r"\w[\w .-]*")
+_SPELLED: Final = Spelling(SCOPES)
+_NO_SCOPE: Final = ("session", "state")
+"""What people write before a key of the session, which has no prefix."""
 
 
 def check_template_contracts(root: object) -> list[ContractIssue]:
@@ -27,48 +38,166 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
         for read in facts.reads
         if read.via in _TEMPLATES and (issue := about(read, facts, UnresolvedTemplateVar)) is not None
     ]
-    return found + list(_typos(facts))
+    return [*found, *_typos(facts), *_literals(facts)]
 
 
 def _typos(facts: Facts) -> Iterator[ContractIssue]:
+    """Optional placeholders that are never filled and look like a key that is."""
     for read in facts.reads:
         unfilled = read.via in _TEMPLATES and read.level == "optional" and read.status == "never"
         like = facts.spelling.meant(read.key) if unfilled and read.key not in facts.writers else None
         if like is not None:
-            yield _typo(read.step, read.key, f"{{{read.key}?}}", "is never filled", like)
+            shown = f"{{{read.key}?}}"
+            yield PlaceholderTypo(
+                severity=Severity.WARN,
+                agent=read.step.name,
+                key=read.key,
+                message=_has(read.step, shown),
+                hint=f"{shown} is never filled. Did you mean {{{like}}}?",
+            )
+
+
+# --- what is no placeholder -----------------------------------------------------------------------
+
+
+def _literals(facts: Facts) -> Iterator[ContractIssue]:
+    """Text in braces that is no placeholder, so that the model gets it as it stands."""
     for step in facts.steps:
         if step.visits and isinstance(step.node, AgentNode | GateNode):
-            yield from _near_misses(step, facts)
+            found = dict.fromkeys(inner for text in _texts(step.node) for inner in lookalikes(text))
+            yield from _among(step, found, facts) if found else ()
 
 
-def _near_misses(step: Step, facts: Facts) -> Iterator[ContractIssue]:
-    """Text in braces that is no placeholder but would be a known key with other punctuation."""
-    for text in step.node.templates:
-        for inner, meant in _almost_keys(text):
-            if meant in facts.writers or meant in facts.state:
-                yield _typo(step, meant, f"{{{inner}}}", "is no placeholder and stays as it is", meant)
+def _among(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractIssue]:
+    others: list[str] = []
+    for inner in found:
+        issue = _slip(step, inner, facts)
+        if issue is not None:
+            yield issue
+        elif _WORDS.fullmatch(inner.removesuffix("?")) and not inner.startswith("artifact."):
+            others.append(inner)
+    if others:
+        yield _words(step, others)
 
 
-@lru_cache(maxsize=4096)
-def _almost_keys(text: str) -> tuple[tuple[str, str], ...]:
-    """What stands in braces without being a placeholder, and the key that it would be with underscores.
-
-    >>> _almost_keys("Help {first name} with {topic}.")
-    (('first name', 'first_name'),)
-    """
-    names = [(inner, inner.strip().removesuffix("?")) for inner in _BRACES.findall(text)]
-    return tuple(
-        (inner, re.sub(r"[ .-]", "_", name))
-        for inner, name in names
-        if not is_key(name) and not name.startswith("artifact.")
-    )
+def _texts(node: AgentNode | GateNode) -> Iterable[str]:
+    """Every template that an agent may be sent, or a person asked with."""
+    texts, given = node.templates, node.given
+    if isinstance(node, GateNode):
+        return texts
+    for field in ("instruction", "global_instruction"):
+        if isinstance(prompt := given.get(field), PromptSpec):
+            texts = (*texts, *_conditional(prompt))
+    if node.annotations.context is not None:
+        texts = (*texts, *_of_context(node.annotations.context))
+    return texts
 
 
-def _typo(step: Step, key: str, shown: str, what: str, like: str) -> ContractIssue:
+def _conditional(prompt: PromptSpec) -> Iterator[str]:
+    for part in prompt.parts:
+        if isinstance(part, When):
+            yield from part.then.templates
+            yield from _conditional(part.then)
+        elif isinstance(part, Rewrite):
+            yield from _conditional(part.source)
+
+
+def _of_context(spec: ContextSpec) -> Iterator[str]:
+    if isinstance(spec, Context):
+        if spec.op == "template":
+            yield spec.param["text"]
+        for part in spec.parts:
+            yield from _of_context(part)
+
+
+def _slip(step: Step, inner: str, facts: Facts) -> ContractIssue | None:
+    """The placeholder that braces which hold none were meant to be; `None` for JSON and the like."""
+    name = inner.removesuffix("?")
+    meant = re.sub(r"[ .-]", "_", name)
+    if meant in facts.writers or meant in facts.state:
+        return _typo(step, inner, meant)
+    if (path := _PATH.fullmatch(name)) and _is_known(path[1], step, facts):
+        return _part(step, inner, path[1], path[2])
+    if (form := _FORMAT.fullmatch(name)) and _is_known(form[1], step, facts):
+        return _formatted(step, inner, form[1])
+    scoped = _SCOPED.fullmatch(name)
+    return _misscoped(step, inner, scoped[1], scoped[2], facts) if scoped else None
+
+
+def _is_known(key: str, step: Step, facts: Facts) -> bool:
+    """Whether it is a key that a step could read."""
+    if key in facts.writers or key in facts.state or (":" in key and is_key(key)):
+        return True
+    return any(isinstance(outer.node, MapOverNode) and outer.node.item_key == key for outer in step.above())
+
+
+def _typo(step: Step, inner: str, meant: str) -> ContractIssue:
     return PlaceholderTypo(
         severity=Severity.WARN,
         agent=step.name,
-        key=key,
-        message=f"{step.name} has {shown} in {'its message' if step.node.kind == 'gate' else 'instruction'}",
-        hint=f"{shown} {what}. Did you mean {{{like}}}?",
+        key=meant,
+        message=_has(step, f"{{{inner}}}"),
+        hint=f"{{{inner}}} is no placeholder and stays as it is. Did you mean {{{meant}}}?",
     )
+
+
+def _part(step: Step, inner: str, key: str, path: str) -> ContractIssue:
+    parts = re.sub(r"\.(\w+)", r'["\1"]', path)
+    own = "_".join(re.findall(r"\w+", key.rpartition(":")[2] + path))
+    return _as_it_is(
+        step,
+        inner,
+        key,
+        "A placeholder names a whole key.\n"
+        f'Put the part under a key of its own: S.compute({own}=lambda state: state["{key}"]{parts}), and '
+        f"write {{{own}}}.",
+    )
+
+
+def _formatted(step: Step, inner: str, key: str) -> ContractIssue:
+    own = f"{key.rpartition(':')[2]}_text"
+    return _as_it_is(
+        step,
+        inner,
+        key,
+        "A placeholder takes no format.\n"
+        f"Write the text to a key of its own: S.compute({own}=lambda state: ...), and write {{{own}}}.",
+    )
+
+
+def _misscoped(step: Step, inner: str, scope: str, name: str, facts: Facts) -> ContractIssue | None:
+    known = next((other for other in SCOPES if f"{other}:{name}" in facts.writers), None)
+    meant = _SPELLED.meant(scope) or known
+    if scope in _NO_SCOPE or (meant is None and name in facts.writers):
+        return _as_it_is(step, inner, name, f"A key of the session has no prefix. Did you mean {{{name}}}?")
+    if meant is None:
+        return None
+    key = f"{meant}:{name}"
+    return _as_it_is(step, inner, key, f"The scopes are app, user and temp. Did you mean {{{key}}}?")
+
+
+def _as_it_is(step: Step, inner: str, key: str, why: str) -> ContractIssue:
+    return LiteralPlaceholder(
+        severity=Severity.WARN,
+        agent=step.name,
+        key=key,
+        message=f"{_has(step, f'{{{inner}}}')}, which is sent as it is",
+        hint=why,
+    )
+
+
+def _words(step: Step, others: list[str]) -> ContractIssue:
+    """A note on what may be meant for whoever gets the text."""
+    shown, one = at_most_three([f"{{{inner}}}" for inner in others]), len(others) == 1
+    reader = "person" if isinstance(step.node, GateNode) else "model"
+    return LiteralPlaceholder(
+        severity=Severity.INFO,
+        agent=step.name,
+        message=f"{_has(step, shown)}, which {'is sent as it is' if one else 'are sent as they are'}",
+        hint=f"That is fine if the {reader} is to see the braces. "
+        "A placeholder is a key: letters, digits and _.",
+    )
+
+
+def _has(step: Step, shown: str) -> str:
+    return f"{step.name} has {shown} in {'its message' if isinstance(step.node, GateNode) else 'instruction'}"

@@ -1,0 +1,46 @@
+"""The body of a map looks at its item."""
+
+from __future__ import annotations
+
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.issues import UnreadItem
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.reads import reads_of
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.nodes import AgentNode, MapOverNode
+
+
+def check_maps(root: object) -> list[ContractIssue]:
+    """What a map runs once per item reads the item."""
+    facts = facts_of(root)
+    maps = [step for step in facts.steps if isinstance(step.node, MapOverNode) and step.visits]
+    return [_unread(step, facts) for step in maps if not _reads_item(step, facts)]
+
+
+def _reads_item(step: Step, facts: Facts) -> bool:
+    """Whether something inside may read the item; where no model is asked, it need not."""
+    inside = facts.steps[step.index + 1 : step.end]
+    if not any(inner.is_model for inner in inside) or any(inner in facts.unknown[0] for inner in inside):
+        return True
+    key = step.node.item_key
+    agents = (inner.node for inner in inside if isinstance(inner.node, AgentNode))
+    return _is_read(key, inside) or any(key in text for node in agents for text in node.templates)
+
+
+def _is_read(key: str, steps: list[Step]) -> bool:
+    return any(read.key == key for step in steps for read in reads_of(step))
+
+
+def _unread(step: Step, facts: Facts) -> ContractIssue:
+    node: MapOverNode = step.node
+    body, whole = step.children[0].name, _is_read(node.list_key, facts.steps[step.index + 1 : step.end])
+    return UnreadItem(
+        severity=Severity.INFO,
+        agent=step.name,
+        key=node.item_key,
+        message=f'{step.name} runs {body} once per item of "{node.list_key}", and nothing in it reads '
+        f"{{{node.item_key}}}",
+        hint="So every item gets the same request. "
+        + (f"{{{node.list_key}}} is the whole list; for" if whole else "For")
+        + f" one item write {{{node.item_key}}}.",
+    )

@@ -1,0 +1,122 @@
+"""What is written and read is what the state schemas declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Final, cast
+
+from adk_fluent.contracts.effects import writes_of
+from adk_fluent.contracts.facts import Bound, Facts
+from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch
+from adk_fluent.contracts.kinds import fits, named, values_of
+from adk_fluent.contracts.plan import Step
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.spelling import Spelling
+from adk_fluent.contracts.typed import mismatch, nearest, shown_type
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.nodes import AgentNode, TransformNode
+from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.state.operations import Operation
+
+
+def against_schemas(facts: Facts) -> Iterator[ContractIssue]:
+    """What breaks a schema: an undeclared key, a wrong scope, a wrong type."""
+    for bound in facts.schemas:
+        yield from _writes(facts, bound)
+        yield from _reads(facts, bound)
+
+
+def _writes(facts: Facts, bound: Bound) -> Iterator[ContractIssue]:
+    for step in facts.steps[bound.step.index : bound.step.end]:
+        for key in writes_of(step):
+            field = bound.by_key.get(key)
+            if field is not None:
+                yield from _typed(step, field, bound)
+            elif other := bound.fields.get(key.rpartition(":")[2]):
+                yield _misscoped(step, key, other, bound)
+            elif is_session_scoped(key) and not key.startswith("_"):  # as ADK names its own
+                yield _undeclared(step, key, bound)
+
+
+def _reads(facts: Facts, bound: Bound) -> Iterator[ContractIssue]:
+    for read in facts.reads:
+        if bound.holds_for(read.step) and read.key not in bound.by_key and read.key not in facts.writers:
+            other = bound.fields.get(read.key.rpartition(":")[2])
+            if other is not None:
+                yield _misscoped(read.step, read.key, other, bound)
+
+
+def _typed(step: Step, field: StateFieldRef, bound: Bound) -> Iterator[ContractIssue]:
+    schema = bound.schema.__name__
+    for value in constants(step, field.key):
+        known = values_of(field.type)
+        stored = value.value if isinstance(value, Enum) else value
+        if known is None or stored is None or not fits(type(value), field.type):
+            continue
+        if stored not in known:
+            why = f"it writes {value!r}, and {schema} declares {shown_type(field.type)}"
+            yield mismatch(step, field.key, why, nearest(value, known))
+    kind = written_type(step, field.key)
+    if kind is not None and not fits(kind, field.type):
+        yield mismatch(
+            step,
+            field.key,
+            f"it writes {shown_type(kind)}, and {schema} declares {named(field.type)}",
+            f"Write the field itself, .writes({schema}.{field.name}), or change its type.",
+        )
+
+
+def written_type(step: Step, key: str) -> object:
+    """The type of what a step writes under a key; `None` where it is not known."""
+    node = step.node
+    if isinstance(node, AgentNode):
+        if key != node.output_key or node.written_fields:
+            return None
+        schema: object = node.output_schema
+        return str if schema in (UNSET, None) else schema
+    if isinstance(node, TransformNode) and isinstance(node.fn, Operation):
+        return next((type(v) for v in constants(step, key) if v is not None), _RESULTS.get(node.fn.name))
+    return None
+
+
+def constants(step: Step, key: str) -> list[object]:
+    """The values that a step is known to write under a key."""
+    node = step.node
+    if not isinstance(node, TransformNode) or not isinstance(node.fn, Operation):
+        return []
+    if node.fn.name not in ("set", "default"):
+        return []
+    values = cast("tuple[tuple[str, object], ...]", dict(node.fn.params)["values"])
+    return [value for name, value in values if name == key]
+
+
+_RESULTS: Final[Mapping[str, type[object]]] = {
+    "accumulate": list,
+    "history": list,
+    "zip": list,
+    "group_by": dict,
+}
+
+
+def _misscoped(step: Step, key: str, field: StateFieldRef, bound: Bound) -> ContractIssue:
+    return ScopeMismatch(
+        severity=Severity.ERROR,
+        agent=step.name,
+        key=key,
+        message=f'{step.name} uses "{key}"',
+        hint=f"{bound.schema.__name__} declares {field.name} in the {field.scope} scope: the key is "
+        f'"{field.key}".',
+    )
+
+
+def _undeclared(step: Step, key: str, bound: Bound) -> ContractIssue:
+    like, schema = Spelling(bound.by_key).like(key), bound.schema.__name__
+    return SchemaViolation(
+        severity=Severity.ERROR,
+        agent=step.name,
+        key=key,
+        message=f'{step.name} writes "{key}", which {schema} does not declare',
+        hint=f'Did you mean "{like}"?' if like else f"Add {key} to {schema}.",
+    )

@@ -1,0 +1,27 @@
+"""The tree can be compiled, as far as that is known without ADK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.refusals import Refusal, endless, of_node
+from adk_fluent.contracts.report import ContractIssue
+from adk_fluent.ir.base import walk
+from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.nodes import TransferNode
+
+
+def check_structure(root: object) -> list[ContractIssue]:
+    """Nothing makes compiling refuse the tree; names and lost transfers have a check of their own."""
+    facts = facts_of(root)
+    found = [refusal.finding() for step in facts.steps for refusal in of_node(step.node, step.name)]
+    return found + [refusal.finding() for refusal in _endless(facts)]
+
+
+def _endless(facts: Facts) -> Iterator[Refusal]:
+    if facts.plan.clashes or not any(isinstance(step.node, TransferNode) for step in facts.steps):
+        return
+    by_name = {node.name: node for node in walk(resolve_names(facts.root).root)}
+    transfers = [node for node in by_name.values() if isinstance(node, TransferNode)]
+    yield from endless(transfers, by_name)

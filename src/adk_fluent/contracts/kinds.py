@@ -1,0 +1,149 @@
+"""What the values of a type look like in state, where everything is stored as JSON."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum, Flag
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Annotated, Any, Final, Literal, NewType, Union, get_args, get_origin
+from uuid import UUID
+
+Kind = Literal["text", "int", "float", "bool", "list", "dict", "none"]
+
+NUMBERS: Final[frozenset[Kind]] = frozenset({"int", "float", "bool"})
+TEXT: Final[frozenset[Kind]] = frozenset({"text"})
+_AS_TEXT: Final = (str, date, time, timedelta, Decimal, UUID, PurePath)
+_LISTS: Final = (list, tuple, set, frozenset)
+_TAKES: Final[Mapping[Kind, AbstractSet[Kind]]] = {
+    "float": frozenset({"float", "int"}),
+    "int": frozenset({"int", "bool"}),
+}
+"""What may stand where a kind is expected, if more than that kind itself."""
+
+
+def kinds(kind: object) -> frozenset[Kind] | None:
+    """How values of a type are stored; `None` if nothing can be said.
+
+    >>> sorted(kinds(list[str] | None)), kinds(Literal["yes", "no"]), kinds(object)
+    (['list', 'none'], frozenset({'text'}), None)
+    """
+    try:
+        return _kinds(kind)
+    except TypeError:  # a JSON schema, which is a dict, cannot be hashed
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _kinds(kind: Any) -> frozenset[Kind] | None:
+    if (inner := _inside(kind)) is not kind:
+        return kinds(inner)
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _all(kinds(member) for member in get_args(kind))
+    if kind is not bool and (values := values_of(kind)) is not None:
+        return _all(kinds(type(value)) for value in values)
+    cls = kind if isinstance(kind, type) else origin
+    if kind is None:
+        return frozenset({"none"})
+    return _kinds_of_class(cls) if isinstance(cls, type) else None
+
+
+def _kinds_of_class(cls: type[Any]) -> frozenset[Kind] | None:
+    for base, stored in _CLASSES:
+        if issubclass(cls, base):
+            return frozenset({stored})
+    # A root model is stored as what it holds.
+    is_model = _is_model(cls) and "root" not in cls.model_fields
+    is_record = is_model or is_dataclass(cls) or hasattr(cls, "__required_keys__")
+    return frozenset({"dict"}) if is_record else None
+
+
+_CLASSES: Final[tuple[tuple[Any, Kind], ...]] = (
+    (bool, "bool"),
+    (int, "int"),
+    (float, "float"),
+    (_AS_TEXT, "text"),
+    (_LISTS, "list"),
+    (Mapping, "dict"),
+    (types.NoneType, "none"),
+)
+
+
+def _all(found: Iterable[frozenset[Kind] | None]) -> frozenset[Kind] | None:
+    """The kinds of several types together; unknown if one is."""
+    every: frozenset[Kind] = frozenset()
+    for one in found:
+        if one is None:
+            return None
+        every |= one
+    return every
+
+
+def _inside(kind: Any) -> Any:
+    """The type itself, without what only names or constrains it."""
+    if get_origin(kind) is Annotated:
+        return get_args(kind)[0]
+    if isinstance(kind, NewType):
+        return kind.__supertype__
+    return kind.__value__ if type(kind).__name__ == "TypeAliasType" else kind  # `type X = ...`, from 3.12 on
+
+
+def values_of(kind: Any) -> tuple[object, ...] | None:
+    """All values of a type that has only a few, as they are stored; `None` for any other type.
+
+    >>> values_of(Literal["yes", "no"] | None), values_of(bool), values_of(str)
+    (('yes', 'no', None), (True, False), None)
+    """
+    if (inner := _inside(kind)) is not kind:
+        return values_of(inner)
+    origin = get_origin(kind)
+    if origin is Literal:
+        return tuple(value.value if isinstance(value, Enum) else value for value in get_args(kind))
+    if origin in (Union, types.UnionType):
+        members = [(None,) if member is types.NoneType else values_of(member) for member in get_args(kind)]
+        return None if None in members else tuple(value for values in members for value in values or ())
+    if kind is bool:
+        return (True, False)
+    if isinstance(kind, type) and issubclass(kind, Enum) and not issubclass(kind, Flag):
+        return tuple(member.value for member in kind)
+    return None
+
+
+def fits(given: object, wanted: object) -> bool:
+    """Whether a value of one type can stand where the other is expected; unsure counts as yes.
+
+    >>> fits(str, Literal["yes", "no"]), fits(list, list[str] | None), fits(str, float)
+    (True, True, False)
+    """
+    if isinstance(given, type) and isinstance(wanted, type) and _is_model(given) and _is_model(wanted):
+        return issubclass(given, wanted)
+    have, want = kinds(given), kinds(wanted)
+    if have is None or want is None:
+        return True
+    return any(one in _TAKES.get(kind, {kind}) for one in _present(have) for kind in _present(want))
+
+
+def _present(found: frozenset[Kind]) -> frozenset[Kind]:
+    """Without `None`, which in state means that there is no value."""
+    return found - {"none"} or found
+
+
+def _is_model(kind: type[Any]) -> bool:
+    return hasattr(kind, "model_fields")
+
+
+def named(kind: object) -> str:
+    """How a message calls a type.
+
+    >>> named(float), named(Literal["a"])
+    ('float', "Literal['a']")
+    """
+    if isinstance(kind, type) and get_origin(kind) is None:
+        return kind.__name__
+    return str(kind).replace("typing.", "")

@@ -1,0 +1,328 @@
+"""Why a tree cannot be compiled, as far as ADK need not be asked: the check reports it, compiling raises it.
+
+What only the installed ADK knows stays in its backend: a field or an option that this release does not have,
+or a value that it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from adk_fluent.context.spec import Context
+from adk_fluent.context.view import is_untouched
+from adk_fluent.contracts.issues import (
+    ContextConflict,
+    EmptyComposite,
+    EndlessTransfer,
+    InvalidName,
+    InvalidOption,
+    NestedTooDeep,
+    UnknownAgent,
+    Unsupported,
+)
+from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.errors import (
+    ADKFluentError,
+    CompileError,
+    CycleError,
+    ExpressionError,
+    InvalidNameError,
+    UnsupportedNodeError,
+    did_you_mean,
+)
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.graph import inevitable_transfers
+from adk_fluent.ir.naming import RESERVED, check_name
+from adk_fluent.ir.nesting import MAX_DEPTH, depth
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    ArtifactNode,
+    FallbackNode,
+    LoopNode,
+    ModelSelectorNode,
+    ParallelNode,
+    RaceNode,
+    RemoteAgentNode,
+    RouteNode,
+    SequenceNode,
+    TransferNode,
+)
+from adk_fluent.ir.tools import GenerateOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One reason why a tree cannot be compiled.
+
+    Attributes:
+        kind: the kind of finding it is for the check.
+        error: what compiling raises.
+        agent: the step, by its unique name.
+        message: the finding in a line.
+        hint: what to do.
+        text: the message of the error, where that is not made of the other two.
+    """
+
+    kind: type[ContractIssue]
+    error: type[ADKFluentError]
+    agent: str
+    message: str
+    hint: str
+    text: str = ""
+
+    def finding(self) -> ContractIssue:
+        """What the check reports."""
+        return self.kind(severity=Severity.ERROR, agent=self.agent, message=self.message, hint=self.hint)
+
+    def exception(self) -> ADKFluentError:
+        """What compiling raises."""
+        return self.error(self.text or f"{self.message}. {self.hint}")
+
+
+def refuse(refusals: Iterable[Refusal]) -> None:
+    """Raise the first of some refusals, if there is one.
+
+    Raises:
+        ADKFluentError: the error of that refusal.
+    """
+    for refusal in refusals:
+        raise refusal.exception()
+
+
+def structural(root: Node) -> Iterator[Refusal]:
+    """Why no target can run a tree, whose names are unique."""
+    transfers: list[TransferNode] = []
+    for node in walk(root):
+        yield from of_node(node, node.name)
+        if isinstance(node, TransferNode):
+            transfers.append(node)
+    if transfers:
+        by_name = {node.name: node for node in walk(root)}
+        for transfer in transfers:
+            if transfer.target not in by_name:
+                yield lost(transfer, transfer.name, by_name)
+        yield from endless(transfers, by_name)
+
+
+# --- depth ----------------------------------------------------------------------------------------
+
+
+def nesting(root: Node) -> Iterator[Refusal]:
+    """Why no run would get through a tree; asked first, since all else takes as much of the stack."""
+    if (found := depth(root)) > MAX_DEPTH:
+        yield too_deep(root, found)
+
+
+def too_deep(root: Node, found: int) -> Refusal:
+    """A tree whose steps stand so deep inside each other."""
+    name = root.name or root.kind
+    return Refusal(
+        NestedTooDeep,
+        ExpressionError,
+        name,
+        f"{name} holds steps {found} deep inside each other, and at most {MAX_DEPTH} can run",
+        "Write steps that follow each other as one sequence and the cases of a choice as one Route, or run "
+        "the inner part by itself, as a tool of an agent.",
+    )
+
+
+# --- single nodes ---------------------------------------------------------------------------------
+
+
+def of_node(node: Node, name: str) -> tuple[Refusal, ...]:
+    """Why a node cannot be compiled, wherever it stands."""
+    found = () if name.isidentifier() and name not in RESERVED else _misnamed(node, name)
+    for rule in _RULES.get(type(node), ()):
+        if (refusal := rule(node, name)) is not None:
+            found = (*found, refusal)
+    return found if node.annotations is NO_ANNOTATIONS else (*found, *_annotated(node, name))
+
+
+def _misnamed(node: Node, name: str) -> tuple[Refusal, ...]:
+    try:
+        check_name(name, node.kind)
+    except InvalidNameError as error:
+        message, _, hint = str(error).partition(": ")
+        return (Refusal(InvalidName, InvalidNameError, name, message, hint, str(error)),)
+    return ()
+
+
+def _empty(node: Node, name: str) -> Refusal | None:
+    if node.children:
+        return None
+    part = "branch" if isinstance(node, RouteNode) else "step"
+    return Refusal(
+        EmptyComposite,
+        ExpressionError,
+        name,
+        f"{name} has nothing to run",
+        f"Give this {node.kind} at least one {part}.",
+        f"{name!r} is empty: give this {node.kind} at least one {part}.",
+    )
+
+
+def _agent(node: Any, name: str) -> Refusal | None:
+    """The first thing that is wrong with an agent; most say nothing that could be."""
+    if _DOUBTFUL.isdisjoint(node.given):
+        return None
+    found = (rule(node, name) for rule in (_contradictory, _misplaced, _unknown_contents, _selector))
+    return next((refusal for refusal in found if refusal is not None), None)
+
+
+_DOUBTFUL: Final = frozenset({"annotations", "generate_content_config", "include_contents", "selector"})
+
+
+def _contradictory(node: Any, name: str) -> Refusal | None:
+    """An agent that is told to show the whole conversation and a part of it."""
+    spec = node.annotations.context
+    if not isinstance(spec, Context) or spec.op == "default" or is_untouched(spec):
+        return None
+    if node.given.get("include_contents", "none") == "none":
+        return None
+    return Refusal(
+        ContextConflict,
+        CompileError,
+        name,
+        f"{name} has .include_contents('default'), and its context is {spec!r}",
+        "The one shows the whole conversation, the other does not. Remove one of the two.",
+        f"{name!r}: .include_contents('default') shows the whole conversation, but its context is {spec!r}. "
+        "Remove one of the two.",
+    )
+
+
+_ELSEWHERE: Final = {
+    "tools": ".tools(...)",
+    "system_instruction": ".instruct(...)",
+    "response_schema": ".returns(...)",
+}
+"""Options of a model request that ADK wants said in another place."""
+
+
+def _misplaced(node: Any, name: str) -> Refusal | None:
+    config = node.given.get("generate_content_config")
+    options = dict(config.options) if isinstance(config, GenerateOptions) else None
+    for option, method in _ELSEWHERE.items():
+        if getattr(config, option, None) if options is None else options.get(option):
+            return Refusal(
+                InvalidOption,
+                CompileError,
+                name,
+                f"{name} sets {option} in its generate options, where ADK refuses it",
+                f"Say it with {method} instead.",
+            )
+    return None
+
+
+def _unknown_contents(node: Any, name: str) -> Refusal | None:
+    shown = node.given.get("include_contents", "none")
+    if shown in ("default", "none"):
+        return None
+    return Refusal(
+        InvalidOption,
+        CompileError,
+        name,
+        f"{name} has .include_contents({shown!r})",
+        "It takes 'default' or 'none'; a context says the rest, such as .context(C.window(3)).",
+    )
+
+
+# --- what the backend cannot do yet ---------------------------------------------------------------
+
+UNSUPPORTED: Final[frozenset[type[Node]]] = frozenset({ModelSelectorNode, RemoteAgentNode, ArtifactNode})
+"""Node types that the ADK backend cannot run yet."""
+
+
+def _unsupported(name: str, what: str) -> Refusal:
+    text = f"the ADK backend cannot {what} yet"
+    return Refusal(
+        Unsupported,
+        UnsupportedNodeError,
+        name,
+        f"{name}: {text}",
+        "Building refuses it.",
+        f"{name!r}: {text}.",
+    )
+
+
+def _type(node: Node, name: str) -> Refusal:
+    return _unsupported(name, f"run a {node.kind} node ({type(node).__name__})")
+
+
+def _merge(node: Any, name: str) -> Refusal | None:
+    return None if node.merge == "wait_all" else _unsupported(name, f"merge branches by {node.merge!r}")
+
+
+def _selector(node: Any, name: str) -> Refusal | None:
+    return None if node.selector is None else _unsupported(name, "select models (ModelSelectorNode)")
+
+
+def _annotated(node: Node, name: str) -> list[Refusal]:
+    found: list[Refusal] = []
+    edge = node.annotations.edge
+    if edge is not None and edge.buffering != "full":
+        found.append(_unsupported(name, f"pass answers on by {edge.buffering!r}"))
+    if node.annotations.boundary is not None:
+        found.append(_unsupported(name, "cut a run at an execution boundary"))
+    return found
+
+
+_Rule = Callable[[Node, str], Refusal | None]
+_RULES: Final[Mapping[type[Node], tuple[_Rule, ...]]] = {
+    SequenceNode: (_empty,),
+    ParallelNode: (_empty, _merge),
+    LoopNode: (_empty,),
+    RouteNode: (_empty,),
+    FallbackNode: (_empty,),
+    RaceNode: (_empty,),
+    AgentNode: (_agent,),
+    **dict.fromkeys(UNSUPPORTED, (_type,)),
+}
+"""What can be wrong with a node of each type."""
+
+
+# --- transfers ------------------------------------------------------------------------------------
+
+
+def lost(node: TransferNode, name: str, names: Iterable[str]) -> Refusal:
+    """A transfer to nobody."""
+    like = did_you_mean(node.target, [other for other in names if other != name])
+    return Refusal(
+        UnknownAgent,
+        CompileError,
+        name,
+        f'{name} hands over to "{node.target}", and nothing has that name',
+        like.strip() or "Give the agent that is meant this name.",
+        f"transfer({node.target!r}): nothing in this tree has that name.{like}",
+    )
+
+
+def endless(transfers: Iterable[TransferNode], by_name: Mapping[str, Node]) -> Iterator[Refusal]:
+    """Transfers that a run could not get past, in a tree with unique names."""
+    for node in transfers:
+        if _never_ends(node, by_name):
+            yield Refusal(
+                EndlessTransfer,
+                CycleError,
+                node.name,
+                f'{node.name} hands over to "{node.target}", which always leads back to it',
+                "The run would never end. Give it a condition, or use a loop.",
+                f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
+                "Give it a condition, or use a loop.",
+            )
+
+
+def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
+    """Whether following unconditional transfers from `start` comes back to it."""
+    pending, seen = list(inevitable_transfers(start)), set[str]()
+    while pending:
+        target = by_name.get(pending.pop().target)
+        for transfer in inevitable_transfers(target) if target else ():
+            if transfer.name == start.name:
+                return True
+            if transfer.name not in seen:
+                seen.add(transfer.name)
+                pending.append(transfer)
+    return False

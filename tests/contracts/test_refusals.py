@@ -1,0 +1,178 @@
+"""What `check` passes, `build` accepts; and what `build` refuses, `check` reports."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from random import Random
+from typing import Any, cast
+
+import pytest
+from google.genai.types import GenerateContentConfig
+from hypothesis import given, settings
+
+from adk_fluent import Agent, C, FanOut, Loop, Pipeline, RemoteAgent, Route, race, transfer
+from adk_fluent.backends.adk import compiler
+from adk_fluent.contracts import Severity, check_all, check_names, check_nesting, check_structure
+from adk_fluent.errors import ADKFluentError
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir import AgentNode, FallbackNode, Node, RaceNode, rewrite, walk
+from tests.contracts.corpus.cases import is_urgent
+from tests.contracts.corpus.correct import CORRECT
+from tests.contracts.corpus.faulty import FAULTY
+from tests.contracts.pipelines import sample
+from tests.properties.strategies import EXPRESSIONS
+
+REFUSED = frozenset(
+    {
+        "context-conflict",
+        "duplicate-name",
+        "empty-composite",
+        "endless-transfer",
+        "invalid-name",
+        "invalid-option",
+        "nested-too-deep",
+        "unknown-agent",
+        "unsupported",
+    }
+)
+"""The kinds of errors for which building refuses."""
+
+
+def reported(expression: Expr[Any]) -> list[str]:
+    """What the check says that building will refuse."""
+    checks = (check_nesting, check_names, check_structure)
+    found = {id(issue): issue for check in checks for issue in check(expression)}.values()
+    assert all(issue.severity is Severity.ERROR and issue.code in REFUSED for issue in found)
+    errors = {issue.code for issue in check_all(expression).errors}
+    assert errors & REFUSED == {issue.code for issue in found}
+    return sorted(issue.agent for issue in found)
+
+
+def refusal(expression: Expr[Any]) -> ADKFluentError | None:
+    """What building raises."""
+    try:
+        expression.build()
+    except ADKFluentError as error:
+        return error
+    return None
+
+
+def agrees(expression: Expr[Any]) -> bool:
+    """Hold the one against the other; whether it was refused."""
+    error, names = refusal(expression), reported(expression)
+    assert bool(names) == (error is not None), f"{error!r}, {check_all(expression)}"
+    assert error is None or any(name in str(error) or "transfer(" in str(error) for name in names)
+    return error is not None
+
+
+@pytest.mark.parametrize("case", [*CORRECT, *FAULTY], ids=lambda case: case.name)
+def test_a_pipeline_of_the_corpora_is_built_if_the_check_lets_it(case: Any) -> None:
+    """Of every correct and faulty pipeline, building refuses just those of which the check says so."""
+    agrees(case.expression)
+
+
+@settings(max_examples=150)
+@given(EXPRESSIONS)
+def test_any_expression_is_built_if_the_check_lets_it(expression: Expr[Any]) -> None:
+    """Whatever can be written, building and the check agree about it."""
+    agrees(expression)
+
+
+Spoil = Callable[[Node, Random], Node]
+_EMPTY: Any = (Pipeline("e1"), FanOut("e2"), Loop("e3"), Route("k").named("e4"))
+
+
+def _empty(node: Node, random: Random) -> Node:
+    empty: Any = random.choice(_EMPTY)
+    return random.choice([empty.node, FallbackNode(name="e5"), RaceNode(name="e6")])
+
+
+def _back(node: Node, random: Random) -> Node:
+    there = Pipeline("there", Agent("on_the_way"), transfer("there"))
+    return random.choice([there, there.timeout(3), Agent("first") >> there]).node
+
+
+def _nowhere(node: Node, random: Random) -> Node:
+    return (Pipeline[Any].from_node(node) >> transfer("nobody", condition=is_urgent)).node
+
+
+def _clash(node: Node, random: Random) -> Node:
+    return (Agent("twin") | Agent("twin").instruct("Another.")).node
+
+
+def _misnamed(node: Node, random: Random) -> Node:
+    return node.replace(name=random.choice(["two words", "user", "1st", "a-b"]))
+
+
+def _contradictory(node: Node, random: Random) -> Node:
+    agent = Agent("torn").include_contents("default")
+    return random.choice([agent.context(C.none()), agent.context(C.window(2)), agent.reads("k0")]).node
+
+
+def _misplaced(node: Node, random: Random) -> Node:
+    agents = [
+        Agent("odd").generate_content_config(GenerateContentConfig(tools=[print])),
+        Agent("odd").generate_content_config(GenerateContentConfig(system_instruction="x")),
+        Agent("odd").generate_content_config(GenerateContentConfig(response_schema=dict)),
+        Agent("odd").include_contents(cast("Any", "all")),
+    ]
+    return random.choice(agents).node
+
+
+def _too_early(node: Node, random: Random) -> Node:
+    inner = Pipeline[Any].from_node(node)
+    choices = [
+        inner.execution_boundary(),
+        inner.stream_to("token"),
+        FanOut(inner, Agent("other"), merge="interleave"),
+        RemoteAgent("far", endpoint="http://127.0.0.1:1", fallback=inner),
+    ]
+    return random.choice(choices).node
+
+
+SPOILERS: tuple[Spoil, ...] = (
+    _empty, _back, _nowhere, _clash, _misnamed, _contradictory, _misplaced, _too_early,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", SPOILERS, ids=lambda spoil: spoil.__name__)
+def test_what_building_refuses_is_reported_wherever_it_stands(spoil: Spoil) -> None:
+    """A fault put at any place of a random pipeline is refused and reported; without it, neither."""
+    refused = 0
+    for seed in range(40):
+        random, root = Random(seed), sample(seed).expression.node
+        whole = [node for node in walk(root) if not isinstance(node, AgentNode) or not node.children]
+        place = random.choice(whole)
+        bad = spoil(place, random)
+        spoilt = rewrite(root, lambda node, place=place, bad=bad: bad if node is place else node)
+        agrees(Pipeline[Any].from_node(root))
+        refused += agrees(Pipeline[Any].from_node(spoilt))
+    assert refused == 40
+
+
+def test_a_race_and_a_fallback_of_nothing_are_refused() -> None:
+    """No operator makes one; as nodes they are refused, too, before a run could stumble over them."""
+    for node in (FallbackNode(), RaceNode()):
+        assert agrees(Pipeline[Any].from_node(node))
+    assert not agrees(race(Agent("a"), Agent("b")))
+
+
+def test_every_fault_is_reported_at_once() -> None:
+    """The check names all that building would refuse one after another."""
+    odd = Agent("a").generate_content_config(GenerateContentConfig(tools=[print]))
+    pipeline = Pipeline("p") >> Route("k").eq("a", Loop("l")) >> odd
+    assert reported(pipeline) == ["a", "l", "p"]
+
+
+def test_the_compiler_itself_refuses_only_what_adk_knows() -> None:
+    """All other refusals stand where the check finds them; these need the installed ADK to tell."""
+    tree = ast.parse(inspect.getsource(compiler))
+    raising = {
+        function.name
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        if any(isinstance(inner, ast.Raise) for inner in ast.walk(function))
+    }
+    assert raising == {"adk_fields", "construct", "_generate_config"}
