@@ -12,6 +12,7 @@ from adk_fluent.contracts.reads import (
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import llm_anatomy
 from adk_fluent.ir import NODE_TYPES, resolve_names, walk
+from tests.contracts.corpus.cases import Desk
 from tests.contracts.pipelines import sample
 
 
@@ -106,6 +107,22 @@ def test_an_agent_hears_of_an_earlier_run_through_state_that_stays() -> None:
         reads = Agent("r").context(C.none()).instruct(f"{{{key}?}}")
         anatomy = llm_anatomy(reads >> Agent("w").writes(key))["r"]
         assert {author for author in anatomy.earlier if author != "user"} == words
+
+
+def test_a_field_that_may_be_null_may_take_a_value_away() -> None:
+    """An answer that leaves a field out removes what was there, also beside branches that use the key."""
+    fields = Agent("f").writes(Desk.intent, Desk.tags)
+    tags = S.set(tags=["x"])
+    reader = Agent("r").instruct("{tags}")
+    for pipeline in (
+        tags >> fields >> reader,
+        FanOut(tags >> Agent("o"), fields) >> reader,
+        tags >> FanOut(fields, reader),
+        tags >> (fields // Agent("o")) >> reader,
+    ):
+        flow = analyse(pipeline.node)
+        (read,) = reads_of(flow.plan.by_name["r"])
+        assert read.status == "may"
 
 
 def test_nothing_follows_an_unconditional_transfer() -> None:

@@ -16,7 +16,7 @@ from adk_fluent.ir import AgentNode, walk
 from adk_fluent.state import StateSchema, Temp
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import system
-from tests.contracts.corpus.cases import Fault, Ticket, get_news, get_weather, load_tickets
+from tests.contracts.corpus.cases import Fault, Mood, Ticket, get_news, get_weather, load_tickets
 from tests.contracts.corpus.faulty import FAULTY
 
 
@@ -294,3 +294,20 @@ async def test_tool_calls_that_are_left_out_can_be_shown() -> None:
         ]
         assert any("Sunny in Bern" in str(result) for result in results) is seen
         assert bool([i for i in check_all(caller >> agent).infos if i.code == "tool-history"]) is not seen
+
+
+async def test_a_member_of_an_enum_that_a_step_sets_is_no_text() -> None:
+    """What `S.set` writes stays a member, so no route that compares text finds it, and the check knows."""
+    route = (
+        S.set(mood=Mood.GOOD)
+        >> Route("mood").eq("good", Agent("a").writes("x")).eq("bad", Agent("b").writes("x"))
+        >> Agent("r").instruct("{x}")
+    )
+    assert [issue.key for issue in check_all(route).warnings] == ["x"]
+    with pytest.raises(MissingKeyError, match="'x'"):
+        await requests(route)
+
+
+def test_what_is_removed_is_not_said_to_be_read() -> None:
+    """A key that is dropped is there as it should be; that is not worth a line of its own."""
+    assert check_all(S.set(a=1) >> S.drop("a") >> Agent("b")).oks == ()

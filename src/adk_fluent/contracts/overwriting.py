@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from adk_fluent.contracts.effects import nullable, writes_of
+from adk_fluent.contracts.effects import writes_of
 from adk_fluent.contracts.matches import exhaustive
 from adk_fluent.contracts.moves import may_hand_over
 from adk_fluent.contracts.plan import Step
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 Ahead = dict[str, Step]
 """Keys that will be written again before anybody reads them, each with the step that does so."""
 
+Limits = tuple[frozenset[str] | range, ...]
+"""Which keys may join those ahead: only some, or only those that no step of a range of indexes reads."""
+
 _REPLACING: Final = frozenset({"merge", "transform", "compute", "counter", "zip", "group_by"})
 """Operations that always write the keys they name, beside `set`."""
 _FOLLOWED: Final = 64
@@ -65,7 +68,7 @@ def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
     if not keys:
         return []
     walk = _Backwards(facts, keys)
-    walk.pass_by(facts.plan.root, {}, None)
+    walk.pass_by(facts.plan.root, {}, ())
     return sorted(walk.found, key=lambda found: (found[0].index, found[1]))
 
 
@@ -136,37 +139,42 @@ class _Backwards:
         self.found: list[tuple[Step, str, Step]] = []
         self._places = _Places(facts, keys)
 
-    def pass_by(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def pass_by(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """Turn what is ahead of what follows a step into what is ahead of the step.
 
         Args:
-            within: the keys that may join those ahead; `None` for all. In a branch that may fail, those that
-                are also ahead where the run then goes on.
+            limits: the keys that may join those ahead. In a branch that may fail, those that are also ahead
+                where the run then goes on; in one of several at a time, those that no other one reads.
         """
         if self._matters(step):
-            PASS[type(step.node)](self, step, ahead, within)
+            PASS[type(step.node)](self, step, ahead, limits)
 
     def _matters(self, step: Step) -> bool:
         """Whether the walk has to take notice of something in a step."""
         return bool(step.visits) and _any_within(self._places.all, step.index, step.end)
 
-    def _each(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> list[Ahead]:
+    def _each(self, step: Step, ahead: Ahead, limits: Limits) -> list[Ahead]:
         """What is ahead of each child, if after any of them the same is."""
         before, ways = _soonest(ahead), list[Ahead]()
         for child in step.children:
             ways.append(dict(before) if self._matters(child) else before)
-            self.pass_by(child, ways[-1], within)
+            self.pass_by(child, ways[-1], limits)
         return ways
 
     def _note(self, step: Step, ahead: Ahead) -> None:
         self.found += [(step, key, ahead[key]) for key in writes_of(step) if key in ahead]
 
-    def _write(self, step: Step, keys: Collection[str], ahead: Ahead, within: Collection[str] | None) -> None:
+    def _write(self, step: Step, keys: Collection[str], ahead: Ahead, limits: Limits) -> None:
         """Keys that the step always writes."""
         for key in keys:
-            if key in self.keys and (within is None or key in within):
+            if key in self.keys and all(self._admits(limit, key) for limit in limits):
                 ahead.pop(key, None)  # the order says which is written again soonest
                 ahead[key] = step
+
+    def _admits(self, limit: frozenset[str] | range, key: str) -> bool:
+        if isinstance(limit, range):
+            return not self._places.reads(key, limit.start, limit.stop)
+        return key in limit
 
     def _read(self, step: Step, ahead: Ahead) -> None:
         """What the step itself reads."""
@@ -175,109 +183,99 @@ class _Backwards:
         for key in [key for key in ahead if self._places.reads(key, step.index, step.index + 1)]:
             del ahead[key]
 
-    def _unread_in(self, ahead: Ahead, start: int, end: int) -> Ahead:
-        """Those of the keys ahead that no step of a range reads."""
-        if not ahead or start == end:
-            return ahead
-        read = self._places.reads
-        return {key: by for key, by in _soonest(ahead).items() if not read(key, start, end)}
+    def _unread_in(self, ahead: Ahead, *places: range) -> Ahead:
+        """A copy, with those of the keys ahead that no step in some places reads."""
+        return {
+            key: by
+            for key, by in _soonest(ahead).items()
+            if all(self._admits(place, key) for place in places)
+        }
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def step(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
-        if ahead:
-            self._note(step, ahead)
-        if not self.keys.isdisjoint(writes_of(step)):
-            self._write(step, _always(step.node), ahead, within)
-        if ahead:
-            self._read(step, ahead)
+    def step(self, step: Step, ahead: Ahead, limits: Limits) -> None:
+        self._note(step, ahead)
+        self._write(step, _always(step.node), ahead, limits)
+        self._read(step, ahead)
 
-    def agent(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def agent(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         node: AgentNode = step.node
-        if ahead:
-            if (node.tools and ends_loops(node)) or may_hand_over(step):
-                ahead.clear()
-            self._note(step, ahead)
-        if node.children:
+        elsewhere = _may_go_on_elsewhere(step) or may_hand_over(step)
+        if elsewhere:
             ahead.clear()
-            for child in step.children:
-                self.pass_by(child, {}, None)
-        elif not self.keys.isdisjoint(writes_of(step)) and not node.callbacks:
-            absent = nullable(node)
+        self._note(step, ahead)
+        for child in step.children:
+            self.pass_by(child, {}, ())
+        if not (elsewhere or node.callbacks):
             keys = [node.output_key] if isinstance(node.output_key, str) else []
             keys += [*node.declared_writes, *(field.key for field in node.written_fields)]
-            self._write(step, [key for key in keys if key not in absent], ahead, within)
-        if ahead:
-            self._read(step, ahead)
+            self._write(step, keys, ahead, limits)
+        self._read(step, ahead)
 
     # --- composites -------------------------------------------------------------------------------
 
-    def in_order(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def in_order(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         for child in reversed(step.children):
-            self.pass_by(child, ahead, within)
+            self.pass_by(child, ahead, limits)
 
-    def loop(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def loop(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """After its body comes what follows the loop, or the body again."""
         if ahead:
-            kept = self._unread_in(ahead, step.index, step.end)
+            kept = self._unread_in(ahead, range(step.index, step.end))
             ahead.clear()
             ahead.update(kept)
             self._read(step, ahead)
-        self.in_order(step, ahead, within)
+        self.in_order(step, ahead, limits)
 
-    def parallel(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def parallel(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """Branches that run at the same time may read what each other writes."""
-        children = [child for child in step.children if self._matters(child)]
-        ways = [self._beside(step, child, ahead) for child in children]
-        for child, way in zip(children, ways, strict=True):
-            self.pass_by(child, way, within)
+        ways: list[Ahead] = []
+        for child in step.children:
+            if self._matters(child):
+                beside = (range(step.index, child.index), range(child.end, step.end))
+                ways.append(self._unread_in(ahead, *beside))
+                self.pass_by(child, ways[-1], (*limits, *beside))
         if step.node.merge == "first_complete":
             _either(ahead, [*ways, *([_soonest(ahead)] if len(ways) < len(step.children) else ())])
             return
         ahead.clear()
-        for child, way in zip(children, ways, strict=True):
-            ahead.update(self._beside(step, child, way))
+        for way in ways:
+            ahead.update(way)
 
-    def _beside(self, step: Step, child: Step, ahead: Ahead) -> Ahead:
-        """Those of the keys ahead that no other branch reads; a copy."""
-        before = self._unread_in(ahead, step.index, child.index)
-        return _soonest(self._unread_in(before, child.end, step.end))
+    def race(self, step: Step, ahead: Ahead, limits: Limits) -> None:
+        _either(ahead, self._each(step, ahead, limits))
 
-    def race(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
-        _either(ahead, self._each(step, ahead, within))
-
-    def route(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def route(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         node: RouteNode = step.node
-        ways = self._each(step, ahead, within)
+        ways = self._each(step, ahead, limits)
         open_end = node.default is None and not exhaustive([test for test, _ in node.rules])
         _either(ahead, [*ways, _soonest(ahead)] if open_end else ways)
         self._read(step, ahead)
 
-    def fallback(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def fallback(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """A branch that fails may have got anywhere, and then the next one runs."""
-        after, then = _soonest(ahead), within
-        ways: list[Ahead] = []
+        after, ways = _soonest(ahead), list[Ahead]()
         for child in reversed(step.children):
-            way = {key: by for key, by in after.items() if then is None or key in then}
-            self.pass_by(child, way, then)
-            ways.append(way)
-            then = frozenset(way) if then is None else frozenset(way).intersection(then)
+            later = ways[-1] if ways else after
+            ways.append({key: by for key, by in after.items() if key in later})
+            self.pass_by(child, ways[-1], (*limits, frozenset(later)) if len(ways) > 1 else limits)
         _either(ahead, ways)
 
-    def remote(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def remote(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """The remote agent, or what runs in its place."""
         self._note(step, ahead)
-        ways = self._each(step, ahead, within)
-        self._write(step, writes_of(step), ahead, within)
+        ways = self._each(step, ahead, limits)
+        self._write(step, writes_of(step), ahead, limits)
         _either(ahead, [_soonest(ahead), *ways])
         self._read(step, ahead)
 
-    def over_items(self, step: Step, ahead: Ahead, within: Collection[str] | None) -> None:
+    def over_items(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """The body runs for several items at the same time, or for none."""
         self._note(step, ahead)
-        self._write(step, writes_of(step), ahead, within)
-        way = _soonest(self._unread_in(ahead, step.index, step.end))
-        self.pass_by(step.children[0], way, within)
+        self._write(step, writes_of(step), ahead, limits)
+        beside = range(step.index, step.end)
+        way = self._unread_in(ahead, beside)
+        self.pass_by(step.children[0], way, (*limits, beside))
         _either(ahead, [_soonest(ahead), way])
         ahead.pop(step.node.item_key, None)
         self._read(step, ahead)
@@ -300,7 +298,7 @@ def _soonest(ahead: Ahead) -> Ahead:
     """A copy for a branch."""
     if len(ahead) <= _FOLLOWED:
         return dict(ahead)
-    return dict(islice(reversed(ahead.items()), _FOLLOWED))
+    return dict(islice(ahead.items(), len(ahead) - _FOLLOWED, None))
 
 
 def _either(ahead: Ahead, ways: list[Ahead]) -> None:
@@ -311,7 +309,7 @@ def _either(ahead: Ahead, ways: list[Ahead]) -> None:
     ahead.update(kept)
 
 
-_Pass = Callable[[_Backwards, Step, Ahead, "Collection[str] | None"], None]
+_Pass = Callable[[_Backwards, Step, Ahead, Limits], None]
 PASS: Final[Mapping[type[Node], _Pass]] = {
     AgentNode: _Backwards.agent,
     SequenceNode: _Backwards.in_order,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from adk_fluent.contracts.fact import PRESENT
+from adk_fluent.contracts.fact import PRESENT, stored_values
 from adk_fluent.contracts.issues import TypeMismatch
 from adk_fluent.contracts.kinds import named, values_of
 from adk_fluent.contracts.plan import Step
@@ -49,9 +49,11 @@ class Known:
     @property
     def values(self) -> tuple[object, ...] | None:
         """All that it can be, if those are few."""
+        if self.field is not None:
+            return values_of(self.field.type)
         values: list[object] = []
-        for kind in self.types:
-            few = values_of(kind)
+        for fact in self.read.facts:
+            few = stored_values(fact) if fact.mask & PRESENT else ()
             if few is None:
                 return None
             values += [value for value in few if value not in values]

@@ -29,6 +29,7 @@ from tests.contracts.corpus.cases import (
     Correct,
     Desk,
     Intent,
+    Mood,
     Query,
     Refund,
     Shop,
@@ -330,6 +331,20 @@ _CASES = {
     >> Agent("r").reads("all"),
     "both show everything": helper >> Agent("b").include_contents("default").context(C.default()),
     "a transfer back on a condition": Pipeline("p", classifier, transfer("p", condition=is_urgent)),
+    "a member set where text is compared": S.set(mood=Mood.GOOD)
+    >> Route("mood").eq("good", helper).eq("bad", writer),
+    "a member set for an enum": (S.set(mood=Mood.GOOD) >> Agent("r").reads("mood")).schema(Desk),
+    "a key of ADK's own under a schema": (S.set(_note=1) >> Agent("r").instruct("{_note}")).schema(Desk),
+    "a key that a prompt only tests": classifier
+    >> Agent("b").instruct(P.task("Go on.") + P.when("intent", P.task("With care."))),
+    "tools of the other branch": Route("k")
+    .eq(1, Agent("a").tool(get_weather))
+    .otherwise(Agent("b").tool(get_news).context(C.user_only())),
+    "missing is a value, too": classifier >> Route("intent").eq(None, helper).otherwise(writer),
+    "the item is read by a function": Pipeline(load_tickets)
+    >> map_over("tickets", tap(lambda state: None) >> helper),
+    "a part of the item, which is no placeholder": Pipeline(load_tickets)
+    >> map_over("tickets", helper.instruct("Write \\{_item.x}")),
     "dead state of another session": Agent("a").writes("user:x") >> helper,
     "its own text in a loop": Loop(
         Agent("w").instruct("Go on from {draft?}").writes("draft"), max_iterations=3
@@ -389,10 +404,13 @@ _NOTES = {
     "written again on one branch": ["channel-duplication"],
     "written again beside a reader": ["channel-duplication", "channel-duplication"],
     "written again after an unknown function": ["unknown-access"],
+    "a member set where text is compared": ["route-without-otherwise"],
+    "the item is read by a function": ["unknown-access"],
 }
 """The codes of what is noted about each; nothing about the others."""
 
 _STATE = {
+    "tools of the other branch": {"k": 1},
     "guard makes sure": {"topic": "x"},
     "the branch knows its key": {"intent": "a"},
     "remote with its input": {"order_id": "1", "amount": 3.0},
