@@ -509,6 +509,18 @@ async def test_a_condition_cannot_write() -> None:
     assert result.state == {"items": []}
 
 
+async def test_a_condition_cannot_write_into_an_empty_state() -> None:
+    """State is read-only for a predicate also while it holds nothing."""
+
+    def meddle(state: Any) -> bool:
+        state["new"] = 1
+        return True
+
+    me = Agent("me").context(C.when(meddle, C.none()))
+    with pytest.raises(PredicateError, match="raised ReadOnlyStateError: State is read-only"):
+        await ask(me, responses=SAYS, session_service=InMemorySessionService())
+
+
 async def test_a_fan_out_of_contexts() -> None:
     """Branches with different contexts each get their own."""
     expression = Agent("writer").writes("draft") >> FanOut(
