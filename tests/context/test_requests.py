@@ -12,7 +12,7 @@ from google.genai import types
 from adk_fluent import Agent, C, FanOut, Loop, Route, S, map_over, until
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.context.spec import Context
-from adk_fluent.errors import ContextError, MissingKeyError, PredicateError
+from adk_fluent.errors import ContextError, MissingKeyError, PredicateError, ReadOnlyStateError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.testing import MockBackend, call_tool
@@ -507,6 +507,23 @@ async def test_a_condition_cannot_write() -> None:
     backend = MockBackend(SAYS, session_service=InMemorySessionService())
     result = await me.run("GO", backend=backend, state={"items": []})
     assert result.state == {"items": []}
+
+
+async def test_a_condition_cannot_write_into_an_empty_state() -> None:
+    """State is read-only for a predicate also while it holds nothing, as often as it is asked."""
+    outcomes: list[str] = []
+
+    def meddle(state: Any) -> bool:
+        try:
+            state["new"] = 1
+        except ReadOnlyStateError as error:
+            outcomes.append(str(error).partition(";")[0])
+        else:
+            outcomes.append("written")
+        return True
+
+    await ask(Agent("me").context(C.when(meddle, C.none())), responses=SAYS)
+    assert set(outcomes) == {"State is read-only here"}
 
 
 async def test_a_fan_out_of_contexts() -> None:
