@@ -160,7 +160,7 @@ STATE_VALUES: dict[Any, list[Any]] = {
     Color: ["red", "blue"],
 }
 TESTS = [
-    Match("k", op, value, ignore_case)  # pyright: ignore[reportArgumentType]  # the names of comparisons
+    Match("k", op, value, ignore_case)
     for op in ("eq", "ne", "gt", "gte", "lt", "lte", "contains", "matches", "truthy")
     for value in ("a", "5", "red", 5, 2.5, True, None, [1], {"a": 1})
     for ignore_case in (False, True)
