@@ -95,6 +95,7 @@ Name = NewType("Name", str)
         (bytes, None),
     ],
     ids=str,
+    ids=lambda value: "" if isinstance(value, set | frozenset) else str(value),
 )
 def test_how_values_are_stored(kind: object, stored: set[str] | None) -> None:
     """Every type is stored in JSON in one of a few ways, or it is not known how."""
