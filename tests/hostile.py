@@ -150,6 +150,10 @@ class Steps:
                 return _is_in(argument, character)
 
     def _at(self, where: str, text: str, position: int) -> Iterator[int]:
+        if where == "AT_BOUNDARY":
+            if re.compile(r"\b").match(text, position):
+                yield position
+            return
         ends = {"AT_END": {len(text), len(text) - text.endswith("\n")}, "AT_END_STRING": {len(text)}}
         if position in ends.get(where, {0}):
             yield position

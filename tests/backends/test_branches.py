@@ -108,7 +108,8 @@ async def test_a_later_model_sees_what_plugins_made_of_an_event(shape: str) -> N
     backend = Plugged(Redact(), responses(shape, a=SECRET))
     await SHAPES[shape].run("hi", backend=backend, state={"items": ["x"]})
     (request, *_) = backend.calls["b"]
-    assert ("1234" in seen(request)) is not private.stores_what_plugins_give()
+    hears_a = shape != "map behind a map"  # the items of two maps are on branches apart from one another
+    assert ("1234" in seen(request)) is (hears_a and not private.stores_what_plugins_give())
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -9,6 +9,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
+from adk_fluent.backends.adk.private import stores_what_plugins_give
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import RaceNode
 
@@ -34,8 +35,12 @@ class Once(BasePlugin):
 
 
 def once(root: Node) -> list[BasePlugin]:
-    """The plugins that an app for this tree needs, before all others."""
-    return [Once()] if any(isinstance(node, RaceNode) for node in walk(root)) else []
+    """The plugins that an app for this tree needs, before all others.
+
+    None where plugins are asked only about what the runner gives out.
+    """
+    races = stores_what_plugins_give() and any(isinstance(node, RaceNode) for node in walk(root))
+    return [Once()] if races else []
 
 
 def already_seen(ctx: InvocationContext, events: Iterable[Event]) -> None:

@@ -19,11 +19,11 @@ from adk_fluent.ir.template import SCOPES, is_key, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
 
 _TEMPLATES: Final = ("template", "message")
-_PATH: Final = re.compile(r"((?:\w+:)?\w+)((?:\.\w+|\[[^\[\]]+\])+)")
+_PATH: Final = re.compile(r"\b((?:\w+:)?\w+)((?:\.\w+|\[[^\[\]]+\])+)")
 _FORMAT: Final = re.compile(
     r"((?:(?:app|user|temp):)?\w+)(![rsa])?(:[<>=^+ #0,_]*\d*,?(?:\.\d+)?[bcdeEfFgGnosxX%]?)?"
 )
-_SCOPED: Final = re.compile(r"(\w+):(\w+)")
+_SCOPED: Final = re.compile(r"\b(\w+):(\w+)")
 _WORDS: Final = re.compile(r"\w[\w .-]*")
 _SPELLED: Final = Spelling(SCOPES)
 _NO_SCOPE: Final = ("session", "state")
