@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from enum import Enum, Flag, IntEnum
+from enum import STRICT, Enum, Flag, IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -36,7 +36,7 @@ class Nothing(Enum):
     SOME = "some"
 
 
-class Rights(Flag):
+class Rights(Flag, boundary=STRICT):
     READ = 1
     WRITE = 2
 
