@@ -66,8 +66,10 @@ def render_expr(scan: Scan, history: Sequence[Scan]) -> str:
     needed = imports_of((s.item or s.type for s in every if not s.alias), scan, extra)
     parts = [
         header(scan.adk_version, "Builder methods that set one ADK field each.")
-        + f"from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n{imports(needed, '    ')}\n\n{_BASE}",
+        + "from typing import TYPE_CHECKING, TypedDict\n\n"
+        + f"if TYPE_CHECKING:\n{imports(needed, '    ')}\n\n{_BASE}",
         *(_class(m, of_mixin, _newer_than_oldest(scan, history, m)) for m, of_mixin in shapes.items()),
+        _calls(shapes[MIXINS[0]]),
     ]
     return "\n\n\n".join(parts) + "\n"
 
@@ -90,6 +92,13 @@ def _class(mixin: Mixin, shapes: Iterable[Shape], needs: Mapping[str, str]) -> s
     head = f'class {mixin.name}(_SetsFields):\n    """Methods of {mixin.owner} that set ADK fields."""'
     methods = (_method(s, mixin, needs.get(s.field.name)) for s in shapes)
     return "\n\n".join([head, "    __slots__ = ()", *methods])
+
+
+def _calls(shapes: Iterable[Shape]) -> str:
+    head = (
+        'class AgentMethodCalls(TypedDict, total=False):\n    """What a preset may call of these methods."""'
+    )
+    return "\n".join([head, "", *(f"    {method_name(s.field.name)}: object" for s in shapes)])
 
 
 def method_name(field: str) -> str:

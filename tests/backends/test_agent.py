@@ -436,5 +436,6 @@ def test_what_adk_refuses_is_named() -> None:
 
 def test_a_wrong_value_for_a_field_is_named() -> None:
     """So is a value of the wrong type."""
+    wrong: dict[str, Any] = {"temperature": "hot"}
     with pytest.raises(CompileError, match=r"'a': generate\(temperature=\)"):
-        A.generate(temperature="hot").build()
+        A.generate(**wrong).build()

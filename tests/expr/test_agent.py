@@ -12,6 +12,8 @@ from pydantic import BaseModel
 
 from adk_fluent import Agent, S
 from adk_fluent.errors import ArgumentError, ExpressionError, InvalidNameError
+from adk_fluent.expr.preset import AgentCalls
+from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir import UNSET, AgentNode
 from adk_fluent.ir._generated import AGENT_FIELDS
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
@@ -382,3 +384,11 @@ def test_what_only_adk_can_judge_is_judged_when_compiled() -> None:
     with pytest.raises(CompileError) as caught:
         untyped.describe(5).build()
     assert str(caught.value) == "'a': ADK refuses description: Input should be a valid string"
+
+
+def test_a_preset_takes_every_builder_method() -> None:
+    """What the type of a preset lists is what gives an agent again; the rest of an agent's names does not."""
+    wrappers = {"from_node", "named", "proceed_if", "tap", "timeout", "until", "use"}
+    inherited = set(dir(Terminals)) | wrappers | {"name", "node", "to_ir", "check"}
+    builders = {name for name in dir(Agent) if not name.startswith("_")} - inherited
+    assert builders == AgentCalls.__optional_keys__

@@ -165,7 +165,8 @@ def test_what_only_agents_have(expression: Expr[Any], method: str, told: str) ->
 
 def test_a_misspelt_preset() -> None:
     """Two letters that changed places count for less than a missing one."""
-    assert message(lambda: Preset(modle="x"), ExpressionError).endswith("Did you mean 'model'?")
+    untyped: Any = Preset
+    assert message(lambda: untyped(modle="x"), ExpressionError).endswith("Did you mean 'model'?")
 
 
 # --- options --------------------------------------------------------------------------------------

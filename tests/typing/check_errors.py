@@ -8,7 +8,21 @@ Each ignore is needed: pyright reports one that is not, so a mistake that stops 
 from __future__ import annotations
 
 import adk_fluent
-from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, tap, transfer, until
+from adk_fluent import (
+    Agent,
+    FanOut,
+    Loop,
+    Pipeline,
+    Preset,
+    Route,
+    S,
+    gate,
+    map_over,
+    race,
+    tap,
+    transfer,
+    until,
+)
 from tests.samples import Invoice, add, is_done
 
 a, b = Agent("a"), Agent("b")
@@ -53,6 +67,12 @@ _ = S.set(x=1) + a  # pyright: ignore[reportOperatorIssue]  # only transforms ad
 _ = a >> {"x": 5}  # pyright: ignore[reportOperatorIssue]  # a branch is an expression
 
 # arguments
+_ = a.reads(["k"])  # pyright: ignore[reportDeprecated]  # keys stand one by one
+_ = a.reads(["k"]) >> b  # pyright: ignore[reportDeprecated, reportOperatorIssue]  # also to other checkers
+_ = a.writes(["k"])  # pyright: ignore[reportDeprecated]  # one key
+_ = a.generate(temprature=0.3)  # pyright: ignore[reportCallIssue]  # misspelt
+_ = a.generate(temperature="hot")  # pyright: ignore[reportArgumentType]  # a number
+_ = Preset(modle="m")  # pyright: ignore[reportCallIssue]  # misspelt
 _ = a.instruct(5)  # pyright: ignore[reportArgumentType]  # text or a function
 _ = a.returns(5)  # pyright: ignore[reportArgumentType]  # a type
 _ = a @ 5  # pyright: ignore[reportOperatorIssue]  # a type

@@ -24,6 +24,17 @@ class PipelineState(BillingState):
     resolution: str = ""
 
 
+class Ticket(StateSchema):
+    tags: list[str]
+
+
+def test_a_field_that_holds_a_list_is_a_key() -> None:
+    """A type checker tells it from a list of keys, which is a mistake."""
+    assert_type(Agent("a").reads(Ticket.tags, "x"), Agent[str])
+    assert_type(Agent("a").writes(Ticket.tags), Agent[str])
+    assert Agent("a").reads(Ticket.tags, "x").node.reads_keys == {"tags", "x"}
+
+
 def test_a_bound_schema_is_an_instance_with_typed_fields() -> None:
     """`bind` gives the schema itself, so each field has its declared type."""
     state = PipelineState.bind({"intent": "refund", "confidence": 0.5, "user:tier": "gold"})

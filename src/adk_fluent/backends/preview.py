@@ -51,8 +51,8 @@ class Preview(PerAgent["list[LlmRequest]"]):
         pending: Iterable[Pending] = (),
     ) -> None:
         super().__init__(found)
-        self.order = tuple(order)
-        self.pending = tuple(pending)
+        self.order: tuple[tuple[str, LlmRequest], ...] = tuple(order)
+        self.pending: tuple[Pending, ...] = tuple(pending)
 
     def to_json(self) -> str:
         """Every request in call order, as JSON; the layout is stable, and `version` says which it is."""
@@ -101,7 +101,7 @@ class PreviewBackend(MockBackend):
         made = {name: stand_in(node, root) for name, node in agents.items() if name not in responses}
         super().__init__({**made, **responses})
         named = [name for name in copies if name in agents or name in responses]
-        self.agents = [name for name in named if copies[name] in agents]
+        self.agents: list[str] = [name for name in named if copies[name] in agents]
         self.order: list[tuple[str, LlmRequest]] = []
 
     def response_to(self, key: str, asked: str) -> Response:

@@ -51,7 +51,7 @@ class Conversation:
         store = sqlite_sessions(sessions) if sessions else None
         self._backend = backend or ADKBackend(session_service=store)
         self._compiled = _compile(target, self._backend, None if session_id else state or {})
-        self.session_id = session_id or str(uuid.uuid4())
+        self.session_id: str = session_id or str(uuid.uuid4())
         self.pending: list[Pending] = []
         self._state = state
 

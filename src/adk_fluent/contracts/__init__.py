@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from adk_fluent._lazy import lazy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from adk_fluent.contracts.checking import check_all, check_contracts
     from adk_fluent.contracts.checks.boundaries import check_boundary_contracts
     from adk_fluent.contracts.checks.coherence import check_channel_coherence
@@ -236,4 +238,4 @@ __all__ = [
     "unregister_checker",
 ]
 
-__getattr__ = lazy(__name__, _HOMES)
+__getattr__: Callable[[str], object] = lazy(__name__, _HOMES)

@@ -17,7 +17,7 @@ from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.state.given import given_state
 from adk_fluent.state.schema import StateSchema
 
-logger = logging.getLogger("adk_fluent.contracts")
+logger: logging.Logger = logging.getLogger("adk_fluent.contracts")
 
 _LEVELS: Final = {
     Severity.ERROR: logging.ERROR,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -37,7 +37,7 @@ Reason = Literal[
     "gate",
     "null",
 ]
-ticks = count(1)
+ticks: Iterator[int] = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +82,15 @@ class Fact:
         of: Sources = (),
         lost: Step | None = None,
     ) -> None:
-        self.mask = mask
-        self.writers = writers
-        self.text_of = text_of
-        self.type = type
-        self.why = why
-        self.removed_by = removed_by
-        self.of = of
-        self.lost = lost
-        self.tick = next(ticks)
+        self.mask: int = mask
+        self.writers: tuple[Step, ...] = writers
+        self.text_of: tuple[Step, ...] = text_of
+        self.type: object = type
+        self.why: Why | None = why
+        self.removed_by: Step | None = removed_by
+        self.of: Sources = of
+        self.lost: Step | None = lost
+        self.tick: int = next(ticks)
 
     def with_mask(self, mask: int, why: Why | None = None) -> Fact:
         """The same value, more or less certain."""

@@ -78,7 +78,7 @@ class Facts:
         self.schema = schema
         self.state: Mapping[str, Any] = state or {}
         self.config = config
-        self.depth = depth(root)
+        self.depth: int = depth(root)
         self._resolved = resolved
         if self.is_too_deep:  # looking at it all would take as much of the stack; one step stands for it
             root = AgentNode(name=root.name or root.kind)

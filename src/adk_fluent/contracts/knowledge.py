@@ -42,10 +42,10 @@ class State:
     __slots__ = ("_beside", "_cut", "_cut_at", "_fog", "_fog_at", "dead", "facts", "parent", "talk")
 
     def __init__(self, parent: State | None = None) -> None:
-        self.parent = parent
+        self.parent: State | None = parent
         self.facts: dict[str, Fact] = {}
-        self.dead = parent.dead if parent else False
-        self.talk = parent.talk if parent else Talk()
+        self.dead: bool = parent.dead if parent else False
+        self.talk: Talk = parent.talk if parent else Talk()
         self._fog: Step | None = None
         self._fog_at = 0
         self._cut: Step | None = None

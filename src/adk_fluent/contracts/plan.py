@@ -64,17 +64,17 @@ class Step:
 
     def __init__(self, node: Node, name: str, parent: Step | None, index: int, branch: Branch) -> None:
         self.node: Any = node
-        self.name = name
-        self.origin = node.name or name
-        self.parent = parent
+        self.name: str = name
+        self.origin: str = node.name or name
+        self.parent: Step | None = parent
         self.children: list[Step] = []
-        self.index = index
-        self.end = index + 1
-        self.branch = branch
+        self.index: int = index
+        self.end: int = index + 1
+        self.branch: Branch = branch
         self.reads: tuple[Read, ...] | None = None
         self.effects: Effects | None = None
         self.target: Step | None = None
-        self.visits = 0
+        self.visits: int = 0
         self.writes: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:

@@ -70,13 +70,13 @@ class Read:
     def __init__(
         self, step: Step, key: str, via: Via, level: Level = "required", type: object = None
     ) -> None:
-        self.step = step
-        self.key = key
+        self.step: Step = step
+        self.key: str = key
         self.via: Via = via
         self.level: Level = level
-        self.type = type
+        self.type: object = type
         self.first: Fact | None = None
-        self.mask = 0
+        self.mask: int = 0
         self.doubt: Fact | None = None
         self.texts: tuple[Step, ...] = ()
         self.facts: list[Fact] = []

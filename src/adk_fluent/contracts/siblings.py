@@ -36,7 +36,7 @@ class Siblings:
     __slots__ = ("_clears", "_effects", "_removes", "_unknown", "_writes", "step")
 
     def __init__(self, step: Step, effects: Sequence[Effects]) -> None:
-        self.step = step
+        self.step: Step = step
         self._effects = effects
         self._writes: dict[str, list[int]] = {}
         self._removes: dict[str, list[int]] = {}

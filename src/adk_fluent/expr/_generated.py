@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from typing import Literal, Protocol, Self
@@ -508,3 +508,30 @@ class WorkflowMethods(_SetsFields):
             True
         """
         return self._hook("after_agent_callback", *callbacks)
+
+
+class AgentMethodCalls(TypedDict, total=False):
+    """What a preset may call of these methods."""
+
+    describe: object
+    rerun_on_resume: object
+    wait_for_output: object
+    retry_config: object
+    node_timeout: object
+    state_schema: object
+    before_agent: object
+    after_agent: object
+    generate_content_config: object
+    mode: object
+    parallel_worker: object
+    disallow_transfer_to_parent: object
+    disallow_transfer_to_peers: object
+    include_contents: object
+    planner: object
+    code_executor: object
+    before_model: object
+    after_model: object
+    on_model_error: object
+    before_tool: object
+    after_tool: object
+    on_tool_error: object

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar, Union, Unpack, cast, overload
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
@@ -30,15 +30,24 @@ if TYPE_CHECKING:
     from google.adk.models import BaseLlm
     from google.adk.tools.base_tool import BaseTool
     from google.adk.tools.base_toolset import BaseToolset
-    from google.genai.types import Content, Part
+    from google.genai.types import Content, GenerateContentConfigDict, Part
     from pydantic import BaseModel
-    from typing_extensions import TypeForm
+    from typing_extensions import TypeForm, deprecated
 
     from adk_fluent.expr.preset import Preset
 
     Instruction = str | PromptSpec | Callable[[ReadonlyContext], str | Awaitable[str]]
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset
     StaticContent = str | Content | Part | list[Part | str]
+
+    class NoAgent:
+        """What a list of keys gives to a type checker, since calling it raises."""
+else:
+
+    def deprecated(message: str) -> Callable[[Any], Any]:
+        """Nothing: what it says is for type checkers."""
+        return lambda function: function
+
 
 _BLANK: Final = AgentNode()
 _new, _put = object.__new__, object.__setattr__
@@ -123,7 +132,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             )
         return self._set(global_instruction=_instruction(instruction, "global_instruct()"))
 
-    def generate(self, **config: object) -> Agent[T_co]:
+    def generate(self, **config: Unpack[GenerateContentConfigDict]) -> Agent[T_co]:
         """Set generation options such as `temperature=0` or `max_output_tokens=200`.
 
         They become ADK's `generate_content_config`. Later calls add to earlier ones.
@@ -187,7 +196,16 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         whole = present + added if isinstance(present, Context) else added
         return self._set(annotations=self.node.annotations.replace(context=whole))
 
-    def reads(self, *keys: object, keep_history: bool = False) -> Agent[T_co]:
+    # To a type checker a field of a schema is a value of its type, so keys are objects. A list written down
+    # in the call can be told from a field that holds one; the decorator has it reported where it stands.
+    @overload
+    @deprecated('Keys stand one by one: reads("a", "b").')
+    def reads(self, *keys: list[LiteralString], keep_history: bool = False) -> NoAgent: ...
+    @overload
+    def reads(  # pyright: ignore[reportOverlappingOverload]
+        self, *keys: object, keep_history: bool = False
+    ) -> Agent[T_co]: ...
+    def reads(self, *keys: object, keep_history: bool = False) -> Agent[T_co] | NoAgent:
         """Show it these values of the state in place of the conversation.
 
         They stand in a `<conversation_context>` block at the end of its instruction; a key that is not set is
@@ -210,7 +228,12 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     # --- data -------------------------------------------------------------------------------------
 
-    def writes(self, *keys: object) -> Agent[T_co]:
+    @overload
+    @deprecated('A key stands alone: writes("a"). Several values are fields of a StateSchema.')
+    def writes(self, *keys: list[LiteralString]) -> NoAgent: ...
+    @overload
+    def writes(self, *keys: object) -> Agent[T_co]: ...  # pyright: ignore[reportOverlappingOverload]
+    def writes(self, *keys: object) -> Agent[T_co] | NoAgent:
         """Store the answer in state, which also says that this agent produces data.
 
         Args:

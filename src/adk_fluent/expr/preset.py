@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any, cast
+from typing import Any, Final, Unpack, cast
 
 from adk_fluent.errors import ExpressionError, did_you_mean
+from adk_fluent.expr._generated import AgentMethodCalls
 from adk_fluent.expr.agent import Agent
-from adk_fluent.expr.terminals import Terminals
 
-_WRAPPERS = frozenset({"from_node", "name", "named", "node", "proceed_if", "tap", "timeout", "until", "use"})
-"""Public names of `Agent` that are no builder methods, or make something else of an agent."""
 
-_METHODS = (
-    frozenset(
-        name
-        for name in dir(Agent)
-        if not name.startswith("_") and not hasattr(Terminals, name) and name != "to_ir"
-    )
-    - _WRAPPERS
-)
+class AgentCalls(AgentMethodCalls, total=False):
+    """The builder methods of `Agent`, each with what `Preset` takes for it."""
+
+    accepts: object
+    annotated: object
+    consumes: object
+    context: object
+    delegate: object
+    execution_boundary: object
+    filtered: object
+    generate: object
+    global_instruct: object
+    hide: object
+    instruct: object
+    isolate: object
+    model: object
+    model_select: object
+    no_peers: object
+    outputs: object
+    produces: object
+    produces_modality: object
+    reads: object
+    returns: object
+    schema: object
+    show: object
+    static: object
+    stay: object
+    stream_to: object
+    strict: object
+    sub_agents: object
+    tool: object
+    tools: object
+    transparent: object
+    writes: object
+
+
+_METHODS: Final = AgentCalls.__optional_keys__
 
 
 class Preset:
@@ -42,7 +69,7 @@ class Preset:
 
     __slots__ = ("_calls",)
 
-    def __init__(self, **methods: object) -> None:
+    def __init__(self, **methods: Unpack[AgentCalls]) -> None:
         for name, value in methods.items():
             if name not in _METHODS:
                 raise ExpressionError(

@@ -33,7 +33,7 @@ class Chat(Generic[T_co]):
         self._keep = keep
         self._forgotten = False
         self._open = AsyncExitStack()
-        self.session_id = run.new_session_id()
+        self.session_id: str = run.new_session_id()
 
     async def __aenter__(self) -> Self:
         await self._open.enter_async_context(self._first.opened())

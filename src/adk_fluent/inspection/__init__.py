@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from adk_fluent._lazy import lazy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from adk_fluent.inspection.anatomy import LlmAnatomy, Reach, llm_anatomy
     from adk_fluent.inspection.concerns import DataFlow, data_flow
     from adk_fluent.inspection.explanation import AgentPicture, Explanation, explain
@@ -36,4 +38,4 @@ __all__ = [
     "llm_anatomy",
 ]
 
-__getattr__ = lazy(__name__, _HOMES)
+__getattr__: Callable[[str], object] = lazy(__name__, _HOMES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -58,7 +58,7 @@ class LocalLlm(BaseLlm):
         >>> agent = LlmAgent(name="clerk", model=LocalLlm(max_tokens=60), instruction="Be brief.")
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     model: str = "smollm2-135m"
     path: str | None = None

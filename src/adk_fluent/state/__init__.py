@@ -10,6 +10,8 @@ from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import declares
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from adk_fluent.state.markers import AppScoped, CapturedBy, SessionScoped, Temp, UserScoped
     from adk_fluent.state.schema import StateSchema
 
@@ -36,7 +38,7 @@ __all__ = [
     "declares",
 ]
 
-__getattr__ = lazy(__name__, _HOMES)
+__getattr__: Callable[[str], object] = lazy(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -54,7 +54,7 @@ class AnswerType:
     __slots__ = ("_adapter", "schema")
 
     def __init__(self, schema: Any) -> None:
-        self.schema = schema
+        self.schema: Any = schema
         self._adapter: TypeAdapter[Any] | None = None
 
     def parse(self, text: str, agent: str, key: str | None = None) -> Any:

@@ -56,7 +56,7 @@ class ReadOnlyState(Mapping[str, Any]):
     ) -> None:
         self._values = values
         self._resumed = resumed
-        self.place = place
+        self.place: str = place
         self._returns = returns
 
     def __getitem__(self, key: str) -> Any:

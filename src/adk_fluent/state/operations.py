@@ -20,7 +20,7 @@ from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-logger = logging.getLogger("adk_fluent.state")
+logger: logging.Logger = logging.getLogger("adk_fluent.state")
 
 Result = Mapping[str, Any]
 

@@ -161,10 +161,10 @@ class Field:
     __slots__ = ("default", "key", "ref", "type")
 
     def __init__(self, ref: StateFieldRef, default: Any) -> None:
-        self.ref = ref
-        self.key = ref.key
-        self.type = field_type(ref)
-        self.default = default
+        self.ref: StateFieldRef = ref
+        self.key: str = ref.key
+        self.type: Any = field_type(ref)
+        self.default: Any = default
 
     def __get__(self, bound: StateSchema | None, owner: type[StateSchema]) -> Any:
         if bound is None:

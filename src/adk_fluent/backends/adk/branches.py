@@ -137,12 +137,12 @@ class Item:
         passed: Iterable[Event] = (),
     ) -> None:
         self._outer = ctx
-        self.events = list(passed)
+        self.events: list[Event] = list(passed)
         self._state = Overlay(below, **laid_over)
         for event in self.events:
             self._state.update(event.actions.state_delta)
         session = ctx.session.model_copy(update={"state": self._state})
-        self.ctx = states_from(
+        self.ctx: InvocationContext = states_from(
             ctx.model_copy(
                 update={
                     "branch": branch_below(ctx, name),
@@ -186,7 +186,7 @@ class Attempt:
         session = ctx.session.model_copy(
             update={"events": list(ctx.session.events), "state": Overlay(ctx.session.state)}
         )
-        self.ctx = ctx.model_copy(
+        self.ctx: InvocationContext = ctx.model_copy(
             update={
                 "branch": branch_below(ctx, name),
                 "session": session,

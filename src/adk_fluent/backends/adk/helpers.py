@@ -21,7 +21,7 @@ from adk_fluent.context.helpers import Answer, Ask
 from adk_fluent.errors import MockError, RunError
 from adk_fluent.ir.nodes import AgentNode
 
-logger = logging.getLogger("adk_fluent.context")
+logger: logging.Logger = logging.getLogger("adk_fluent.context")
 
 HelperFor = Callable[[AgentNode, str, str, "str | BaseLlm | None"], "str | BaseLlm | None"]
 """Which model answers a helper's question: `(node, name the user gave, operation, model named in the spec)`.

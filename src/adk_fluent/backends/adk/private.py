@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import cache
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -49,7 +49,7 @@ def finished(agent: BaseAgent, ctx: InvocationContext) -> Event:
 class Checkpoint(BaseModel):
     """A checkpoint of any agent, whatever it holds; ADK 1.x has an object of its own for an empty one."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(from_attributes=True)
 
 
 def resumes_below(agent: LlmAgent, ctx: InvocationContext) -> bool:

@@ -30,7 +30,7 @@ class Limit:
     """
 
     def __init__(self, seconds: float) -> None:
-        self.is_over = False
+        self.is_over: bool = False
         self.cause: Exception | None = None
         self._left = seconds
 

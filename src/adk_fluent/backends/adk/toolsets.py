@@ -23,7 +23,7 @@ from adk_fluent.backends.adk import private
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import AgentNode
 
-logger = logging.getLogger("adk_fluent.tools")
+logger: logging.Logger = logging.getLogger("adk_fluent.tools")
 
 PATIENCE: Final = 10.0
 """Seconds that a toolset may take to close, as in ADK."""

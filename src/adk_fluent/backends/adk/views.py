@@ -26,7 +26,7 @@ class View:
         self._outer = ctx
         session = ctx.session.model_copy()
         service = BranchSessions(ctx.session_service, self._append)
-        self.ctx = ctx.model_copy(update={"session": session, "session_service": service})
+        self.ctx: InvocationContext = ctx.model_copy(update={"session": session, "session_service": service})
         self.refresh()
 
     def refresh(self) -> None:

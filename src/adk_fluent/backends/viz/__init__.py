@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from adk_fluent._lazy import lazy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from adk_fluent.backends.viz.mermaid import to_mermaid
     from adk_fluent.backends.viz.outline import to_outline
     from adk_fluent.backends.viz.page import to_html
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_html", "to_mermaid", "to_outline", "to_png", "to_svg"]
 
-__getattr__ = lazy(
+__getattr__: Callable[[str], object] = lazy(
     __name__,
     {"to_html": "page", "to_mermaid": "mermaid", "to_outline": "outline", "to_png": "png", "to_svg": "svg"},
 )
