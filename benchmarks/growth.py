@@ -7,7 +7,7 @@ from functools import partial
 from statistics import median
 
 from adk_fluent import Pipeline
-from adk_fluent.backends.adk.compiler import compile_tree
+from adk_fluent.backends.adk.compile.compiler import compile_tree
 from adk_fluent.ir import Node, resolve_names, walk
 from benchmarks.by_hand import agents, steps
 from benchmarks.harness import Figure, in_turn, timed

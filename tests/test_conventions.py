@@ -29,7 +29,7 @@ MAY_IMPORT_ADK = (
     "testing",
 )
 # The one module that may use names which ADK keeps to itself.
-PRIVATE_NAMES = "src/adk_fluent/backends/adk/private.py"
+PRIVATE_NAMES = "src/adk_fluent/backends/adk/compat/private.py"
 
 # Written in pieces, so that this file keeps its own rules.
 REGISTRY_HOSTS = (

@@ -18,16 +18,14 @@ from pydantic import BaseModel
 
 import adk_fluent
 from adk_fluent import Agent, C, P, Route, S, gate
-from adk_fluent.backends.viz.drawing import text_width, wrapped
-from adk_fluent.backends.viz.svg import escape
+from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.cli.pairs import pairs
 from adk_fluent.cli.paper import Paper
 from adk_fluent.cli.screen import brief
 from adk_fluent.context.entries import Entry
-from adk_fluent.context.helpers import Rejected
+from adk_fluent.context.model_operations import Rejected
 from adk_fluent.context.selection import Selection, scene_of, select, selecting
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.errors import ADKFluentError, did_you_mean
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import from_dict, ir_hash, to_dict
@@ -35,6 +33,8 @@ from adk_fluent.ir.matching import Match
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.template import Placeholder, is_key, is_portable, segments
 from adk_fluent.local.messages import without_fences
+from adk_fluent.viz.drawing import text_width, wrapped
+from adk_fluent.viz.svg import escape
 from tests.hostile import ENDS, Steps, lines_run, texts
 
 SOURCE = Path(adk_fluent.__file__).parent

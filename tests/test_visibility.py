@@ -21,10 +21,10 @@ from adk_fluent import (
     transfer,
     visibility,
 )
+from adk_fluent.analysis.visibility import _SILENT, Sight, infer_visibility, outlet_of  # pyright: ignore[reportPrivateUsage]  # held against the list of types
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import NODE_TYPES
-from adk_fluent.visibility import _SILENT, Sight, infer_visibility, outlet_of  # pyright: ignore[reportPrivateUsage]  # held against the list of types
 
 a, b, c, d = (Agent(name) for name in "abcd")
 

@@ -7,15 +7,19 @@ from importlib import import_module
 from sys import modules
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """A module `__getattr__` that finds each name in the submodule of `package` that `homes` gives."""
+def lazy(module: str, homes: Mapping[str, str], *, root: str | None = None) -> Callable[[str], object]:
+    """A module's `__getattr__` that finds each name in the module below `root` that `homes` gives.
+
+    Args:
+        root: the package they are below; the module itself, where nothing is said.
+    """
 
     def get(name: str) -> object:
         home = homes.get(name)
         if home is None:
-            raise AttributeError(f"{package} has no {name!r}; it has {', '.join(sorted(homes))}.")
-        value = getattr(import_module(f"{package}.{home}"), name)
-        setattr(modules[package], name, value)
+            raise AttributeError(f"{module} has no {name!r}; it has {', '.join(sorted(homes))}.")
+        value = getattr(import_module(f"{root or module}.{home}"), name)
+        setattr(modules[module], name, value)
         return value
 
     return get

@@ -20,7 +20,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 from pydantic import PrivateAttr
 
-from adk_fluent.backends.adk.runner import shared_services
+from adk_fluent.backends.adk.running.runner import shared_services
 from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr

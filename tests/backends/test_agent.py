@@ -14,7 +14,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Pipeline, S, gate
-from adk_fluent.backends.adk.scripted import Script, ScriptedLlm
+from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.errors import ADKFluentError, CompileError, MissingKeyError
 from adk_fluent.ir import AgentNode
 from adk_fluent.ir.tools import GenerateOptions

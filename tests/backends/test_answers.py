@@ -19,7 +19,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Route, StateSchema, gate, map_over, race
-from adk_fluent.backends.adk.scripted import Script, ScriptedLlm
+from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.errors import AnswerError, ArgumentError, StateTypeError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import from_dict, ir_hash, to_dict

@@ -19,7 +19,7 @@ from google.genai import types
 from pydantic import BaseModel, Field
 
 from adk_fluent import Agent, FanOut, Pipeline, Route, S, StateSchema, map_over, race, tap
-from adk_fluent.backends.adk.scripted import Script, ScriptedLlm
+from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import AppScoped, UserScoped
 from adk_fluent.testing import call_tool, mock_backend

@@ -11,7 +11,7 @@ from google.adk.apps.app import App
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race
-from adk_fluent.backends.adk.leaves import spoken_text
+from adk_fluent.backends.adk.events.signals import spoken_text
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, call_tool
 from tests.backends.support import Client, called, requested, script, speakers, system
@@ -241,8 +241,8 @@ async def test_every_approval_is_heard(
 @pytest.mark.parametrize("resumable", [False, True])
 async def test_the_branches_of_a_workflow_are_heard_too(resumable: bool) -> None:
     """Built as ADK's `Workflow`, two branches that are answered in one message both go on."""
-    from adk_fluent.backends.adk.convert import resumability
-    from adk_fluent.backends.adk.workflow import build_workflow
+    from adk_fluent.backends.adk.compile.workflow import build_workflow
+    from adk_fluent.backends.adk.running.convert import resumability
 
     desk = Desk()
     payers = {name: [call_tool("pay", to=name), "done"] for name in ("one", "two")}

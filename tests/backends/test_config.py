@@ -12,7 +12,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Pipeline, S, gate
-from adk_fluent.backends.adk.scripted import Script, ScriptedLlm
+from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.errors import AgentTimeoutError, ArgumentError
 from tests.backends.support import Hang, play, script, speakers

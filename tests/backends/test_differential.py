@@ -20,7 +20,7 @@ from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, map_over, race, tap, transfer
-from adk_fluent.backends.adk.backend import ADKBackend
+from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.testing import mock_backend
 from tests.backends.support import Hang, replies, system

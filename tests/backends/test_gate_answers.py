@@ -12,7 +12,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, S, gate, tap
-from adk_fluent.backends.adk.leaves import spoken_text
+from adk_fluent.backends.adk.events.signals import spoken_text
 from adk_fluent.backends.events import RunResult
 from adk_fluent.errors import AnswerError, ArgumentError, MissingKeyError, SessionError, StateTypeError
 from adk_fluent.expr.base import Expr

@@ -340,7 +340,7 @@ async def test_services_of_the_backend_are_used() -> None:
 
 async def test_asking_leaves_no_session_behind() -> None:
     """`ask_async` and `map` delete the sessions that nobody can name; a service of one's own keeps them."""
-    from adk_fluent.backends.adk.runner import shared_services
+    from adk_fluent.backends.adk.running.runner import shared_services
 
     shared = shared_services().session_service
     assert shared is not None

@@ -12,7 +12,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, C, S
-from adk_fluent.backends.adk.backend import ADKBackend, Compiled, default_backend
+from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled, default_backend
 from adk_fluent.backends.recent import EXPRESSIONS, FORMS, Recent, forms_of
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.expr.base import Expr

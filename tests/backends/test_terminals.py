@@ -16,7 +16,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Pipeline, S, gate
-from adk_fluent.backends.adk import backend as adk_backend
+from adk_fluent.backends.adk.running import backend as adk_backend
 from adk_fluent.backends.events import RunResult, final_text
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, EventLoopError

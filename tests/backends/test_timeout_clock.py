@@ -14,7 +14,7 @@ from google.adk.sessions import InMemorySessionService, Session
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, S, map_over, race
-from adk_fluent.backends.adk.scripted import Script, ScriptedLlm
+from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import AgentTimeoutError
 from tests.backends.clock import Works, advance, on_clock

@@ -27,7 +27,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, gate, map_over
-from adk_fluent.backends.adk import toolsets as counted
+from adk_fluent.backends.adk.running import toolsets as counted
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.errors import AgentTimeoutError, RunError
 from adk_fluent.expr.base import Expr

@@ -24,7 +24,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Loop, Route, S, StateSchema, gate, map_over, race, tap, transfer, until
-from adk_fluent.backends.adk.workflow import build_workflow
+from adk_fluent.backends.adk.compile.workflow import build_workflow
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import (
     ADKFluentError,
@@ -664,7 +664,7 @@ REFUSED: Sequence[Node] = [
 @newest
 def test_every_node_type_is_built_or_refused() -> None:
     """The target knows every node type there is: it builds it or refuses it, never both."""
-    from adk_fluent.backends.adk.graph import REFUSED_TYPES, VISITORS
+    from adk_fluent.backends.adk.compile.graph import REFUSED_TYPES, VISITORS
 
     assert VISITORS.keys() | REFUSED_TYPES == set(NODE_TYPES)
     assert not VISITORS.keys() & REFUSED_TYPES

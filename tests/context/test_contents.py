@@ -19,7 +19,7 @@ from google.genai import types
 from pydantic import PrivateAttr
 
 from adk_fluent import Agent, C
-from adk_fluent.backends.adk.backend import ADKBackend
+from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.context.spec import Context
 from adk_fluent.testing import MockBackend, call_tool, mock_backend

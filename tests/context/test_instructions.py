@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_fluent import Agent, C, Pipeline
-from adk_fluent.backends.adk.instructions import artifact_text
+from adk_fluent.backends.adk.steps.instructions import artifact_text
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.template import Placeholder, is_portable, placeholders, render, segments
@@ -400,7 +400,7 @@ async def test_contexts_on_the_workflow_target() -> None:
     from google.adk.apps.app import App
     from google.adk.runners import Runner
 
-    from adk_fluent.backends.adk.workflow import build_workflow
+    from adk_fluent.backends.adk.compile.workflow import build_workflow
 
     backend = mock_backend({"writer": "W-TEXT", "me": "M"})
     expression = Agent("writer").writes("draft") >> Agent("me").instruct("Do it.").reads("draft")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, loop_until, race, transfer
-from adk_fluent.contracts.dataflow import VISITORS, analyse
-from adk_fluent.contracts.overwriting import PASS
-from adk_fluent.contracts.reads import (
+from adk_fluent.analysis.keys.reads import (
     _READERS,  # pyright: ignore[reportPrivateUsage]  # held against the list of types
     reads_of,
 )
+from adk_fluent.analysis.overwriting import PASS
+from adk_fluent.analysis.walk.steps import VISITORS, analyse
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import llm_anatomy
 from adk_fluent.ir import NODE_TYPES, resolve_names, walk

@@ -12,11 +12,11 @@ import pytest
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, tap, transfer
+from adk_fluent.analysis.keys.reads import reads_of
+from adk_fluent.analysis.walk.steps import analyse
 from adk_fluent.backends.events import RunResult
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import check_all, check_pauses
-from adk_fluent.contracts.dataflow import analyse
-from adk_fluent.contracts.reads import reads_of
 from adk_fluent.errors import MissingKeyError, PredicateError, StateGuardError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import declares

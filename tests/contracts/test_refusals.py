@@ -13,7 +13,7 @@ from google.genai.types import GenerateContentConfig
 from hypothesis import given, settings
 
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, RemoteAgent, Route, race, transfer
-from adk_fluent.backends.adk import compiler
+from adk_fluent.backends.adk.compile import compiler
 from adk_fluent.contracts import Severity, check_all, check_names, check_nesting, check_structure
 from adk_fluent.errors import ADKFluentError
 from adk_fluent.expr.base import Expr

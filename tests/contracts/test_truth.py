@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import pytest
 from google.adk.models.llm_request import LlmRequest
 
+from adk_fluent.analysis.facts import Facts
+from adk_fluent.analysis.flow import Flow
+from adk_fluent.analysis.keys.reads import reads_of
+from adk_fluent.analysis.overwriting import overwritten
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts.checks.tools import unseen
-from adk_fluent.contracts.facts import Facts
-from adk_fluent.contracts.flow import Flow
-from adk_fluent.contracts.overwriting import overwritten
-from adk_fluent.contracts.reads import reads_of
 from adk_fluent.errors import ADKFluentError, CycleError
 from adk_fluent.inspection import LlmAnatomy, llm_anatomy
 from adk_fluent.testing import MockBackend, mock_backend

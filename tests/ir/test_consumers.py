@@ -11,9 +11,8 @@ import pytest
 
 import adk_fluent
 import adk_fluent.ir.nodes as nodes_module
-from adk_fluent.backends.adk.compiler import REFUSED_TYPES, VISITORS
-from adk_fluent.backends.adk.workflow import build_workflow
-from adk_fluent.backends.viz.mermaid import to_mermaid
+from adk_fluent.backends.adk.compile.compiler import REFUSED_TYPES, VISITORS
+from adk_fluent.backends.adk.compile.workflow import build_workflow
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir import (
     NODE_TYPES,
@@ -44,6 +43,7 @@ from adk_fluent.ir import (
     topological_order,
     walk,
 )
+from adk_fluent.viz.mermaid import to_mermaid
 from tests.samples import count_words, is_done, look
 
 A, B = AgentNode(name="a", model="m"), AgentNode(name="b", model="m")
@@ -129,7 +129,7 @@ def test_the_compiler_has_a_word_for_each() -> None:
 @every_type
 def test_the_compiler_builds_it_or_names_it(cls: type[Node]) -> None:
     """What is compiled gives a native agent of its name; what is not raises an error with node and type."""
-    from adk_fluent.backends.adk.backend import build
+    from adk_fluent.backends.adk.running.backend import build
 
     tree = tree_with(cls)
     if cls not in REFUSED_TYPES:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing
 from adk_fluent.errors import AnswerError
 from adk_fluent.ir.base import UNSET, Node, walk
@@ -20,7 +21,6 @@ from adk_fluent.ir.nodes import (
     SequenceNode,
 )
 from adk_fluent.state.answers import answer_type
-from adk_fluent.visibility import STANDS_IN
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
+from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.errors import ADKFluentError
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.visibility import STANDS_IN
 
 if TYPE_CHECKING:
     from google.adk.events import Event

@@ -6,10 +6,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adk_fluent.backends.adk.backend import ADKBackend
-from adk_fluent.backends.adk.runner import fresh_services
-from adk_fluent.backends.adk.scripted import Response, Script, ScriptedLlm, Single, ToolCall, check_script
-from adk_fluent.backends.adk.unscripted import DEFAULT_MODEL, Unscripted, with_scripted_tools
+from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.adk.running.runner import fresh_services
+from adk_fluent.backends.adk.running.unscripted import DEFAULT_MODEL, Unscripted, with_scripted_tools
+from adk_fluent.backends.adk.steps.scripted import (
+    Response,
+    Script,
+    ScriptedLlm,
+    Single,
+    ToolCall,
+    check_script,
+)
 from adk_fluent.errors import ArgumentError, MockError, did_you_mean
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.nodes import AgentNode

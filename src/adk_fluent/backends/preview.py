@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.backends.adk.scripted import Response
+from adk_fluent.backends.adk.steps.scripted import Response
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.requests import answer_form, request_text
 from adk_fluent.backends.stand_ins import stand_in

@@ -18,7 +18,7 @@ from adk_fluent.errors import ADKFluentError, what_happened
 from adk_fluent.expr.base import Expr
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.backend import ADKBackend, Compiled
+    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
     from adk_fluent.ir.base import Node
 
 
@@ -45,8 +45,8 @@ class Conversation:
         state: Mapping[str, Any] | None = None,
         backend: ADKBackend | None = None,
     ) -> None:
-        from adk_fluent.backends.adk.backend import ADKBackend
-        from adk_fluent.backends.adk.native import sqlite_sessions
+        from adk_fluent.backends.adk.running.backend import ADKBackend
+        from adk_fluent.backends.adk.running.native import sqlite_sessions
 
         store = sqlite_sessions(sessions) if sessions else None
         self._backend = backend or ADKBackend(session_service=store)
@@ -122,6 +122,6 @@ def _compile(target: Target, backend: ADKBackend, state: Mapping[str, Any] | Non
     value = cast("Expr[Any] | object", target.value)
     if isinstance(value, Expr):
         return backend.compile(cast("Expr[Any]", value).to_ir(), config, state=state)
-    from adk_fluent.backends.adk.native import adopt
+    from adk_fluent.backends.adk.running.native import adopt
 
     return adopt(value, config)

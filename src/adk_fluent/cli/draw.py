@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from adk_fluent.backends import viz
+from adk_fluent import viz
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import load
 from adk_fluent.expr.base import Expr
@@ -51,6 +51,6 @@ def _node(target: str) -> Node:
     value = cast("Expr[Any] | object", load(target).value)
     if isinstance(value, Expr):
         return cast("Expr[Any]", value).to_ir()
-    from adk_fluent.backends.adk.native import to_node
+    from adk_fluent.backends.adk.running.native import to_node
 
     return to_node(value)

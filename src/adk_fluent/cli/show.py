@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.backends.viz.outline import to_outline
 from adk_fluent.cli.conversation import Conversation
 from adk_fluent.cli.demo import support
 from adk_fluent.cli.errors import KEYS, UsageError
@@ -19,11 +18,12 @@ from adk_fluent.cli.screen import Screen, brief
 from adk_fluent.cli.target import Target
 from adk_fluent.errors import LocalModelError
 from adk_fluent.local.engine import INSTALL, installed
+from adk_fluent.viz.outline import to_outline
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
 
-    from adk_fluent.backends.adk.backend import ADKBackend
+    from adk_fluent.backends.adk.running.backend import ADKBackend
 
 PROMPT: Final = "My flight to London was cancelled, I want to rebook"
 

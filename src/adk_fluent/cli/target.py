@@ -109,7 +109,7 @@ def _from_folder(folder: Path, attribute: str | None) -> Target:
         raise UsageError(f"ADK cannot load the agent folder {name!r}: its name must be a Python identifier.")
     _load_environment(folder)
     if files == ["root_agent.yaml"]:
-        from adk_fluent.backends.adk.native import from_yaml
+        from adk_fluent.backends.adk.running.native import from_yaml
 
         return Target(from_yaml(folder / "root_agent.yaml"), name, folder)
     _search_first(folder.parent)
@@ -225,6 +225,6 @@ def _is_target(value: object) -> bool:
         return True
     if isinstance(value, type) or "google.adk" not in sys.modules:
         return False
-    from adk_fluent.backends.adk.native import is_native
+    from adk_fluent.backends.adk.running.native import is_native
 
     return is_native(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from adk_fluent.context.entries import CountTokens, Entry, Scene, estimate_tokens, keep_pairs, split
-from adk_fluent.context.helpers import ASKING, Answer, Step
+from adk_fluent.context.model_operations import ASKING, Answer, Step
 from adk_fluent.context.operations import EVENTS, EVERYTHING, Entries, on_events, redact
 from adk_fluent.context.rendering import TEMPLATE, show, text
 from adk_fluent.context.spec import NEUTRAL, SHOWN, Context

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from adk_fluent.analysis.facts import Facts, is_native
 from adk_fluent.config import execution_config
-from adk_fluent.contracts.facts import Facts, is_native
-from adk_fluent.contracts.missing import fine
+from adk_fluent.contracts.findings.missing import fine
 from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from adk_fluent.analysis.facts import Facts, facts_of
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import is_untouched
 from adk_fluent.contracts.issues import (
@@ -114,6 +115,18 @@ def nesting(root: Node) -> Iterator[Refusal]:
     """Why no run would get through a tree; asked first, since all else takes as much of the stack."""
     if (found := depth(root)) > MAX_DEPTH:
         yield too_deep(root, found)
+
+
+def known(subject: object) -> Facts:
+    """The facts about anything that can be checked, for whoever shows them.
+
+    Raises:
+        ExpressionError: the steps stand too deep inside each other.
+    """
+    facts = facts_of(subject)
+    if facts.is_too_deep:
+        refuse([too_deep(facts.root, facts.depth)])
+    return facts
 
 
 def too_deep(root: Node, found: int) -> Refusal:

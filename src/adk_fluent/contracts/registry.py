@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from adk_fluent.analysis.facts import Facts
 from adk_fluent.contracts.checks.boundaries import check_boundary_contracts
 from adk_fluent.contracts.checks.coherence import check_channel_coherence
 from adk_fluent.contracts.checks.context import check_context_contracts
@@ -28,7 +29,6 @@ from adk_fluent.contracts.checks.tools import check_tool_contracts
 from adk_fluent.contracts.checks.types import check_type_contracts
 from adk_fluent.contracts.checks.unknown import check_unknown_functions
 from adk_fluent.contracts.checks.visible import check_visibility_contracts
-from adk_fluent.contracts.facts import Facts
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node

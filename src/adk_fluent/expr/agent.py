@@ -202,7 +202,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     @deprecated('Keys stand one by one: reads("a", "b").')
     def reads(self, *keys: list[LiteralString], keep_history: bool = False) -> NoAgent: ...
     @overload
-    def reads(  # pyright: ignore[reportOverlappingOverload]
+    def reads(  # pyright: ignore[reportOverlappingOverload]  # only one of them returns
         self, *keys: object, keep_history: bool = False
     ) -> Agent[T_co]: ...
     def reads(self, *keys: object, keep_history: bool = False) -> Agent[T_co] | NoAgent:
@@ -232,7 +232,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     @deprecated('A key stands alone: writes("a"). Several values are fields of a StateSchema.')
     def writes(self, *keys: list[LiteralString]) -> NoAgent: ...
     @overload
-    def writes(self, *keys: object) -> Agent[T_co]: ...  # pyright: ignore[reportOverlappingOverload]
+    def writes(self, *keys: object) -> Agent[T_co]: ...  # pyright: ignore[reportOverlappingOverload]  # only one of them returns
     def writes(self, *keys: object) -> Agent[T_co] | NoAgent:
         """Store the answer in state, which also says that this agent produces data.
 

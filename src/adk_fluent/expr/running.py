@@ -14,8 +14,8 @@ from adk_fluent.errors import ArgumentError, EventLoopError, RunError, SessionEr
 from adk_fluent.expr.options import checked
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.backend import ADKBackend, Compiled
-    from adk_fluent.backends.adk.runner import Services
+    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+    from adk_fluent.backends.adk.running.runner import Services
     from adk_fluent.backends.events import AgentEvent, RunResult
     from adk_fluent.expr.terminals import Terminals
 
@@ -50,7 +50,7 @@ class Run(Generic[T_co]):
         given = self._options.get("backend")
         if given is not None:
             return given
-        from adk_fluent.backends.adk.backend import default_backend
+        from adk_fluent.backends.adk.running.backend import default_backend
 
         return default_backend()
 
@@ -69,7 +69,7 @@ class Run(Generic[T_co]):
     @property
     def services(self) -> Services:
         """The services given for this run."""
-        from adk_fluent.backends.adk.runner import Services
+        from adk_fluent.backends.adk.running.runner import Services
 
         return Services(**{name: self._options.get(name) for name in _SERVICES})
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from google.adk.workflow import Workflow
     from google.genai.types import Content, Part
 
-    from adk_fluent.backends.adk.scripted import Response
+    from adk_fluent.backends.adk.steps.scripted import Response
     from adk_fluent.backends.events import AgentEvent, RunResult
     from adk_fluent.backends.preview import Preview
     from adk_fluent.backends.protocol import Backend
@@ -114,10 +114,10 @@ class Terminals(Generic[T_co]):
             hint = did_you_mean(str(target), ("agent", "workflow"))
             raise ArgumentError(f"build(target=) is 'agent' or 'workflow', not {target!r}.{hint}")
         if target == "workflow":
-            from adk_fluent.backends.adk.workflow import build_workflow
+            from adk_fluent.backends.adk.compile.workflow import build_workflow
 
             return build_workflow(self.node)
-        from adk_fluent.backends.adk.backend import build
+        from adk_fluent.backends.adk.running.backend import build
 
         return build(self.node)
 
@@ -130,7 +130,7 @@ class Terminals(Generic[T_co]):
 
         One of its plugins marks every event with who should see it; see `adk_fluent.visibility`.
         """
-        from adk_fluent.backends.adk.backend import ADKBackend
+        from adk_fluent.backends.adk.running.backend import ADKBackend
 
         return ADKBackend().compile(self.node, config).published()
 
@@ -141,8 +141,8 @@ class Terminals(Generic[T_co]):
         agents, and sequences of agents, transforms, taps and captures: as in ADK's `SequentialAgent`, each
         agent calls the function `task_completed` when it is done, and the next one goes on.
         """
-        from adk_fluent.backends.adk.backend import ADKBackend
-        from adk_fluent.backends.adk.runner import Services
+        from adk_fluent.backends.adk.running.backend import ADKBackend
+        from adk_fluent.backends.adk.running.runner import Services
 
         backend = ADKBackend()
         return backend.compile(self.node, config).runner(backend.services(Services(**services)))
@@ -238,13 +238,13 @@ class Terminals(Generic[T_co]):
 
         Each run closes what it opened; `async with pipeline:` around several saves them from opening it anew.
         """
-        from adk_fluent.backends.adk.toolsets import take, toolsets_in
+        from adk_fluent.backends.adk.running.toolsets import take, toolsets_in
 
         await take(toolsets_in(self.node))
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        from adk_fluent.backends.adk.toolsets import give_back, toolsets_in
+        from adk_fluent.backends.adk.running.toolsets import give_back, toolsets_in
 
         await give_back(toolsets_in(self.node))
 
@@ -254,7 +254,7 @@ class Terminals(Generic[T_co]):
         Runs close what they opened by themselves. What `build()`, `to_app()` and `to_runner()` gave to ADK
         does not; this closes it, as does ADK's `runner.close()`.
         """
-        from adk_fluent.backends.adk.toolsets import in_use, toolsets_in
+        from adk_fluent.backends.adk.running.toolsets import in_use, toolsets_in
 
         async with in_use(toolsets_in(self.node)):
             pass
@@ -368,8 +368,8 @@ class Terminals(Generic[T_co]):
         flowchart TD
         ...
         """
-        from adk_fluent.backends.viz import to_html, to_mermaid, to_png, to_svg
         from adk_fluent.errors import ArgumentError
+        from adk_fluent.viz import to_html, to_mermaid, to_png, to_svg
 
         match format:
             case "mermaid":

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from adk_fluent.analysis.facts import Facts
+from adk_fluent.analysis.keys.effects import writes_of
+from adk_fluent.analysis.keys.functions import unknown_functions
+from adk_fluent.analysis.keys.reads import Read, reads_of
+from adk_fluent.analysis.origins import Words
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.talk.sight import shown, shown_of_earlier, sight_of
+from adk_fluent.analysis.values.fact import PRESENT, STATUS
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.effects import writes_of
-from adk_fluent.contracts.fact import PRESENT, STATUS
-from adk_fluent.contracts.facts import Facts, known
-from adk_fluent.contracts.plan import Step
-from adk_fluent.contracts.reads import Read, reads_of
-from adk_fluent.contracts.sight import shown, shown_of_earlier, sight_of
-from adk_fluent.contracts.sources import Words
-from adk_fluent.contracts.touches import unknown_functions
+from adk_fluent.contracts.refusals import known
 from adk_fluent.inspection.concerns import shown_keys
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import (

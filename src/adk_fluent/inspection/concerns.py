@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from adk_fluent.analysis.keys.effects import writes_of
+from adk_fluent.analysis.keys.reads import reads_of
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import SHOWN, Context
-from adk_fluent.contracts.effects import writes_of
-from adk_fluent.contracts.facts import known
-from adk_fluent.contracts.plan import Step
-from adk_fluent.contracts.reads import reads_of
-from adk_fluent.contracts.sight import sight_of
+from adk_fluent.contracts.refusals import known
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import NOT_SET, answer_shape, fields_of, type_name
 from adk_fluent.ir.annotations import Modality

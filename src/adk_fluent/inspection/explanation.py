@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 from adk_fluent import _html as html
+from adk_fluent.analysis.facts import Facts
+from adk_fluent.analysis.keys.effects import writes_of
+from adk_fluent.analysis.keys.reads import CALLBACKS, reads_of
+from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.checking import check_all
-from adk_fluent.contracts.effects import writes_of
-from adk_fluent.contracts.facts import Facts, known
-from adk_fluent.contracts.plan import Step
-from adk_fluent.contracts.reads import CALLBACKS, reads_of
+from adk_fluent.contracts.refusals import known
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
 from adk_fluent.inspection.concerns import DataFlow, data_flow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route
-from adk_fluent.backends.adk.convert import knowingly
+from adk_fluent.backends.adk.running.convert import knowingly
 
 FIRST = Agent("first").instruct("Draft a letter.").describe("Drafts letters.")
 SECOND = Agent("second").instruct("Polish it.").describe("Polishes letters.")

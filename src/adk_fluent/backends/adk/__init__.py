@@ -2,7 +2,7 @@
 
 import logging
 
-from adk_fluent.backends.adk.backend import ADKBackend
+from adk_fluent.backends.adk.running.backend import ADKBackend
 
 # ADK logs each error with its traceback and raises it too. Where logging is not set up, Python would print
 # that log, though the error reaches the caller anyway. Handlers that a program sets up still get it.

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import BoundaryType
-from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.state.operations import Operation

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adk_fluent.contracts.audience import Audience
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.keys.reads import Read
+from adk_fluent.analysis.plan import Step, at_most_three
+from adk_fluent.analysis.talk.audience import Audience
+from adk_fluent.analysis.talk.sight import Sight, sight_of
+from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
-from adk_fluent.contracts.missing import about
-from adk_fluent.contracts.plan import Step, at_most_three
-from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.sight import Sight, sight_of
 from adk_fluent.ir.nodes import AgentNode, MapOverNode
 
 

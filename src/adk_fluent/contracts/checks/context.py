@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.keys.spelling import Spelling
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
 from adk_fluent.contracts.issues import UnknownAgent
-from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.sight import EVERYTHING, sight_of
-from adk_fluent.contracts.spelling import Spelling
 
 
 def check_context_contracts(root: object) -> list[ContractIssue]:

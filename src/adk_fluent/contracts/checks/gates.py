@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.facts import facts_of
+from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.keys.functions import confirms
 from adk_fluent.contracts.issues import NotResumable
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.touches import confirms
 from adk_fluent.ir.nodes import AgentNode, GateNode
 
 

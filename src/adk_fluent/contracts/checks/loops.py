@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.effects import effects_of
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.keys.effects import effects_of
+from adk_fluent.analysis.keys.functions import ends_loops
+from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import LoopRunsToLimit
-from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.touches import ends_loops
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, LoopNode
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.keys.reads import reads_of
+from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import UnreadItem
-from adk_fluent.contracts.plan import Step
-from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, MapOverNode
 

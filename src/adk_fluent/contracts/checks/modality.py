@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.contracts.issues import ModalityLoss, ModalityMismatch
-from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.sight import sight_of
 from adk_fluent.ir.annotations import ContentSpec, Modality
 
 _AS_TEXT: Final = frozenset({Modality.STRUCTURED, Modality.CODE})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.facts import facts_of
+from adk_fluent.analysis.facts import facts_of
 from adk_fluent.contracts.refusals import too_deep
 from adk_fluent.contracts.report import ContractIssue
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.facts import facts_of, first_after
+from adk_fluent.analysis.facts import facts_of, first_after
+from adk_fluent.analysis.overwriting import overwritten
+from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import DeadState, Overwritten
-from adk_fluent.contracts.overwriting import overwritten
-from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, LoopNode, SequenceNode
 from adk_fluent.state.delta import is_session_scoped

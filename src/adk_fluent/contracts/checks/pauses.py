@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.fact import LOST
-from adk_fluent.contracts.facts import facts_of
+from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.keys.reads import Read
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.fact import LOST
+from adk_fluent.contracts.findings.missing import taken
+from adk_fluent.contracts.findings.wording import listed, who_reads
 from adk_fluent.contracts.issues import PauseTempKey
-from adk_fluent.contracts.missing import taken
-from adk_fluent.contracts.plan import Step
-from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.wording import listed, who_reads
 
 
 def check_pauses(root: object) -> list[ContractIssue]:

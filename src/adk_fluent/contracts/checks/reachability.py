@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adk_fluent.contracts.comparing import covers
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.keys.reads import reads_of
+from adk_fluent.analysis.plan import Step, branch_names
+from adk_fluent.analysis.typed import known_type
+from adk_fluent.analysis.values.comparing import covers
+from adk_fluent.analysis.values.matches import covered, exhaustive
 from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
-from adk_fluent.contracts.matches import covered, exhaustive
-from adk_fluent.contracts.plan import Step, branch_names
-from adk_fluent.contracts.reads import reads_of
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.typed import known_type
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.nodes import RouteNode
 

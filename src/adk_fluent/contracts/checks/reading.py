@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adk_fluent.analysis.facts import Facts, facts_of
 from adk_fluent.contracts.checks.loops import unchanging
-from adk_fluent.contracts.facts import Facts, facts_of
-from adk_fluent.contracts.missing import about
+from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.nodes import LoopNode
 

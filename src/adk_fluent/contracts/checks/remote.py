@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from adk_fluent.contracts.facts import facts_of
+from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.keys.spelling import Spelling
+from adk_fluent.analysis.plan import Step
+from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import RemoteInputMissing
-from adk_fluent.contracts.missing import about
-from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.ir.nodes import RemoteAgentNode
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final, cast
 
-from adk_fluent.contracts.effects import writes_of
-from adk_fluent.contracts.facts import Bound, Facts
+from adk_fluent.analysis.facts import Bound, Facts
+from adk_fluent.analysis.keys.effects import writes_of
+from adk_fluent.analysis.keys.spelling import Spelling
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.kinds import fits, named, values_of
+from adk_fluent.contracts.findings.types import mismatch, nearest, shown_type
 from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch
-from adk_fluent.contracts.kinds import fits, named, values_of
-from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.spelling import Spelling
-from adk_fluent.contracts.typed import mismatch, nearest, shown_type
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nodes import AgentNode, TransformNode

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from adk_fluent.contracts.facts import facts_of
+from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import StreamingModelConflict, StreamingRouteConflict
-from adk_fluent.contracts.plan import Step
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import RouteNode
 

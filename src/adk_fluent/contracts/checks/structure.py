@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
 from adk_fluent.contracts.refusals import Refusal, endless, of_node
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import walk

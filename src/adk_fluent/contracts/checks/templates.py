@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.keys.spelling import Spelling
+from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
-from adk_fluent.contracts.missing import about
-from adk_fluent.contracts.plan import Step, at_most_three
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.spelling import Spelling
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.nodes import AgentNode, GateNode, MapOverNode
 from adk_fluent.ir.template import SCOPES, is_key, lookalikes

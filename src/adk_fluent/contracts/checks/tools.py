@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.plan import Step, at_most_three
+from adk_fluent.analysis.talk.audience import apart
+from adk_fluent.analysis.talk.history import audible
+from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.audience import apart
-from adk_fluent.contracts.facts import Facts, facts_of
 from adk_fluent.contracts.issues import DuplicateTool, ToolHistory, UnnamedTool
-from adk_fluent.contracts.plan import Step, at_most_three
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.sight import sight_of
-from adk_fluent.contracts.talk import audible
 from adk_fluent.ir.tools import FunctionTool
 
 _LAMBDA = "<lambda>"

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.keys.reads import Read
+from adk_fluent.analysis.keys.spelling import Spelling
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.typed import Known, known_type
+from adk_fluent.analysis.values.comparing import always_raises, can_hold
+from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named
 from adk_fluent.contracts.checks.schemas import against_schemas
-from adk_fluent.contracts.comparing import always_raises, can_hold
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import UnmetConsumes
-from adk_fluent.contracts.kinds import NUMBERS, fits, kinds, named
-from adk_fluent.contracts.plan import Step
-from adk_fluent.contracts.reads import Read
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.contracts.spelling import Spelling
-from adk_fluent.contracts.typed import Known, known_type, mismatch, nearest
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import RouteNode
 
@@ -39,14 +40,14 @@ def _readers(facts: Facts) -> Iterator[ContractIssue]:
 def _over_list(read: Read, known: Known) -> Iterator[ContractIssue]:
     found = [kinds(kind) for kind in known.types]
     if all(kind and "list" not in kind for kind in found):
-        yield mismatch(read.step, read.key, f"map_over needs a list, and {known.source}")
+        yield mismatch(read.step, read.key, f"map_over needs a list, and {source(known)}")
 
 
 def _as_field(read: Read, known: Known) -> Iterator[ContractIssue]:
     """What is read as a field of a schema is written with a type that fits."""
     for field in read.step.node.given.get("read_fields", ()):
         if field.key == read.key and not any(fits(kind, field.type) for kind in known.types):
-            why = f"it is read as {named(field.type)}, and {known.source}"
+            why = f"it is read as {named(field.type)}, and {source(known)}"
             yield mismatch(read.step, read.key, why)
 
 
@@ -57,7 +58,7 @@ def _compared(read: Read, known: Known) -> Iterator[ContractIssue]:
         if not isinstance(test, Match) or test.key != read.key:
             continue
         if all(always_raises(test, kind) for kind in known.types):
-            why = f"the test {test} raises, and {known.source}"
+            why = f"the test {test} raises, and {source(known)}"
             yield mismatch(read.step, read.key, why, _as_number(test, known))
         elif not any(can_hold(test, kind) for kind in known.types):
             yield _never_holds(read, test, known)
@@ -68,7 +69,7 @@ def _never_holds(read: Read, test: Match, known: Known) -> ContractIssue:
     wanted = named(cast("type[object]", type(test.value)))
     how = "never holds" if few else f"compares {wanted}"
     hint = nearest(test.value, known.values or ()) if few else _as_number(test, known)
-    return mismatch(read.step, read.key, f"the test {test} {how}, and {known.source}", hint)
+    return mismatch(read.step, read.key, f"the test {test} {how}, and {source(known)}", hint)
 
 
 def _as_number(test: Match, known: Known) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.contracts.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.contracts.issues import BranchNotVisible, NobodyVisible
-from adk_fluent.contracts.plan import Step, branch_names
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import FallbackNode, RouteNode
 

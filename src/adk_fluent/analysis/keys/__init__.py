@@ -1,0 +1,1 @@
+"""Which keys a step reads and writes."""

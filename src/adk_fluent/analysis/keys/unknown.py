@@ -1,0 +1,46 @@
+"""Which functions in a step say nothing about the keys they touch."""
+
+from __future__ import annotations
+
+from adk_fluent.analysis.keys.functions import unknown_functions
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.functions import access
+from adk_fluent.ir.nodes import AgentNode, GateNode, LoopNode, RouteNode, TapNode, TransferNode, TransformNode
+from adk_fluent.state.operations import Operation
+
+Functions = list[object]
+
+_OPEN = ("flatten", "unflatten")
+"""Operations that name their keys only as they run, and that the analysis knows about."""
+
+
+def unknown_functions_of(node: Node) -> tuple[Functions, Functions]:
+    """The functions that may read, and those that may write, keys they do not declare."""
+    match node:
+        case AgentNode():
+            return unknown_functions(node)
+        case LoopNode():
+            return _silent((node.until,)), []
+        case GateNode():
+            return _silent((node.predicate,)), []
+        case TransferNode():
+            return _silent((node.condition,)), []
+        case RouteNode():
+            return _silent(tuple(test for test, _ in node.rules)), []
+        case TapNode():
+            return _silent((node.fn,)), []
+        case TransformNode():
+            return _of_transform(node)
+        case _:
+            return [], []
+
+
+def _silent(functions: tuple[object, ...]) -> Functions:
+    return [fn for fn in functions if fn is not None and not access(fn).reads_known]
+
+
+def _of_transform(node: TransformNode) -> tuple[Functions, Functions]:
+    fn, touched = node.fn, node.access
+    if isinstance(fn, Operation) and fn.name in _OPEN:
+        return [], []
+    return [fn] * (not touched.reads_known), [fn] * (not touched.writes_known)

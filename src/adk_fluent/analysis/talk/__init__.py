@@ -1,0 +1,1 @@
+"""The conversation: who has spoken, and who is shown it."""

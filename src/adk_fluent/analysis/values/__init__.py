@@ -1,0 +1,1 @@
+"""What one state key may hold, and what steps do to it."""

@@ -1,0 +1,277 @@
+"""What is known about every state key at one point of a run: present, absent, either, or unknown.
+
+`State` is a scope over another one. A branch works on a fork of what it starts from and records only what it
+changes, so that joining branches costs what they changed, not what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from adk_fluent.analysis.origins import ANYBODY
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.talk.history import Talk
+from adk_fluent.analysis.values.fact import (
+    ABSENT,
+    PRESENT,
+    REMOVED,
+    STATUS,
+    UNKNOWN,
+    Fact,
+    Reason,
+    Why,
+    alternatives,
+    leaves_of,
+    some,
+    ticks,
+    together,
+    untouched,
+)
+from adk_fluent.analysis.values.siblings import Siblings
+from adk_fluent.state.delta import is_session_scoped
+
+
+class State:
+    """What is known at one point; a fork of a state sees it and records its own changes.
+
+    Attributes:
+        facts: keys that changed in this scope.
+        dead: the point cannot be reached.
+    """
+
+    __slots__ = ("_beside", "_cut", "_cut_at", "_fog", "_fog_at", "dead", "facts", "parent", "talk")
+
+    def __init__(self, parent: State | None = None) -> None:
+        self.parent: State | None = parent
+        self.facts: dict[str, Fact] = {}
+        self.dead: bool = parent.dead if parent else False
+        self.talk: Talk = parent.talk if parent else Talk()
+        self._fog: Step | None = None
+        self._fog_at = 0
+        self._cut: Step | None = None
+        self._cut_at = 0
+        self._beside: tuple[tuple[Siblings, int], ...] = parent._beside if parent else ()
+
+    def fork(self) -> State:
+        """A scope on top of this one, which must not change while the fork is in use."""
+        return State(self)
+
+    def beside(self, siblings: Siblings, own: int) -> State:
+        """A fork for one of several parallel branches."""
+        made = State(self)
+        made._beside = (*self._beside, (siblings, own))
+        return made
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Fact:
+        """What is known about a key here."""
+        scope, fog = self, None
+        while True:
+            fact = scope.facts.get(key)
+            if fact is not None:
+                if scope._fog_at > fact.tick:
+                    fog = fog or scope._fog
+                break
+            if scope._cut is not None and is_session_scoped(key):
+                fact = Fact(ABSENT | REMOVED, removed_by=scope._cut)
+                if scope._fog_at > scope._cut_at:
+                    fog = fog or scope._fog
+                break
+            fog = fog or scope._fog
+            if scope.parent is None:
+                fact = untouched(key)
+                break
+            scope = scope.parent
+        for siblings, own in self._beside:
+            if siblings.may_touch(key):
+                fact = siblings.over(key, fact, own)
+        if fog is not None:
+            fact = fact.or_else(ANYBODY)
+            if fact.mask & STATUS != PRESENT:
+                fact.mask |= UNKNOWN
+        return fact
+
+    def look(self, key: str) -> Fact:
+        """What is known about a key that somebody reads: `a.b` may also come of flattening `a`."""
+        fact = self.get(key)
+        if fact.mask & ABSENT and "." in key:
+            parts = key.split(".")
+            for end in range(1, len(parts)):
+                flattened = self.get(leaves_of(".".join(parts[:end])))
+                if flattened.mask & PRESENT:
+                    return fact.or_else(flattened).with_mask(fact.mask | UNKNOWN)
+        return fact
+
+    def temp_keys(self) -> set[str]:
+        """Every `temp:` key that something in the tree wrote."""
+        found: set[str] = set()
+        scope: State | None = self
+        while scope is not None:
+            found.update(key for key in scope.facts if key.startswith("temp:"))
+            scope = scope.parent
+        return found
+
+    def session_keys(self) -> set[str]:
+        """Every session key that may be there and that something in the tree wrote."""
+        found: set[str] = set()
+        scope: State | None = self
+        while scope is not None:
+            found.update(key for key in scope.facts if is_session_scoped(key))
+            scope = None if scope._cut else scope.parent
+        return found
+
+    # --- changing ---------------------------------------------------------------------------------
+
+    def set(self, key: str, fact: Fact) -> None:
+        """Record what a step did to a key."""
+        self.facts[key] = fact
+
+    def is_there(self, key: str) -> None:
+        """Record that a key turned out to be present."""
+        fact = self.get(key)
+        if fact.mask & STATUS != PRESENT:
+            self.facts[key] = fact.with_mask(PRESENT)
+
+    def maybe(self, key: str, fact: Fact, why: Why) -> None:
+        """Record that a step may have written a key."""
+        before = self.get(key)
+        mask = before.mask | PRESENT
+        if mask & STATUS == PRESENT:
+            why = before.why or why
+        self.facts[key] = Fact(
+            mask,
+            some(before.writers, fact.writers),
+            some(before.text_of, fact.text_of),
+            None,
+            why,
+            of=(before, fact),
+            lost=before.lost,
+        )
+
+    def remove(self, key: str, step: Step) -> None:
+        """Record that a step removed a session key."""
+        if is_session_scoped(key):
+            self.facts[key] = Fact(ABSENT | REMOVED, removed_by=step)
+
+    def clear(self, step: Step, keep: Iterable[str]) -> None:
+        """Record that a step removed every session key but these."""
+        kept = {key: self.get(key) for key in keep if is_session_scoped(key)}
+        for key in [key for key in self.facts if is_session_scoped(key)]:
+            del self.facts[key]
+        self._cut, self._cut_at = step, next(ticks)
+        for key, fact in kept.items():
+            self.facts[key] = fact.with_mask(fact.mask)
+
+    def blur(self, step: Step) -> None:
+        """Record that a step may have written anything."""
+        self._fog, self._fog_at = step, next(ticks)
+
+    @property
+    def blurred_by(self) -> Step | None:
+        """The step after which this scope cannot tell what is there."""
+        return self._fog
+
+    @property
+    def cleared_by(self) -> Step | None:
+        """The step that removed all session keys in this scope but those it names."""
+        return self._cut
+
+    # --- joining ----------------------------------------------------------------------------------
+
+    def join(self, forks: Sequence[State], why: Reason, step: Step, *, or_none: bool = False) -> None:
+        """Go on after exactly one of several forks of this state, or, with `or_none`, after none of them.
+
+        Args:
+            why: what makes a key uncertain that only some of them write.
+            step: the place that chooses.
+        """
+        live = [fork for fork in forks if not fork.dead]
+        ways = len(live) + or_none
+        if not ways:
+            self.dead = True
+            return
+        special = [fork for fork in live if fork._cut or fork._fog]
+        changes = self._either(live, ways, special, lambda writers: Why(why, step, writers))
+        fog = next((fork._fog for fork in special if fork._fog), None)
+        self.talk = Talk.either([fork.talk for fork in live] + [self.talk] * or_none)
+        if fog:
+            self.blur(fog)
+        for key, fact in changes.items():
+            self.facts[key] = fact
+
+    def _cleared_by(self, forks: Sequence[State]) -> set[str]:
+        return self.session_keys() if any(fork._cut for fork in forks) else set()
+
+    def _either(
+        self,
+        live: Sequence[State],
+        ways: int,
+        special: Sequence[State],
+        why: Callable[[tuple[Step, ...]], Why],
+    ) -> dict[str, Fact]:
+        touched: dict[str, list[tuple[State, Fact]]] = {}
+        for fork in live:
+            for key in fork.facts:
+                touched.setdefault(key, []).append((fork, fork.get(key)))
+        for key in self._cleared_by(live):
+            touched.setdefault(key, [])
+        changes: dict[str, Fact] = {}
+        for key, found in touched.items():
+            facts = [fact for _, fact in found]
+            if len(found) < ways:
+                silent = [fork for fork in special if all(fork is not other for other, _ in found)]
+                facts += [fork.get(key) for fork in silent]
+                if len(found) + len(silent) < ways:
+                    facts.append(self.get(key))
+            changes[key] = alternatives(facts, why)
+        return changes
+
+    def both(self, forks: Sequence[State], siblings: Siblings) -> None:
+        """Go on after all of several parallel forks of this state."""
+        touched: dict[str, list[tuple[int, Fact]]] = {}
+        for index, fork in enumerate(forks):
+            for key in fork.facts:
+                touched.setdefault(key, []).append((index, fork.get(key)))
+        for index, fork in enumerate(forks):
+            if fork._cut is not None:
+                keys = filter(is_session_scoped, {*touched, *self.session_keys()} - fork.facts.keys())
+                for key in keys:
+                    touched.setdefault(key, []).append((index, fork.get(key)))
+        fog = next((fork._fog for fork in forks if fork._fog), None)
+        self.talk = Talk.both([fork.talk for fork in forks], self.talk)
+        if fog:
+            self.blur(fog)
+        for key, found in touched.items():
+            fact = together([fact for _, fact in found])
+            writers = [index for index, fact in found if fact.mask & PRESENT]
+            if not fact.mask & ABSENT and siblings.removes_from(key, writers):
+                fact = fact.with_mask(
+                    fact.mask | ABSENT | REMOVED, Why("sibling", siblings.step, fact.writers)
+                )
+            self.facts[key] = fact
+
+    def snapshot(self, base: State) -> State:
+        """A fork of `base` that knows what this state, itself above `base`, knows now."""
+        made = base.fork()
+        made.talk, made.dead = self.talk, self.dead
+        scope: State | None = self
+        keys: set[str] = set()
+        cut = fog = None
+        while scope is not None and scope is not base:
+            if cut is None:
+                keys |= scope.facts.keys()
+            else:
+                keys |= {key for key in scope.facts if not is_session_scoped(key)}
+            cut, fog = cut or scope._cut, fog or scope._fog
+            scope = scope.parent
+        for siblings, _ in self._beside[len(base._beside) :]:
+            keys |= siblings.keys
+        if cut:
+            made.clear(cut, ())
+        if fog:
+            made.blur(fog)
+        for key in keys:
+            fact = self.get(key)
+            made.facts[key] = fact.with_mask(fact.mask)
+        return made

@@ -1,0 +1,297 @@
+"""Who sees what a step says: the user, only the other agents, or nobody because it says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
+from adk_fluent.ir.base import Node, root_of
+from adk_fluent.ir.naming import NameGiver, named_nodes
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    ArtifactNode,
+    CaptureNode,
+    FallbackNode,
+    GateNode,
+    LoopNode,
+    MapOverNode,
+    ModelSelectorNode,
+    ParallelNode,
+    RaceNode,
+    RemoteAgentNode,
+    RouteNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransferNode,
+    TransformNode,
+)
+
+VISIBILITY: Final = "adk_fluent.visibility"
+"""Metadata of an event: who sees it."""
+
+USER_FACING: Final = "adk_fluent.is_user_facing"
+"""Metadata of an event: whether the user sees it."""
+
+STANDS_IN: Final = "adk_fluent.stands_in"
+"""Metadata of an internal event: it is the answer if what follows is skipped and nobody visible speaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Who sees what one step says.
+
+    Attributes:
+        visibility: who.
+        blanked: whether a policy blanks its words for the caller.
+        stands_in: whether it has the last word when everything that may speak after it is skipped.
+        marks: the metadata that says so.
+    """
+
+    visibility: Visibility
+    blanked: bool = False
+    stands_in: bool = False
+    marks: Mapping[str, Any] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        marks: dict[str, Any] = {VISIBILITY: self.visibility, USER_FACING: self.visibility == "user"}
+        if self.stands_in:
+            marks[STANDS_IN] = True
+        object.__setattr__(self, "marks", MappingProxyType(marks))
+
+
+SEEN: Final = Sight("user")
+"""What the user sees."""
+
+_sight_of = cache(Sight)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """What a tree's events are where they leave a run: a look-up by author, made once.
+
+    Attributes:
+        sights: author → who sees what it says.
+        others: the same for authors that are not in the tree: what runs inside a tool.
+    """
+
+    sights: Mapping[str, Sight]
+    others: Sight = SEEN
+
+    def sight(self, author: str) -> Sight:
+        """Who sees what `author` says."""
+        return self.sights.get(author, self.others)
+
+
+def outlet_of(root: Node) -> Outlet:
+    """The outlet of a tree with unique names."""
+    inference = _Inference(root)
+    sights = inference.run()
+    # ADK says "model" where a plugin ends a run with an answer, and may give back what the user said.
+    sights = {"user": SEEN, "model": SEEN, **sights}
+    if not inference.places[0].speaks:
+        return Outlet(sights)  # a native agent of which nothing is known
+    return Outlet(sights, Sight("internal", any(place.filtered for place in inference.places)))
+
+
+def infer_visibility(x: object) -> Mapping[str, Visibility]:
+    """For every step of a tree, by its unique name, who sees what it says.
+
+    An agent is `user` if nothing that speaks runs after it, else `internal`. Of the last loop or map, the
+    agent that speaks last is `user`, so that somebody always speaks. Steps that say nothing, and composites,
+    which say nothing themselves, are `zero_cost`; a gate is `user`, since it asks a person. `.show()`,
+    `.hide()` and `.transparent()` win over the place in the tree.
+
+    Args:
+        x: an expression, an IR node, or a native agent or app that adk-fluent built.
+
+    Example:
+        >>> from adk_fluent import Agent, Route
+        >>> pipeline = Agent("c").writes("intent") >> Route("intent").eq("book", Agent("booker"))
+        >>> seen = infer_visibility(pipeline)
+        >>> seen["c"], seen["route"], seen["booker"]
+        ('internal', 'zero_cost', 'user')
+    """
+    return visibility_of(root_of(x))
+
+
+def visibility_of(root: Node, names: Iterable[str] | None = None) -> Mapping[str, Visibility]:
+    """`infer_visibility` of a tree.
+
+    Args:
+        names: the unique names of its nodes, parents first, if they have been found already.
+    """
+    return {name: sight.visibility for name, sight in _Inference(root, names).run().items()}
+
+
+class _Place:
+    """Where one node stands: what is around it and inside it."""
+
+    __slots__ = (
+        *("answers", "children", "filtered", "follows", "follows_surely"),
+        *("name", "node", "parent", "said", "speaks"),
+    )
+
+    def __init__(self, node: Node, name: str, parent: _Place | None) -> None:
+        self.node: Any = node
+        self.name = name
+        self.parent = parent
+        self.children: list[_Place] = []
+        self.speaks = isinstance(node, AgentNode | RemoteAgentNode)
+        self.answers = False
+        """Whether something in it is sure to speak, and not hidden; see `_answers`."""
+        self.follows = self.follows_surely = False
+        """Whether something that speaks may run after it, and whether something that `answers` does."""
+        self.filtered = False
+        """Whether the policy around it is `.filtered()`."""
+        self.said: Visibility | None = None
+        """What `.show()`, `.hide()` or `.transparent()` of this node or one around it says."""
+
+
+class _Inference:
+    def __init__(self, root: Node, names: Iterable[str] | None = None) -> None:
+        known = None if names is None else iter(names)
+        giver = NameGiver(named_nodes(root)[0] if known is None else ())
+        self.places: list[_Place] = []
+        stack: list[tuple[Node, _Place | None]] = [(root, None)]
+        while stack:
+            node, parent = stack.pop()
+            place = _Place(node, giver.name(node) if known is None else next(known), parent)
+            self.places.append(place)
+            if parent is not None:
+                parent.children.append(place)
+            stack.extend((child, place) for child in reversed(node.children))
+
+    def run(self) -> dict[str, Sight]:
+        for place in self.places:
+            self._inherit(place)
+        for place in reversed(self.places):
+            if place.children:
+                place.speaks = place.speaks or any(child.speaks for child in place.children)
+                place.answers = _answers(place)
+            elif place.speaks:
+                place.answers = place.said in (None, "user")
+        for place in self.places:
+            self._order(place)
+        final = {place.node.target for place in self.places if _hands_over_last(place)}
+        return {place.name: self._sight(place, final) for place in self.places}
+
+    def _inherit(self, place: _Place) -> None:
+        """What is said about the place itself, or else about what is around it."""
+        annotations, parent = place.node.annotations, place.parent
+        if annotations is NO_ANNOTATIONS:
+            if parent is not None:
+                place.said, place.filtered = parent.said, parent.filtered
+            return
+        place.said = _override(place.node) or (parent.said if parent else None)
+        if annotations.policy is not None:
+            place.filtered = annotations.policy == "filtered"
+        elif parent is not None:
+            place.filtered = parent.filtered
+
+    def _order(self, place: _Place) -> None:
+        """What follows those inside the place."""
+        in_order = isinstance(place.node, SequenceNode | LoopNode)
+        follows, surely = place.follows, place.follows_surely
+        for child in reversed(place.children):
+            child.follows, child.follows_surely = follows, surely
+            follows = follows or (in_order and child.speaks)
+            surely = surely or (in_order and child.answers)
+
+    def _sight(self, place: _Place, final: set[str]) -> Sight:
+        seen = self._seen(place, final)
+        if seen == "user":
+            return SEEN
+        by_place = seen == "internal" and place.said is None
+        return _sight_of(seen, place.filtered, by_place and not place.follows_surely)
+
+    def _seen(self, place: _Place, final: set[str]) -> Visibility:
+        silent = _SILENT[type(place.node)]
+        if silent is not None:
+            return silent
+        if place.said is not None:
+            return place.said
+        if not place.follows or (final and _is_last_in(place, final)):
+            return "user"
+        return "internal"
+
+
+def _answers(place: _Place) -> bool:
+    """Whether it says something to the user, or to agents that do, whenever it runs and does not fail."""
+    inside = [child.answers for child in place.children]
+    if isinstance(place.node, AgentNode | RemoteAgentNode):
+        return place.said in (None, "user") or any(inside)
+    match place.node:
+        case FallbackNode() | RaceNode():  # one of them, whichever it is
+            return bool(inside) and all(inside)
+        case (
+            RouteNode(key=None, default=None) | MapOverNode()
+        ):  # nothing, where a condition or a list says so
+            return False
+        case _:
+            return any(inside)
+
+
+def _override(node: Node) -> Visibility | None:
+    annotations = node.annotations
+    if annotations.visibility is not None:
+        return annotations.visibility
+    return "user" if annotations.policy == "transparent" else None
+
+
+def _hands_over_last(place: _Place) -> bool:
+    """Whether a transfer's target is the last to speak: nothing speaks after the sequence it leaves."""
+    if not isinstance(place.node, TransferNode):
+        return False
+    left = place
+    for outer in _outwards(place):
+        left = outer
+        if isinstance(outer.node, SequenceNode):
+            break
+    return not left.follows
+
+
+def _outwards(place: _Place) -> list[_Place]:
+    found = [place]
+    while found[-1].parent is not None:
+        found.append(found[-1].parent)
+    return found
+
+
+def _is_last_in(place: _Place, final: set[str]) -> bool:
+    """Whether `place` is in a transfer's target, and nothing in that speaks after it."""
+    for outer in _outwards(place):
+        if outer.name in final:
+            return True
+        parent = outer.parent
+        if parent is not None and isinstance(parent.node, SequenceNode | LoopNode):
+            later = parent.children[parent.children.index(outer) + 1 :]
+            if any(child.speaks for child in later):
+                return False
+    return False
+
+
+_SILENT: Final[Mapping[type[Node], Visibility | None]] = {
+    AgentNode: None,
+    RemoteAgentNode: None,
+    GateNode: "user",
+    SequenceNode: "zero_cost",
+    ParallelNode: "zero_cost",
+    LoopNode: "zero_cost",
+    TransformNode: "zero_cost",
+    RouteNode: "zero_cost",
+    FallbackNode: "zero_cost",
+    RaceNode: "zero_cost",
+    TapNode: "zero_cost",
+    MapOverNode: "zero_cost",
+    TimeoutNode: "zero_cost",
+    TransferNode: "zero_cost",
+    CaptureNode: "zero_cost",
+    ModelSelectorNode: "zero_cost",
+    ArtifactNode: "zero_cost",
+}
+"""What a node type always is; `None` where it depends on the place."""

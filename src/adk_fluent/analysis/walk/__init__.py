@@ -1,0 +1,1 @@
+"""The walk over the steps in running order."""

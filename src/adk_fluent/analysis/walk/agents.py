@@ -1,0 +1,247 @@
+"""How the walk passes a model: whom it hears, what it reads, what it writes, and whom it may hand over to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adk_fluent.analysis.flow import Flow
+from adk_fluent.analysis.keys.effects import nullable
+from adk_fluent.analysis.keys.functions import ends_loops, may_pause
+from adk_fluent.analysis.keys.reads import Read, reads_of
+from adk_fluent.analysis.origins import ANYBODY, Gathered
+from adk_fluent.analysis.plan import Branch, Step
+from adk_fluent.analysis.talk.history import heard
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, REMOVED, Fact, Why, written
+from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.analysis.walk.moves import call_functions, may_hand_over, may_return, pause, use_tools
+from adk_fluent.context.spec import Context
+from adk_fluent.context.view import made_by, surely_written
+from adk_fluent.ir.annotations import ContextSpec
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.nodes import AgentNode, LoopNode
+
+_BESIDE: Final = frozenset({"annotations", "declared_writes", "output_schema", "written_fields"})
+"""The fields of an agent that say more about what its answer writes than its output key does."""
+
+
+class ModelWalk:
+    """The part of the walk that passes models; composites are the other part.
+
+    Attributes:
+        flow: what is found.
+        entered: composite → the state in which it was entered last.
+        left: loop → states in which an agent ended it.
+        gathered: composite and key → what the key held at the end of its rounds.
+        shift: after a transfer, the depth of the target's own branch, and the branch it runs on instead.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.entered: dict[Step, State] = {}
+        self.left: dict[Step, list[State]] = {}
+        self.gathered: dict[tuple[Step, str], Gathered] = {}
+        self.shift: tuple[int, Branch] = (0, ())
+
+    def visit(self, step: Step, state: State) -> None:
+        """Record what a step inside meets in `state` and what it does to it."""
+
+    def branch(self, step: Step) -> Branch:
+        """The conversation branch a step runs on now: after a transfer, that of the transfer."""
+        depth, base = self.shift
+        return base + step.branch[depth:]
+
+    def reads(self, step: Step, state: State) -> None:
+        """Note what is known about everything the step reads."""
+        for read in reads_of(step):
+            read.meets(state.look(read.key))
+
+    def gather(self, step: Step, key: str, fact: Fact) -> Gathered:
+        """Note what a key holds at the end of a round; in the next it may be made of that of any round."""
+        gathered = self.gathered.setdefault((step, key), Gathered())
+        gathered.facts.append(fact)
+        return gathered
+
+    def agent(self, step: Step, state: State) -> None:
+        """Pass an agent."""
+        node: AgentNode = step.node
+        given = node.given
+        self._listen(step, state)
+        if "before_agent_callback" in given:
+            call_functions(state, step, given["before_agent_callback"])
+        early: list[Read] = []
+        late: list[Read] = []
+        for read in reads_of(step):
+            (late if read.via in ("tool", "callback") else early).append(read)
+        self._ask(step, state, early)
+        if node.tools:
+            self._use_tools(step, state, early)
+        for name in ("before_model_callback", "after_model_callback"):
+            if name in given:
+                call_functions(state, step, given[name])
+        for read in late:
+            read.meets(state.look(read.key))
+        may_leave = bool(node.tools) and ends_loops(node)
+        unlooped = may_leave and not self._leave_loop(step, state)
+        if node.children:
+            self._delegate(step, state)
+        elif unlooped:
+            self._answer_or_leave(step, state)
+        elif may_hand_over(step):
+            answered = state.fork()
+            self._answer(step, answered)
+            state.join([answered], "delegate", step, or_none=True)
+        else:
+            self._answer(step, state)
+        if "after_agent_callback" in given:
+            call_functions(state, step, given["after_agent_callback"])
+
+    def _ask(self, step: Step, state: State, reads: list[Read]) -> None:
+        """Note what an agent's model is asked with."""
+        for read in reads:
+            read.meets(self._before_asking(step, read.key, state))
+
+    def _use_tools(self, step: Step, state: State, reads: list[Read]) -> None:
+        """A tool may stop the run for a person; then the agent begins anew, and its model is asked again."""
+        stops = may_pause(step.node)
+        if stops:
+            pause(step, state)
+            call_functions(state, step, step.node.given.get("before_agent_callback", ()))
+        use_tools(state, step, step.node)
+        if stops:
+            self._ask(step, state, reads)
+
+    def _answer(self, step: Step, state: State) -> None:
+        node: AgentNode = step.node
+        if isinstance(node.output_key, str):
+            schema = node.output_schema
+            state.set(node.output_key, written(step, str if schema in (UNSET, None) else schema, (step,)))
+        if not _BESIDE.isdisjoint(node.given):  # most agents write nothing else
+            self._write_beside(step, node, state)
+        self.speak(step, state, certain=not node.children)
+
+    def _write_beside(self, step: Step, node: AgentNode, state: State) -> None:
+        """What an answer writes beside the output key, and what it may leave without a value."""
+        for key in node.declared_writes:
+            state.set(key, written(step))
+        for field_ref in node.written_fields:
+            text = (step,) if field_ref.is_text and len(node.written_fields) == 1 else ()
+            state.set(field_ref.key, written(step, field_ref.type, text))
+        if (spec := node.annotations.context) is not None:
+            surely = self._written_by(spec, step, state) if spec.access.writes else ()
+            for key in sorted(spec.access.writes):  # notes of its own, or what it makes of others' words
+                fact = written(step, of=(ANYBODY,))
+                if key in surely:
+                    state.set(key, fact)
+                else:
+                    state.maybe(key, fact, Why("context", step, (step,)))
+        for key in nullable(node):
+            fact = state.get(key)
+            state.set(key, fact.with_mask(fact.mask | ABSENT | REMOVED, Why("null", step, (step,))))
+
+    def _before_asking(self, step: Step, key: str, state: State) -> Fact:
+        """What the instruction meets at a key: its own context may just have written it."""
+        fact, spec = state.look(key), step.node.annotations.context
+        if isinstance(spec, Context) and key in made_by(spec):
+            fact = fact.or_else(ANYBODY)
+            fact.mask |= PRESENT
+        return fact
+
+    def _written_by(self, spec: ContextSpec, step: Step, state: State) -> frozenset[str]:
+        """The keys that a context writes in any case."""
+        if not isinstance(spec, Context):
+            return frozenset()
+        speakers = heard([(state.talk.history, self.branch(step))])
+        return surely_written(spec, anything=any(speakers.values()))
+
+    def speak(self, step: Step, state: State, *, certain: bool = True) -> None:
+        """Note that the step says something on its conversation branch."""
+        branch = self.branch(step)
+        self.flow.voices[step, branch] = None
+        state.talk = state.talk.spoke(step, branch, certain=certain)
+
+    def _meet(self, step: Step, state: State) -> None:
+        """Note in what conversation an agent is asked."""
+        situation = (state.talk.history, self.branch(step))
+        self.flow.situations.setdefault(step, []).append(situation)
+
+    def _listen(self, step: Step, state: State) -> None:
+        self._meet(step, state)
+        self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.talk.last))
+
+    def _delegate(self, step: Step, state: State) -> None:
+        """The agent answers, or hands over to one of its sub-agents, and that one perhaps to another."""
+        answered = state.fork()
+        self._answer(step, answered)
+        handed = state.fork()
+        self._speak_aside(step, handed)
+        ways = self.each(step, handed)
+        if step.visits == 1:
+            ways += self._hand_on(step, state, ways)
+        state.join([answered, *(way.snapshot(state) for way in ways)], "delegate", step)
+        state.talk = state.talk._replace(last=tuple(dict.fromkeys(state.talk.last)))
+
+    def _hand_on(self, step: Step, state: State, ways: list[State]) -> list[State]:
+        """A sub-agent that got control hands over to another, or back."""
+        again = state.fork()
+        again.join([way.snapshot(state) for way in ways], "delegate", step)
+        for key, fact in list(again.facts.items()):
+            again.set(key, fact.or_else(self.gather(step, key, fact)))
+        more: list[State] = []
+        if any(may_return(child) for child in step.children):
+            self._meet(step, again)
+            for read in reads_of(step):
+                read.meets(again.look(read.key))
+            back = again.fork()
+            self._answer(step, back)
+            more.append(back)
+            self._speak_aside(step, again)
+        more += self.each(step, again)
+        for way in more:
+            for key in way.facts:
+                self.gather(step, key, way.get(key))
+        return more
+
+    def _speak_aside(self, step: Step, state: State) -> None:
+        """What a model may say beside handing over; nobody is expected to react to it."""
+        last = state.talk.last
+        self.speak(step, state, certain=False)
+        if isinstance(step.node.output_key, str):  # newer ADKs store such text, too
+            state.maybe(step.node.output_key, written(step), Why("delegate", step, (step,)))
+        state.talk = state.talk._replace(last=last)
+
+    def each(self, step: Step, state: State) -> list[State]:
+        """Visit every child in a fork of its own."""
+        ways = [state.fork() for _ in step.children]
+        for child, way in zip(step.children, ways, strict=True):
+            self.visit(child, way)
+        return ways
+
+    def _leave_loop(self, step: Step, state: State) -> bool:
+        """The agent may end the nearest loop here, and then it need not answer; whether there is one."""
+        loop = next((outer for outer in step.above() if isinstance(outer.node, LoopNode)), None)
+        if loop is None or loop not in self.entered:
+            return False
+        left = state.snapshot(self.entered[loop])
+        self._answer_or_leave(step, left)
+        self.left.setdefault(loop, []).append(left)
+        return True
+
+    def _answer_or_leave(self, step: Step, state: State) -> None:
+        answered = state.fork()
+        self._answer(step, answered)
+        state.join([answered], "left", step, or_none=True)
+
+    def remote(self, step: Step, state: State) -> None:
+        """Pass a remote agent, in whose place its fallback may run."""
+        self._listen(step, state)
+        self.reads(step, state)
+        answered = state.fork()
+        if step.node.output_key:
+            answered.set(step.node.output_key, written(step, step.node.output_schema or str, (step,)))
+        self.speak(step, answered)
+        ways = [answered]
+        for child in step.children:
+            instead = state.fork()
+            self.visit(child, instead)
+            ways.append(instead)
+        state.join(ways, "fallback", step)

@@ -1,0 +1,129 @@
+"""What happens to the state beside what a step is for: callbacks, tools, failures, boundaries, transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from adk_fluent.analysis.keys.effects import effects_of
+from adk_fluent.analysis.keys.functions import tool_access, unknown_functions
+from adk_fluent.analysis.origins import ANYBODY, WrittenIn
+from adk_fluent.analysis.plan import Plan, Step
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Why, written
+from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.ir.functions import access
+from adk_fluent.ir.nodes import AgentNode, LoopNode, ParallelNode, SequenceNode, TransferNode
+
+
+def call_functions(state: State, step: Step, callbacks: tuple[object, ...]) -> None:
+    """Functions that always run."""
+    touched = access(*callbacks)
+    if not touched.writes_known:
+        state.blur(step)
+    for key in touched.writes:
+        state.set(key, written(step, of=(ANYBODY,)))
+
+
+def use_tools(state: State, step: Step, node: AgentNode) -> None:
+    """Functions that run if the model likes."""
+    if unknown_functions(node)[1]:
+        state.blur(step)
+    given = node.given
+    touched = [tool_access(tool) for tool in node.tools]
+    for name in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
+        touched += [access(callback) for callback in given.get(name, ())]
+    for facts in touched:
+        read = tuple(state.get(key) for key in sorted(facts.reads))
+        sources = (step, *read) if facts.reads_known else (ANYBODY,)
+        for key in sorted(facts.writes):
+            state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
+
+
+def fail(state: State, child: Step, step: Step) -> None:
+    """Record that a child may have done any part of what it does, and then failed or been stopped."""
+    effects = effects_of(child)
+    if effects.pauses is not None:
+        pause(effects.pauses, state)
+    for key, writer in effects.writes.items():
+        state.maybe(key, written(writer, of=(WrittenIn(child, key),)), Why("fallback", step, (writer,)))
+    gone = dict(effects.removes)
+    if effects.clears is not None:
+        gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}
+    for key, writer in gone.items():
+        fact = state.get(key)
+        if not fact.mask & ABSENT:
+            made = fact.with_mask(fact.mask | ABSENT, Why("fallback", step, fact.writers))
+            made.removed_by = writer
+            state.set(key, made)
+    if effects.unknown is not None:
+        state.blur(effects.unknown)
+
+
+def cross(step: Step, state: State) -> None:
+    """`temp:` keys do not cross an execution boundary."""
+    for key in state.temp_keys():
+        fact = state.get(key)
+        if fact.mask & PRESENT:
+            state.set(key, fact.with_mask(fact.mask | ABSENT, Why("boundary", step, fact.writers)))
+
+
+def pause(step: Step, state: State, keys: Iterable[str] | None = None) -> None:
+    """The run may stop at a step until a person answers, and lose these `temp:` keys, or all there are."""
+    for key in sorted(state.temp_keys()) if keys is None else keys:
+        fact = state.get(key)
+        if fact.mask & PRESENT:
+            state.set(key, fact.lost_at(step))
+
+
+def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
+    """The composites of which a transfer may skip the rest, and those which it may start again."""
+    skipping: set[Step] = set()
+    restarting: set[Step] = set()
+    for step in steps.steps:
+        if isinstance(step.node, TransferNode):
+            target, owner = step.target, owner_of(step)
+            if target is not None and target.index <= step.index < target.end:
+                restarting.add(target)
+            elif owner is not None:
+                skipping.add(owner)
+    return skipping, restarting
+
+
+def owner_of(step: Step) -> Step | None:
+    """The sequence, or the loop's round, of which a transfer skips the rest."""
+    return next((outer for outer in step.above() if isinstance(outer.node, SequenceNode | LoopNode)), None)
+
+
+def meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
+    """Branches beside a transfer run to their end; they may have spoken by then."""
+    inner = step
+    for outer in step.above():
+        if outer is owner:
+            return
+        if isinstance(outer.node, ParallelNode):
+            for other in steps.steps[outer.index : outer.end]:
+                if other.is_model and not inner.index <= other.index < inner.end:
+                    moved.talk = moved.talk.spoke(other, other.branch, certain=False)
+        inner = outer
+
+
+def coordinator_of(step: Step) -> Step | None:
+    """The outermost agent among whose sub-agents a step stands, as far as models can hand over."""
+    found: Step | None = None
+    for outer in step.above():
+        if not isinstance(outer.node, AgentNode):
+            break
+        found = outer
+    return found
+
+
+def may_hand_over(step: Step) -> bool:
+    """Whether a sub-agent may hand over to its parent or its peers instead of answering."""
+    if step.parent is None or not isinstance(step.parent.node, AgentNode):
+        return False
+    node: AgentNode = step.node
+    return node.disallow_transfer_to_parent is not True or node.disallow_transfer_to_peers is not True
+
+
+def may_return(child: Step) -> bool:
+    """Whether a sub-agent may hand back to the agent above it."""
+    return isinstance(child.node, AgentNode) and child.node.disallow_transfer_to_parent is not True

@@ -1,0 +1,386 @@
+"""The data-flow engine: one walk over the tree in running order that notes what is known at every step.
+
+A loop's body is walked twice, once for the first round and once for the later ones, and again only if the
+later rounds bring something new; everything else is walked once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, cast
+
+from adk_fluent.analysis.flow import Flow
+from adk_fluent.analysis.keys.effects import effects_of, writes_of
+from adk_fluent.analysis.origins import Person, SpokenIn, Start, captured
+from adk_fluent.analysis.plan import Step, plan
+from adk_fluent.analysis.values.comparing import covers
+from adk_fluent.analysis.values.fact import (
+    ABSENT,
+    PRESENT,
+    STATUS,
+    Fact,
+    Why,
+    alternatives,
+    stored_values,
+    written,
+)
+from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.analysis.values.matches import exhaustive
+from adk_fluent.analysis.values.operations import apply_transform, supposing
+from adk_fluent.analysis.values.siblings import Siblings
+from adk_fluent.analysis.walk.agents import ModelWalk
+from adk_fluent.analysis.walk.moves import (
+    coordinator_of,
+    cross,
+    fail,
+    left_early,
+    meanwhile,
+    owner_of,
+    pause,
+)
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    ArtifactNode,
+    CaptureNode,
+    FallbackNode,
+    GateNode,
+    LoopNode,
+    MapOverNode,
+    ModelSelectorNode,
+    ParallelNode,
+    RaceNode,
+    RemoteAgentNode,
+    RouteNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransferNode,
+    TransformNode,
+)
+
+_ROUNDS: Final = 8
+"""Walks of a loop's body at most; each further one must have brought something new about some key."""
+
+
+def analyse(
+    root: Node,
+    state: Mapping[str, Any] | None = None,
+    *,
+    open_state: bool = False,
+    resolved: bool = False,
+    later_run: bool = False,
+) -> Flow:
+    """Walk a tree.
+
+    Args:
+        state: what is in the session's state before the run; `None` values count as absent.
+        open_state: whether there may be more in it.
+        resolved: whether `resolve_names` has named the tree.
+        later_run: whether an earlier run of the session may have left there whatever the tree writes.
+    """
+    flow = Flow(plan(root, resolved=resolved))
+    start = State()
+    if later_run:
+        for key in dict.fromkeys(key for step in flow.plan.steps for key in writes_of(step)):
+            if not key.startswith("temp:"):
+                start.set(key, Fact(PRESENT | ABSENT, of=(Start(key),)))
+    if open_state:
+        start.blur(flow.plan.root)
+    for key, value in (state or {}).items():
+        if value is not None:
+            start.set(key, Fact(PRESENT, type=type(cast(object, value)), of=(Start(key),)))
+    _Walk(flow).visit(flow.plan.root, start)
+    return flow
+
+
+class _Walk(ModelWalk):
+    """The walk itself.
+
+    Attributes:
+        later: loop → what is known at the start of its rounds but the first, of the keys its body touches.
+        skipped: sequence or loop → states in which a transfer skipped the rest of it.
+        restarts: composite → states in which a transfer inside started it again.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        super().__init__(flow)
+        self.later: dict[Step, dict[str, Fact]] = {}
+        self.skipped: dict[Step, list[State]] = {}
+        self.restarts: dict[Step, list[State]] = {}
+        self.skipping, self.restarting = left_early(flow.plan)
+        self.transferring: list[Step] = []
+
+    def visit(self, step: Step, state: State) -> None:
+        """Record what the step meets in `state` and what it does to it."""
+        if state.dead:
+            return
+        step.visits += 1
+        annotations = step.node.annotations
+        if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
+            cross(step, state)
+        if state.talk.edges and not isinstance(step.node, _PASSING):
+            self._take_pieces(step, state)
+        if step in self.restarting:
+            self._run_again(step, state)
+        else:
+            VISITORS[type(step.node)](self, step, state)
+        if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
+            speakers = state.talk.last if annotations.edge.buffering != "full" else ()
+            state.talk = state.talk._replace(edges=speakers)
+
+    def _take_pieces(self, step: Step, state: State) -> None:
+        for speaker in state.talk.edges:
+            self.flow.edges[speaker, step] = None
+        state.talk = state.talk._replace(edges=())
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def transform(self, step: Step, state: State) -> None:
+        self.reads(step, state)
+        apply_transform(state, step, step.node)
+
+    def look(self, step: Step, state: State) -> None:
+        self.reads(step, state)
+
+    def gate(self, step: Step, state: State) -> None:
+        """The run may stop here; what is written is the payload of an approval, if one is asked for."""
+        self.reads(step, state)
+        pause(step, state)
+        for key in writes_of(step):
+            state.maybe(key, written(step, of=(Person.USER,)), Why("gate", step, (step,)))
+
+    def write(self, step: Step, state: State) -> None:
+        self.reads(step, state)
+        for key in writes_of(step):
+            state.set(key, written(step, str, of=captured(step.node)))
+
+    def artifact(self, step: Step, state: State) -> None:
+        self.reads(step, state)
+        for key in writes_of(step):
+            state.set(key, written(step))
+
+    def transfer(self, step: Step, state: State) -> None:
+        """The target runs instead of the rest of what encloses the transfer."""
+        self.reads(step, state)
+        target = step.target
+        if target is not None:
+            if target.index <= step.index < target.end:
+                self.restarts.setdefault(target, []).append(state.snapshot(self.entered[target]))
+            else:
+                self._hand_over(step, target, state)
+        if step.node.condition is None:
+            state.dead = True
+
+    def _hand_over(self, step: Step, target: Step, state: State) -> None:
+        owner = owner_of(step)
+        moved = state.snapshot(self.entered[owner]) if owner else state.fork()
+        if self.transferring.count(target) < 2:
+            self.transferring.append(target)
+            entered, shift = dict(self.entered), self.shift
+            self.shift = (len(target.branch), self.branch(step))
+            self.visit(target, moved)
+            if (boss := coordinator_of(target)) is not None:
+                self._pass_on(boss, step, moved)
+            self.entered, self.shift = entered, shift
+            self.transferring.pop()
+        if owner is not None:
+            meanwhile(step, owner, moved, self.flow.plan)
+            self.skipped.setdefault(owner, []).append(moved)
+
+    def _pass_on(self, boss: Step, step: Step, state: State) -> None:
+        """A sub-agent that got control by a transfer step may hand over to the agents it stands among."""
+        among = state.fork()
+        self.visit(boss, among)
+        state.join([state.fork(), among], "delegate", step)
+
+    # --- composites -------------------------------------------------------------------------------
+
+    def _run_again(self, step: Step, state: State) -> None:
+        """A composite that a transfer inside may start again."""
+        self.entered[step] = state
+        ends: list[State] = []
+        scope, known = state.fork(), dict[str, Fact]()
+        for _ in range(_ROUNDS):
+            VISITORS[type(step.node)](self, step, scope)
+            ends.append(scope)
+            self.entered[step] = state
+            came = self.restarts.pop(step, None)
+            if came is None:
+                break
+            scope = state.fork()
+            scope.join(came, "loop", step)
+            more = self._merged(step, known, scope)
+            if more is None:
+                break
+            known = more
+            for key, fact in list(scope.facts.items()):
+                scope.set(key, fact.or_else(self.gathered[step, key]))
+        state.join(ends, "loop", step)
+
+    def sequence(self, step: Step, state: State) -> None:
+        """The children in order; a transfer may skip the rest of them."""
+        if step not in self.skipping:
+            for child in step.children:
+                self.visit(child, state)
+            return
+        self.entered[step] = state
+        inside = state.fork()
+        for child in step.children:
+            self.visit(child, inside)
+        state.join([inside, *self.skipped.pop(step, ())], "moved", step)
+
+    def loop(self, step: Step, state: State) -> None:
+        known = self.later.get(step, {})
+        scope = state.fork()
+        for key, fact in known.items():
+            scope.set(key, alternatives([state.get(key), fact], lambda writers: Why("loop", step, writers)))
+        ends = self._round(step, state, scope)
+        more = self._merged(step, known, scope)
+        first = step not in self.later
+        for _ in range(_ROUNDS if step.node.max_iterations > 1 else 0):
+            if scope.dead or (more is None and not first):
+                break
+            known, first = more or known, False
+            scope = self._next(state, scope, known)
+            ends += self._round(step, state, scope)
+            more = self._merged(step, known, scope)
+        self.later[step] = more or known
+        state.join(ends, "loop", step)
+
+    def _round(self, step: Step, state: State, scope: State) -> list[State]:
+        """One round; gives the states in which the loop may end with it."""
+        self.entered[step] = state
+        self.sequence(step, scope)
+        left = [end.snapshot(state) for end in self.left.pop(step, ())]
+        if not scope.dead:
+            self.reads(step, scope)
+        return [scope, *left]
+
+    def _next(self, state: State, scope: State, known: Mapping[str, Fact]) -> State:
+        """The state at the start of the next round, given all that any round before left behind."""
+        again = scope.snapshot(state)
+        for key, fact in known.items():
+            again.set(key, fact.with_mask(fact.mask))
+        again.talk = again.talk._replace(edges=())
+        return again
+
+    def _merged(self, step: Step, known: Mapping[str, Fact], scope: State) -> dict[str, Fact] | None:
+        """What rounds leave behind, those before and this one; `None` if this one brings nothing new."""
+        merged = dict(known)
+        new = False
+        for key in scope.facts:
+            fact, before = scope.get(key), known.get(key)
+            gathered = self.gather(step, key, fact)
+            if before is None:
+                merged[key], new = fact.or_else(gathered), True
+            elif fact.mask | before.mask != before.mask:
+                merged[key] = alternatives([before, fact], lambda writers: Why("loop", step, writers))
+                new = True
+        return merged if new else None
+
+    def parallel(self, step: Step, state: State) -> None:
+        siblings = Siblings(step, [effects_of(child) for child in step.children])
+        branches = [state.beside(siblings, index) for index in range(len(step.children))]
+        for child, branch in zip(step.children, branches, strict=True):
+            self.visit(child, branch)
+        if step.node.merge != "first_complete":
+            self._wait_for_others(step, branches)
+            state.both(branches, siblings)
+            return
+        if branches:
+            state.join(branches, "race", step)
+        for child in step.children:
+            fail(state, child, step)
+
+    def _wait_for_others(self, step: Step, branches: list[State]) -> None:
+        """A pause in one branch takes the `temp:` keys that others have written by then."""
+        stops = [effects_of(child).pauses for child in step.children]
+        for index, branch in enumerate(branches):
+            other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
+            if other is not None:
+                pause(other, branch, [key for key in branch.facts if key.startswith("temp:")])
+
+    def race(self, step: Step, state: State) -> None:
+        if step.children:
+            state.join(self.each(step, state), "race", step)
+
+    def fallback(self, step: Step, state: State) -> None:
+        ways: list[State] = []
+        failed = state.fork()
+        for child in step.children:
+            attempt = failed.fork()
+            self.visit(child, attempt)
+            ways.append(attempt.snapshot(state))
+            fail(failed, child, step)
+            failed.talk = failed.talk.either([failed.talk, attempt.talk])
+        if ways:
+            state.join(ways, "fallback", step)
+
+    def route(self, step: Step, state: State) -> None:
+        self.reads(step, state)
+        node: RouteNode = step.node
+        ways = [state.fork() for _ in step.children]
+        tests = [*(test for test, _ in node.rules), *([None] if node.default else ())]
+        for child, way, test in zip(step.children, ways, tests, strict=True):
+            supposing(way, test, partial(self.visit, child, way))
+        open_end = node.default is None and not self._chooses_always(step, state)
+        state.join(ways, "branch", step, or_none=open_end)
+
+    def _chooses_always(self, step: Step, state: State) -> bool:
+        """Whether one of the tests of a route without `otherwise` holds in any case."""
+        tests, key = [test for test, _ in step.node.rules], step.node.key
+        if exhaustive(tests):
+            return True
+        fact = state.get(key) if key else None
+        if fact is None or fact.mask & STATUS != PRESENT:
+            return False
+        values = stored_values(fact)
+        return values is not None and covers(tests, cast(str, key), values)
+
+    def over_items(self, step: Step, state: State) -> None:
+        self.reads(step, state)
+        node: MapOverNode = step.node
+        state.is_there(node.list_key)
+        outside = state.fork()
+        fail(outside, step.children[0], step)
+        item_after = outside.get(node.item_key)
+        item = state.fork()
+        item.set(node.item_key, written(step, of=(state.get(node.list_key),)))
+        self.visit(step.children[0], item)
+        state.join([item], "map", step, or_none=True)
+        state.set(node.item_key, item_after.with_mask(item_after.mask))
+        state.set(node.output_key, written(step, list, of=(SpokenIn(step.children[0]),)))
+
+    def body(self, step: Step, state: State) -> None:
+        for child in step.children:
+            self.visit(child, state)
+
+
+VISITORS: Final[Mapping[type[Node], Callable[[_Walk, Step, State], None]]] = {
+    AgentNode: _Walk.agent,
+    SequenceNode: _Walk.sequence,
+    ParallelNode: _Walk.parallel,
+    LoopNode: _Walk.loop,
+    TransformNode: _Walk.transform,
+    RouteNode: _Walk.route,
+    FallbackNode: _Walk.fallback,
+    RaceNode: _Walk.race,
+    GateNode: _Walk.gate,
+    TapNode: _Walk.look,
+    MapOverNode: _Walk.over_items,
+    TimeoutNode: _Walk.body,
+    TransferNode: _Walk.transfer,
+    CaptureNode: _Walk.write,
+    ModelSelectorNode: _Walk.look,
+    RemoteAgentNode: _Walk.remote,
+    ArtifactNode: _Walk.artifact,
+}
+"""How the walk passes each node type."""
+
+_PASSING: Final = (
+    SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode, MapOverNode,
+)  # fmt: skip
+"""Composites: what comes to them in pieces goes on to their first steps."""

@@ -1,0 +1,1 @@
+"""What ADK's versions differ in, and the names of ADK that are private."""

@@ -1,0 +1,1 @@
+"""From IR to native ADK agents."""

@@ -1,0 +1,373 @@
+"""The one compiler from IR to native ADK agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models import BaseLlm
+from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from google.genai import types
+from pydantic import BaseModel, ValidationError
+
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.schemas import answerable
+from adk_fluent.backends.adk.context.delivery import Delivering
+from adk_fluent.backends.adk.context.helper_models import Choose, HelperFor, Helpers, named_model
+from adk_fluent.backends.adk.steps.composites import (
+    Composite,
+    FallbackComposite,
+    LoopComposite,
+    RouteComposite,
+    SequentialComposite,
+)
+from adk_fluent.backends.adk.steps.fan_out import FanOutComposite
+from adk_fluent.backends.adk.steps.gate import GateAgent
+from adk_fluent.backends.adk.steps.instructions import compile_instruction
+from adk_fluent.backends.adk.steps.leaves import (
+    CaptureAgent,
+    FluentAgent,
+    TapAgent,
+    TransferAgent,
+    TransformAgent,
+)
+from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
+from adk_fluent.backends.adk.steps.mapping import MapComposite
+from adk_fluent.backends.adk.steps.racing import RaceComposite
+from adk_fluent.backends.adk.steps.shells import known_as
+from adk_fluent.backends.adk.steps.timing import TimeoutComposite
+from adk_fluent.context.spec import Context
+from adk_fluent.contracts.refusals import UNSUPPORTED, refuse, structural
+from adk_fluent.errors import CompileError, did_you_mean
+from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.naming import Named
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    CaptureNode,
+    FallbackNode,
+    GateNode,
+    LoopNode,
+    MapOverNode,
+    ParallelNode,
+    RaceNode,
+    RouteNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransferNode,
+    TransformNode,
+)
+from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.prompt.spec import PromptSpec
+from adk_fluent.state.answers import answer_schema, answered_fields, is_structured, returned_type
+
+ModelFor = Callable[[AgentNode, str, "str | BaseLlm | None"], "str | BaseLlm | None"]
+"""Which model an agent gets: `(node, name the user gave, model it has) -> model`.
+
+The model it has is its own or that of the agent above; `None` where there is neither, so that ADK's default
+counts. To give `None` leaves it that one.
+"""
+
+N = TypeVar("N", bound=BaseModel)
+A = TypeVar("A", bound=FluentAgent)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a node is compiled within.
+
+    Attributes:
+        transfers: names of the transfer steps of the whole tree.
+        in_loop: whether an `escalate` can end something around the node.
+        model: the model of the agent above, which an agent without one has.
+    """
+
+    named: Named
+    model_for: ModelFor | None = None
+    transfers: frozenset[str] = frozenset()
+    helper_for: HelperFor = named_model
+    in_loop: bool = False
+    model: str | BaseLlm | None = None
+
+
+def compile_tree(
+    named: Named, model_for: ModelFor | None = None, helper_for: HelperFor = named_model
+) -> BaseAgent:
+    """Native agents for a tree with unique names; always fresh objects, since an ADK agent has one parent.
+
+    Raises:
+        UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
+        CompileError: ADK refuses a field, or a transfer has no target.
+    """
+    return compile_node(named.root, whole(named, model_for, helper_for))
+
+
+def whole(named: Named, model_for: ModelFor | None = None, helper_for: HelperFor = named_model) -> Scope:
+    """The scope of a whole tree, which is checked for what cannot run on any target.
+
+    Raises:
+        ExpressionError: a composite is empty, or a transfer could only run for ever.
+        CompileError: a transfer has no target.
+    """
+    refuse(structural(named.root))
+    transfers = frozenset(node.name for node in walk(named.root) if isinstance(node, TransferNode))
+    return Scope(named, model_for, transfers, helper_for)
+
+
+def compile_node(node: Node, scope: Scope) -> BaseAgent:
+    """The native agent for one node and all below it."""
+    return VISITORS[type(node)](node, scope)
+
+
+# --- fields ---------------------------------------------------------------------------------------
+
+
+@cache
+def known_fields(cls: type[BaseModel]) -> frozenset[str]:
+    """The fields that the installed ADK has; asking pydantic each time would cost more."""
+    return frozenset(cls.model_fields)
+
+
+def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
+    """The name of a node and the ADK fields that are set on it, as ADK's constructor takes them."""
+    known = known_fields(cls)
+    values: dict[str, Any] = {"name": node.name}
+    for name, value in node.given.items():
+        if name not in names:
+            continue
+        if name not in known:
+            raise CompileError(
+                f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
+                "Remove the call that sets it, or use a newer google-adk."
+            )
+        values[name] = [*value] if isinstance(value, tuple) else value
+    return values
+
+
+@cache
+def _validator(cls: type[N]) -> Callable[[Mapping[str, Any]], N]:
+    """What `cls.model_validate` leads to; for a hundred agents the way there takes as long as a small one."""
+    return cls.__pydantic_validator__.validate_python
+
+
+def construct(cls: type[N], node: Node, values: Mapping[str, Any]) -> N:
+    """The native object for `node`: `cls` with these values.
+
+    Raises:
+        CompileError: ADK refuses it.
+    """
+    try:
+        return _validator(cls)(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the agent"
+        raise CompileError(f"{node.name!r}: ADK refuses {where}: {first['msg']}") from error
+    except ValueError as error:
+        raise CompileError(f"{node.name!r}: ADK refuses it: {error}") from error
+
+
+_AGENT_FIELDS: Final = frozenset(AGENT_FIELDS)
+
+
+def _agent(node: Node, scope: Scope) -> BaseAgent:
+    assert isinstance(node, AgentNode)
+    values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
+    delivering = None
+    if len(values) < len(node.given):  # not all that was said is a field of ADK's
+        delivering = _beside(node, scope, values)
+    if "output_schema" in values:
+        _structure(node, values)
+    if scope.model_for is not None:
+        origin = scope.named.origins.get(node.name, node.name)
+        model = scope.model_for(node, origin, _model(node, scope))
+        values |= {} if model is None else {"model": model}
+    if "tools" in values:
+        values["tools"] = [_tool(tool) for tool in node.tools]
+    if isinstance(options := values.get("generate_content_config"), GenerateOptions):
+        values["generate_content_config"] = _generate_config(node, options)
+    if delivering is None and _asks_a_model(node.instruction):
+        delivering = Delivering(Context("default"), scope.named.origins)
+    if delivering is not None or "instruction" in values:
+        values["instruction"] = compile_instruction(values.get("instruction"), delivering)
+    if "global_instruction" in values:
+        values["global_instruction"] = compile_instruction(values["global_instruction"])
+    made = construct(FluentLlmAgent, node, values)
+    made.bind(node)
+    if delivering is not None:
+        delivering.helpers = Helpers(node.name, _helper(made, node, scope))
+        made.see(delivering)
+    return made
+
+
+def _model(node: AgentNode, scope: Scope) -> str | BaseLlm | None:
+    """The model that an agent has: its own, or that of the agent above."""
+    return scope.model if node.model is UNSET or not node.model else node.model
+
+
+def _beside(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
+    """Put what an agent has beside ADK's fields into `values`; what delivers its context, if it has one."""
+    if node.written_fields and answered_fields(node):
+        values["output_schema"] = answer_schema(node)
+    if node.children:
+        inner = replace(scope, in_loop=False, model=_model(node, scope))
+        values["sub_agents"] = [compile_node(child, inner) for child in node.children]
+    return _context(node, scope, values)
+
+
+def _structure(node: AgentNode, values: dict[str, Any]) -> None:
+    """Make the answer one that this ADK takes, and leave storing it to us: ADK would store objects."""
+    values["output_schema"] = answerable(values["output_schema"], tools=bool(node.tools))
+    if is_structured(node) and (node.written_fields or values.get("mode") != "task"):
+        values.pop("output_key", None)  # what ends a task only ADK knows
+
+
+def _asks_a_model(instruction: object) -> bool:
+    return isinstance(instruction, PromptSpec) and instruction.needs_model
+
+
+def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
+    """What delivers the context of an agent; `None` where ADK assembles the conversation."""
+    spec = node.annotations.context
+    if not isinstance(spec, Context) or spec.op == "default":
+        return None
+    delivering = Delivering(spec, scope.named.origins)
+    if not delivering.is_untouched:
+        values.setdefault("include_contents", "none")
+    return delivering
+
+
+def _helper(agent: FluentLlmAgent, node: AgentNode, scope: Scope) -> Choose:
+    origin = scope.named.origins.get(node.name, node.name)
+
+    def choose(operation: str, model: str | BaseLlm | None) -> str | BaseLlm:
+        return scope.helper_for(node, origin, operation, model) or agent.canonical_model
+
+    return choose
+
+
+def ask_others(agent: FluentLlmAgent, helper_for: HelperFor) -> None:
+    """Let `helper_for` say which models answer what the context and the prompts of a compiled agent ask."""
+    if (before := agent.delivering) is None:
+        return
+    assert isinstance(agent.ir, AgentNode)
+    scope = Scope(Named(agent.ir, before.origins), helper_for=helper_for)
+    delivering = Delivering(before.spec, before.origins)
+    delivering.helpers = Helpers(agent.name, _helper(agent, agent.ir, scope))
+    agent.instruction = compile_instruction(agent.ir.given.get("instruction"), delivering) or ""
+    agent.see(delivering)
+
+
+def _tool(tool: object) -> Any:
+    if isinstance(tool, FunctionTool):
+        return AdkFunctionTool(tool.function, require_confirmation=tool.require_confirmation)
+    return tool
+
+
+def _generate_config(node: AgentNode, options: GenerateOptions) -> types.GenerateContentConfig:
+    known = types.GenerateContentConfig.model_fields
+    for name, _ in options.options:
+        if name not in known:
+            raise CompileError(
+                f"{node.name!r}: the installed google-genai has no option {name!r} for generate()."
+                f"{did_you_mean(name, known)} Remove it, or use a newer google-genai."
+            )
+    try:
+        return types.GenerateContentConfig(**dict(options.options))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CompileError(f"{node.name!r}: generate({first['loc'][0]}=): {first['msg']}") from error
+
+
+def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope], BaseAgent]:
+    """A visitor for a node whose native agent needs nothing but the node and its children."""
+    names = frozenset(fields)
+
+    def visit(node: Node, scope: Scope) -> BaseAgent:
+        values = adk_fields(node, names, cls)
+        if "rerun_on_resume" in known_fields(cls):  # where agents can be nodes, ours must run again to go on
+            values.setdefault("rerun_on_resume", True)
+        inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
+        if node.children:
+            values["sub_agents"] = [compile_node(child, inner) for child in node.children]
+        made = construct(cls, node, values)
+        made.bind(node)
+        if isinstance(made, Composite):
+            _wire(made, node, inner)
+        return made
+
+    return visit
+
+
+def _wire(made: Composite, node: Node, scope: Scope) -> None:
+    """Tell a composite which events of which agents end it."""
+    moves = scope.transfers and isinstance(node, SequenceNode | LoopNode)
+    made.listen(
+        _enders(node, scope),
+        scope.transfers.intersection(names_below(node, until=(SequenceNode, LoopNode))) if moves else (),
+    )
+    if isinstance(made, MapComposite):
+        agents = (step for step in walk(node) if isinstance(step, AgentNode))
+        made.parse_answers_of({agent.name: kind for agent in agents if (kind := returned_type(agent))})
+
+
+def _enders(node: Node, scope: Scope) -> Iterable[str]:
+    """Whose `escalate` ends `node`: it ends the nearest loop, or where there is none the nearest fan-out."""
+    if isinstance(node, ParallelNode):
+        return () if scope.in_loop else names_below(node, until=(LoopNode, ParallelNode))
+    ends = isinstance(node, LoopNode) or (isinstance(node, SequenceNode) and scope.in_loop)
+    return names_below(node, until=LoopNode) if ends else ()
+
+
+def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:
+    """The nodes below `root`, not looking inside another node of type `until`."""
+    for child in root.children:
+        yield child
+        if not isinstance(child, until):
+            yield from _nodes(child, until)
+
+
+def names_below(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[str]:
+    """The names of the nodes below `root`, not looking inside another node of type `until`."""
+    return (node.name for node in _nodes(root, until))
+
+
+VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseAgent]]] = {
+    AgentNode: _agent,
+    SequenceNode: _plain(known_as("SequentialAgent", SequentialComposite), SEQUENCE_FIELDS),
+    ParallelNode: _plain(known_as("ParallelAgent", FanOutComposite), PARALLEL_FIELDS),
+    LoopNode: _plain(known_as("LoopAgent", LoopComposite), LOOP_FIELDS),
+    RouteNode: _plain(RouteComposite),
+    FallbackNode: _plain(FallbackComposite),
+    RaceNode: _plain(RaceComposite),
+    MapOverNode: _plain(MapComposite),
+    TimeoutNode: _plain(TimeoutComposite),
+    TransformNode: _plain(TransformAgent),
+    TapNode: _plain(TapAgent),
+    CaptureNode: _plain(CaptureAgent),
+    GateNode: _plain(GateAgent),
+    TransferNode: _plain(TransferAgent),
+}
+"""How each node type becomes a native agent."""
+
+REFUSED_TYPES: Final = UNSUPPORTED
+"""Node types that this backend refuses by name."""
+
+
+def can_pause(root: Node) -> bool:
+    """Whether a run of the tree may stop to wait for a person."""
+    return any(
+        isinstance(node, GateNode)
+        or (isinstance(node, AgentNode) and any(_asks(tool) for tool in node.tools))
+        for node in walk(root)
+    )
+
+
+def _asks(tool: object) -> bool:
+    if isinstance(tool, FunctionTool):
+        return tool.require_confirmation is not False
+    return private.asks_for_confirmation(tool)

@@ -1,0 +1,100 @@
+"""What an event tells the composites it passes through: pause, stop, failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.genai import types
+
+from adk_fluent.backends.events import DISCARDS
+
+REFUSED: Final = "adk_fluent.refused"
+"""Metadata of the final event of a gate that a person refused; everything around it ends."""
+
+STARTS_AGAIN: Final = "adk_fluent.starts_again"
+"""Metadata of a transfer to an agent around it: the name of that agent, which starts again."""
+
+
+def pauses(ctx: InvocationContext, event: Event) -> bool:
+    """Whether the run stops after this event until somebody answers it.
+
+    ADK 1.x says no for apps that are not resumable and lets later steps run unapproved; here they never do.
+    """
+    if not event.long_running_tool_ids:
+        return ctx.should_pause_invocation(event)
+    return any(call.id in event.long_running_tool_ids for call in event.get_function_calls())
+
+
+def live(events: Sequence[Event]) -> list[Event]:
+    """The events that no rewind annulled."""
+    kept: list[Event] = []
+    position = len(events) - 1
+    while position >= 0:
+        event = events[position]
+        if undone := event.actions.rewind_before_invocation_id:
+            first = next((i for i in range(position) if events[i].invocation_id == undone), position)
+            position = first
+        else:
+            kept.append(event)
+        position -= 1
+    return kept[::-1]
+
+
+def unanswered(events: Iterable[Event]) -> dict[str, Event]:
+    """The calls that wait for a person: id → the event that makes the call."""
+    listed = list(events)
+    asked = {
+        call.id: event
+        for event in listed
+        if event.long_running_tool_ids
+        for call in event.get_function_calls()
+        if call.id in event.long_running_tool_ids
+    }
+    answered = {r.id for event in listed if event.author == "user" for r in event.get_function_responses()}
+    return {call: event for call, event in asked.items() if call not in answered}
+
+
+def resumed(events: Iterable[Event], invocation_id: str) -> bool:
+    """Whether a run has waited for a person and goes on."""
+    run = (event for event in events if event.invocation_id == invocation_id)
+    return any(event.author == "user" and event.get_function_responses() for event in run)
+
+
+def refused(event: Event) -> bool:
+    """Whether a person refused a gate, which ends the pipeline."""
+    return bool(event.custom_metadata and event.custom_metadata.get(REFUSED))
+
+
+def starts_again(event: Event) -> str | None:
+    """The agent that starts again after this event, if one does."""
+    return event.custom_metadata.get(STARTS_AGAIN) if event.custom_metadata else None
+
+
+def failure(event: Event) -> str | None:
+    """What went wrong, for an event that reports a failure instead of raising it.
+
+    An answer that was cut at the token limit is still an answer.
+    """
+    if event.error_code == types.FinishReason.MAX_TOKENS.value and event.content:
+        return None
+    if event.error_code or event.error_message:
+        return f"{event.error_code or 'error'}: {event.error_message or 'no message'}"
+    return None
+
+
+def note_problems(problems: dict[str, str], event: Event) -> None:
+    """Keep in `problems` the failures that nothing caught: id of the event that reports one → what it is."""
+    if not event.partial and (problem := failure(event)):
+        problems[event.id] = problem
+    if problems and event.custom_metadata:
+        for withdrawn in event.custom_metadata.get(DISCARDS, ()):
+            problems.pop(withdrawn, None)
+
+
+def spoken_text(event: Event) -> str:
+    """What an event says, without the model's thoughts."""
+    parts = (event.content.parts if event.content else None) or []
+    return "".join(part.text for part in parts if part.text and not part.thought)

@@ -1,0 +1,1 @@
+"""Runs on ADK's own runner, and what they give back."""

@@ -1,0 +1,378 @@
+"""`ADKBackend`: compiles the IR to a native ADK app and runs it on ADK's own runner."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+from types import MappingProxyType
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
+from google.adk.artifacts import BaseArtifactService
+from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+from google.adk.memory import BaseMemoryService
+from google.adk.models import BaseLlm
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions import BaseSessionService, Session
+from google.adk.tools.base_toolset import BaseToolset
+
+from adk_fluent.analysis.visibility import Outlet, outlet_of
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.temporary import TemporaryState, temporary
+from adk_fluent.backends.adk.compile.compiler import can_pause, compile_tree
+from adk_fluent.backends.adk.context.helper_models import named_model
+from adk_fluent.backends.adk.events.approvals import asked_by, message_of, waiting_in
+from adk_fluent.backends.adk.running.convert import (
+    Prompt,
+    compaction,
+    resumability,
+    run_config,
+    to_agent_event,
+    to_content,
+)
+from adk_fluent.backends.adk.running.runner import FluentRunner, Services, shared_services
+from adk_fluent.backends.adk.running.toolsets import in_use, to_the_end, toolsets_of
+from adk_fluent.backends.adk.running.visibility import VisibilityPlugin, marked, sight_of
+from adk_fluent.backends.adk.steps.once import once
+from adk_fluent.backends.answering import Answers, absence
+from adk_fluent.backends.events import AgentEvent, Pending, blanked
+from adk_fluent.backends.recent import Recent
+from adk_fluent.config import ExecutionConfig, execution_config
+from adk_fluent.contracts.checking import check_on_build
+from adk_fluent.errors import SessionError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.naming import Named, resolve_names
+from adk_fluent.ir.nodes import AgentNode, TimeoutNode
+
+DEFAULT_USER = "user"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A native app with what running it needs to know.
+
+    Attributes:
+        app: ADK's `App`.
+        named: the tree it was made from, with unique names.
+        config: how it is run.
+    """
+
+    app: App
+    named: Named
+    config: ExecutionConfig
+    _runners: Recent[FluentRunner] = field(default_factory=Recent[FluentRunner], repr=False, compare=False)
+
+    def runner(self, services: Services) -> FluentRunner:
+        """A runner on these services; the same one for the same services, as long as they are in use."""
+        make = partial(FluentRunner, self.app, self.config, services, self.outlet)
+        return self._runners.get(services.key, make)
+
+    @cached_property
+    def toolsets(self) -> tuple[BaseToolset, ...]:
+        """The toolsets that a run may open."""
+        return toolsets_of(self.app.root_agent)
+
+    @cached_property
+    def outlet(self) -> Outlet:
+        """Who should see which events."""
+        return outlet_of(self.named.root)
+
+    def published(self) -> App:
+        """The app for ADK's own runners and servers, whose events only a plugin can mark.
+
+        The plugin is the last, since ADK asks no further one after it.
+        """
+        plugins = [*self.app.plugins, VisibilityPlugin(self.named.root)]
+        return self.app.model_copy(update={"plugins": plugins})
+
+    def shown(self, event: AgentEvent) -> AgentEvent:
+        """The event as `.filtered()` lets the caller see it."""
+        hidden = event.visibility != "user" and self.outlet.sight(event.author).blanked
+        return blanked(event) if hidden else event
+
+    @cached_property
+    def answers(self) -> Answers:
+        """Who returns which type."""
+        return Answers.of(self.named)
+
+    def answered(
+        self, events: Sequence[AgentEvent], state: Mapping[str, Any], pending: Sequence[Pending]
+    ) -> Answers:
+        """The same, with why there is no answer in these events where somebody promised one."""
+        why = absence(self.named.root, self.answers, events, state, pending)
+        return self.answers if why is None else replace(self.answers, absence=why)
+
+
+class ADKBackend:
+    """Compiles expressions to native ADK objects and runs them on ADK's runner.
+
+    Args:
+        session_service: where sessions are kept; by default in the memory of this process.
+        artifact_service: where artifacts are kept; likewise.
+        memory_service: long-term memory; likewise.
+        credential_service: credentials of tools; likewise.
+    """
+
+    def __init__(
+        self,
+        session_service: BaseSessionService | None = None,
+        artifact_service: BaseArtifactService | None = None,
+        memory_service: BaseMemoryService | None = None,
+        credential_service: BaseCredentialService | None = None,
+    ) -> None:
+        self._services = Services(session_service, artifact_service, memory_service, credential_service)
+
+    def model_for(
+        self, node: AgentNode, origin: str, model: str | BaseLlm | None = None
+    ) -> str | BaseLlm | None:
+        """The model an agent gets in place of its own, or `None`; test backends give a scripted one.
+
+        Args:
+            origin: the name the user gave to the agent.
+            model: the model it has, its own or that of the agent above; `None` stands for ADK's default.
+        """
+        return None
+
+    def helper_for(
+        self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
+    ) -> str | BaseLlm | None:
+        """The model that answers what an agent's context spec asks; `None` is the agent's own.
+
+        Args:
+            operation: the `C` operation that asks, such as `summarize`.
+            model: the model that the spec names.
+        """
+        return named_model(node, origin, operation, model)
+
+    def plugins(self) -> list[BasePlugin]:
+        """The plugins of ADK's app."""
+        return [] if private.keeps_temporary() else [TemporaryState(name="adk_fluent_temporary")]
+
+    def prepare(self, node: Node) -> Node:
+        """The tree that is compiled for `node`; test backends add to it what users do not see."""
+        return node
+
+    def compile(
+        self,
+        node: Node,
+        config: ExecutionConfig | None = None,
+        *,
+        state: Mapping[str, Any] | None = MappingProxyType({}),
+    ) -> Compiled:
+        """A native app for `node`.
+
+        Args:
+            state: what the contract check may take to be in the session; `None` if that is not known.
+
+        Raises:
+            CompileError: ADK cannot express something in it.
+            ContractError: the contract check found what the expression or the configuration refuses.
+            DuplicateNameError: two different nodes have one name.
+        """
+        config = execution_config(config)
+        check_on_build(node, config=config, state=state, mode=config.contracts)
+        node = self.prepare(node)
+        if config.timeout_seconds is not None:
+            node = TimeoutNode(body=node, seconds=config.timeout_seconds)
+        named = resolve_names(node)
+        resumable = can_pause(named.root) if config.resumable is None else config.resumable
+        root = compile_tree(named, self.model_for, self.helper_for)
+        app = App(
+            name=config.app_name,
+            root_agent=root,
+            plugins=[*once(named.root), *self.plugins()],
+            resumability_config=resumability() if resumable else None,
+            events_compaction_config=compaction(config.compaction, root) if config.compaction else None,
+        )
+        return Compiled(app, named, config)
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def services(self, given: Services | None = None) -> Services:
+        """The services of a run: those given, else this backend's, else the shared ones."""
+        return (given or Services()).over(self._services).over(shared_services())
+
+    async def run(self, compiled: Compiled, prompt: Prompt, **options: Any) -> list[AgentEvent]:
+        """Run to the end and give all events; takes what `stream` takes."""
+        options.setdefault("streaming", False)
+        async with aclosing(self.stream(compiled, prompt, **options)) as events:
+            return [event async for event in events]
+
+    async def stream(
+        self,
+        compiled: Compiled,
+        prompt: Prompt,
+        *,
+        user_id: str = DEFAULT_USER,
+        session_id: str | None = None,
+        state: Mapping[str, Any] | None = None,
+        services: Services | None = None,
+        streaming: bool = True,
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Give events as they happen.
+
+        Args:
+            session_id: the session to go on in; it is created when missing. By default a new one.
+            state: written to the session before the run.
+            streaming: whether the model's partial answers are given, unless the configuration says.
+        """
+        message = to_content(prompt)
+        runner = compiled.runner(self.services(services))
+        session_id = session_id or str(uuid.uuid4())
+        delta = await self._prepare(runner, user_id, session_id, dict(state or {}))
+        events = runner.annotated(
+            user_id=user_id,
+            session_id=session_id,
+            new_message=message,
+            state_delta=delta,
+            run_config=run_config(compiled.config, streaming=streaming),
+        )
+        async with in_use(compiled.toolsets), aclosing(events) as native:
+            async for event in native:
+                yield to_agent_event(event, session_id)
+
+    async def _prepare(
+        self, runner: FluentRunner, user_id: str, session_id: str, state: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Put `state` into a session that does not exist yet; for one that does, give it back as a delta."""
+        if not state:
+            return None
+        service, app = runner.session_service, runner.app_name
+        if await service.get_session(app_name=app, user_id=user_id, session_id=session_id) is not None:
+            return state
+        await service.create_session(app_name=app, user_id=user_id, session_id=session_id, state=state)
+        return temporary(state) or None
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    async def session(
+        self,
+        compiled: Compiled,
+        session_id: str,
+        user_id: str = DEFAULT_USER,
+        services: Services | None = None,
+    ) -> Session:
+        """A stored session.
+
+        Raises:
+            SessionError: there is none of that id.
+        """
+        runner = compiled.runner(self.services(services))
+        found = await runner.session_service.get_session(
+            app_name=runner.app_name, user_id=user_id, session_id=session_id
+        )
+        if found is None:
+            raise SessionError(
+                f"There is no session {session_id!r} of user {user_id!r} in app {runner.app_name!r}. "
+                "Pass the backend, session_service and user_id that the run had."
+            )
+        return found
+
+    def waiting(self, session: Session, invocation_id: str = "") -> list[Pending]:
+        """The approvals that a run of a session waits for; of all its runs if none is named."""
+        return [
+            asked.pending
+            for asked in waiting_in(session).values()
+            if invocation_id in ("", asked.event.invocation_id)
+        ]
+
+    def earlier(self, compiled: Compiled, session: Session, events: Sequence[AgentEvent]) -> list[AgentEvent]:
+        """What happened in the same run before some of its events, as far as it is stored."""
+        run, these = {event.invocation_id for event in events}, {event.id for event in events}
+        stored = (event for event in session.events if event.invocation_id in run)
+        before = itertools.takewhile(lambda event: event.id not in these, stored)
+        return [
+            to_agent_event(marked(event, sight_of(event, compiled.outlet)), session.id)
+            for event in before
+            if event.author != "user"
+        ]
+
+    async def forget(
+        self, compiled: Compiled, session_id: str, user_id: str, services: Services | None
+    ) -> None:
+        """Delete a session that nobody can name any more."""
+        runner = compiled.runner(self.services(services))
+        await to_the_end(
+            runner.session_service.delete_session(
+                app_name=runner.app_name, user_id=user_id, session_id=session_id
+            )
+        )
+
+    def opened(self, compiled: Compiled) -> AbstractAsyncContextManager[None]:
+        """Keep what the tools of an expression open, such as connections to MCP servers, from run to run."""
+        return in_use(compiled.toolsets)
+
+    async def rewind(
+        self,
+        compiled: Compiled,
+        *,
+        session_id: str,
+        before_invocation_id: str,
+        user_id: str = DEFAULT_USER,
+        services: Services | None = None,
+    ) -> None:
+        """Undo a run and all after it.
+
+        Raises:
+            SessionError: there is no such session, or no such run in it.
+        """
+        session = await self.session(compiled, session_id, user_id, services)
+        if not any(event.invocation_id == before_invocation_id for event in session.events):
+            known = list(dict.fromkeys(event.invocation_id for event in session.events))
+            raise SessionError(
+                f"Session {session_id!r} has no run {before_invocation_id!r}; it has {known or 'none'}."
+            )
+        await compiled.runner(self.services(services)).rewind_async(
+            user_id=user_id, session_id=session_id, rewind_before_invocation_id=before_invocation_id
+        )
+
+    async def resume(
+        self,
+        compiled: Compiled,
+        *,
+        session_id: str,
+        approvals: Mapping[str, Any],
+        user_id: str = DEFAULT_USER,
+        services: Services | None = None,
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Answer what a paused run waits for, and give the events that follow.
+
+        Raises:
+            SessionError: there is no such session, it does not wait for one of these approvals, or it
+                cannot go on.
+            ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
+        """
+        session = await self.session(compiled, session_id, user_id, services)
+        asked = asked_by(session, approvals)
+        if compiled.app.resumability_config is None:
+            raise SessionError(
+                f"Session {session_id!r} waits, but with ExecutionConfig(resumable=False) no run can go on. "
+                "Leave resumable out, or set it to True, for the run and for resume()."
+            )
+        events = compiled.runner(self.services(services)).annotated(
+            user_id=user_id,
+            session_id=session_id,
+            invocation_id=next(iter(asked.values())).event.invocation_id,
+            new_message=message_of(approvals),
+        )
+        async with in_use(compiled.toolsets), aclosing(events) as native:
+            async for event in native:
+                yield to_agent_event(event, session_id)
+
+
+def build(node: Node) -> BaseAgent:
+    """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
+    # What the check finds is logged where a run begins; here it would cost more than the agents themselves.
+    check_on_build(node, state={}, mode="off")
+    return compile_tree(resolve_names(node))
+
+
+@cache
+def default_backend() -> ADKBackend:
+    """The backend that runs an expression when none is given."""
+    return ADKBackend()

@@ -1,0 +1,151 @@
+"""Between ADK's values and ours: prompts, events, configuration."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ignore[reportPrivateImportUsage]  # its public home on every supported version
+from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.events.event import Event
+from google.genai import types
+
+from adk_fluent.analysis.visibility import VISIBILITY
+from adk_fluent.backends.adk.events.approvals import pending_in
+from adk_fluent.backends.adk.events.signals import failure, spoken_text
+from adk_fluent.backends.adk.steps.tree import below
+from adk_fluent.backends.events import AgentEvent, ToolCallInfo, ToolResponseInfo, Usage
+from adk_fluent.config import CompactionConfig, ExecutionConfig
+from adk_fluent.errors import ArgumentError, CompileError
+
+Prompt = Any
+"""Text, a `Content`, a `Part`, or a list of texts and parts."""
+
+
+def to_content(prompt: Prompt) -> types.Content:
+    """A user message of whatever the caller gave.
+
+    Raises:
+        ArgumentError: it is empty, or nothing a message can hold.
+    """
+    if isinstance(prompt, types.Content):
+        message = prompt
+    else:
+        items = cast("Sequence[object]", prompt) if isinstance(prompt, list | tuple) else [prompt]
+        message = types.Content(role="user", parts=[_part(item) for item in items])
+    if all(part in _NOTHING for part in message.parts or ()):
+        raise ArgumentError("The prompt is empty; give text, or at least one part.")
+    return message
+
+
+_NOTHING: Final = (types.Part(), types.Part(text=""))
+
+
+def _part(item: object) -> types.Part:
+    if isinstance(item, str):
+        return types.Part(text=item)
+    if isinstance(item, types.Part):
+        return item
+    raise ArgumentError(
+        f"A prompt is text, a google.genai Content, or a list of texts and Parts, not {type(item).__name__}. "
+        "For an image write Part.from_bytes(data=..., mime_type='image/png')."
+    )
+
+
+def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
+    """An ADK event of a session as an `AgentEvent`; the ADK event stays reachable as `.raw`."""
+    actions = event.actions
+    parts = (event.content.parts if event.content else None) or []
+    calls = event.get_function_calls()
+    others = tuple(
+        p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result
+    )
+    text = spoken_text(event) or None
+    usage = event.usage_metadata
+    metadata = dict(event.custom_metadata or {})
+    return AgentEvent(
+        author=event.author,
+        content=text,
+        # While streaming, ADK shares the final event's actions with its partial ones.
+        state_delta={} if event.partial else dict(actions.state_delta),
+        artifact_delta=dict(actions.artifact_delta),
+        transfer_to=actions.transfer_to_agent,
+        escalate=bool(actions.escalate),
+        tool_calls=[ToolCallInfo(c.name or "", dict(c.args or {}), c.id or "") for c in calls],
+        tool_responses=[
+            ToolResponseInfo(r.name or "", r.response, r.id or "") for r in event.get_function_responses()
+        ],
+        # To ADK, what only writes state or asks a person is a final response, too.
+        is_final=event.is_final_response() and (text is not None or bool(others)),
+        is_partial=bool(event.partial),
+        end_of_agent=bool(actions.end_of_agent),
+        agent_state=actions.agent_state,
+        metadata=metadata,
+        timestamp=event.timestamp,
+        id=event.id,
+        invocation_id=event.invocation_id,
+        parts=others,
+        branch=event.branch,
+        model=event.model_version,
+        usage=None if usage is None else _usage(usage),
+        error=failure(event),
+        pending=pending_in(event),
+        visibility=metadata.get(VISIBILITY, "user"),
+        session_id=session_id,
+        raw=event,
+    )
+
+
+def _usage(usage: types.GenerateContentResponseUsageMetadata) -> Usage:
+    thoughts = usage.thoughts_token_count or 0
+    return Usage(1, usage.prompt_token_count or 0, (usage.candidates_token_count or 0) + thoughts)
+
+
+def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig:
+    """ADK's `RunConfig` for a configuration; `streaming` is what an unset mode means here."""
+    mode = config.streaming_mode or ("sse" if streaming else "none")
+    return RunConfig(
+        max_llm_calls=config.max_llm_calls,
+        streaming_mode=StreamingMode.SSE if mode == "sse" else StreamingMode.NONE,
+        custom_metadata=dict(config.custom_metadata) if config.custom_metadata else None,
+    )
+
+
+@contextmanager
+def knowingly() -> Generator[None]:
+    """Silence ADK's warning that something is experimental, where we or the caller chose it on purpose."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*EXPERIMENTAL.*", category=UserWarning)
+        yield
+
+
+def resumability() -> ResumabilityConfig:
+    """ADK's switch for pausing and going on."""
+    with knowingly():
+        return ResumabilityConfig(is_resumable=True)
+
+
+def compaction(config: CompactionConfig, root: BaseAgent) -> EventsCompactionConfig:
+    """ADK's compaction settings for a tree of agents; ADK itself finds a model only when its root has one.
+
+    Raises:
+        CompileError: there is no agent with a model in it.
+    """
+    writer = next((agent for agent in below(root) if isinstance(agent, LlmAgent)), None)
+    if writer is None:
+        raise CompileError(
+            f"{root.name!r}: ExecutionConfig(compaction=) needs an agent with a model, and there is none."
+        )
+    with knowingly():
+        return EventsCompactionConfig(
+            summarizer=LlmEventSummarizer(llm=writer.canonical_model),
+            compaction_interval=config.interval,
+            overlap_size=config.overlap,
+            token_threshold=config.token_threshold,
+            event_retention_size=config.event_retention_size,
+        )

@@ -1,0 +1,125 @@
+"""Native `App` and `Runner` for a compiled tree, and the services a run uses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Final
+
+from google.adk.apps.app import App
+from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
+from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
+from google.adk.events.event import Event
+from google.adk.memory import BaseMemoryService, InMemoryMemoryService
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService, InMemorySessionService
+
+from adk_fluent.analysis.visibility import Outlet
+from adk_fluent.backends.adk.compat.temporary import give
+from adk_fluent.backends.adk.running.convert import knowingly, run_config
+from adk_fluent.backends.adk.running.visibility import marked, sight_of
+from adk_fluent.backends.adk.steps.failures import FailureNotes, naming_failures
+from adk_fluent.backends.events import without_words
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Services:
+    """The four services of a run; `None` means the one this process shares.
+
+    Raises:
+        ArgumentError: one is no service of ADK's.
+    """
+
+    session_service: BaseSessionService | None = None
+    artifact_service: BaseArtifactService | None = None
+    memory_service: BaseMemoryService | None = None
+    credential_service: BaseCredentialService | None = None
+
+    def __post_init__(self) -> None:
+        for name, base in _BASES.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, base):
+                raise ArgumentError(f"{name}= takes one of ADK's ({base.__name__}), not {value!r:.60}.")
+
+    def over(self, base: Services) -> Services:
+        """These services, with those of `base` where nothing is set."""
+        return Services(*(getattr(self, f.name) or getattr(base, f.name) for f in fields(self)))
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Tells apart different sets of services."""
+        return tuple(id(getattr(self, f.name)) for f in fields(self))
+
+
+_BASES: Final[Mapping[str, type]] = {
+    "session_service": BaseSessionService,
+    "artifact_service": BaseArtifactService,
+    "memory_service": BaseMemoryService,
+    "credential_service": BaseCredentialService,
+}
+
+
+def fresh_services() -> Services:
+    """In-memory services that nobody else knows."""
+    with knowingly():
+        credentials = InMemoryCredentialService()
+    return Services(InMemorySessionService(), InMemoryArtifactService(), InMemoryMemoryService(), credentials)
+
+
+@cache
+def shared_services() -> Services:
+    """The in-memory services of this process, so that a session is found again by its id."""
+    return fresh_services()
+
+
+class FluentRunner(Runner):
+    """ADK's `Runner` that knows the expression's limits and creates missing sessions.
+
+    Its events are marked with who should see them, and blanked where a policy says so. This happens to copies
+    on their way out, after ADK has stored and used the events: a plugin cannot do it, since ADK from 1.31 on
+    stores what a plugin gives back.
+    """
+
+    def __init__(self, app: App, config: ExecutionConfig, services: Services, outlet: Outlet) -> None:
+        assert services.session_service is not None
+        super().__init__(
+            app=app.model_copy(update={"plugins": [FailureNotes(), *app.plugins]}),
+            session_service=services.session_service,
+            artifact_service=services.artifact_service,
+            memory_service=services.memory_service,
+            credential_service=services.credential_service,
+            auto_create_session=True,
+        )
+        self._config = config
+        self._outlet = outlet
+
+    async def run_async(self, **options: Any) -> AsyncGenerator[Event, None]:
+        """ADK's `run_async`, with the expression's `RunConfig` unless another is given."""
+        async with aclosing(self.annotated(**options)) as events:
+            async for event in events:
+                yield self._seen(event)
+
+    async def run_live(self, **options: Any) -> AsyncGenerator[Event, None]:
+        """ADK's `run_live`."""
+        with naming_failures():
+            async with aclosing(super().run_live(**options)) as events:
+                async for event in events:
+                    yield self._seen(marked(event, sight_of(event, self._outlet)))
+
+    async def annotated(self, **options: Any) -> AsyncGenerator[Event, None]:
+        """What `run_async` gives, before a policy blanks anything."""
+        if options.get("run_config") is None:
+            options["run_config"] = run_config(self._config)
+        give(options.get("state_delta"))
+        with naming_failures():
+            async with aclosing(super().run_async(**options)) as events:
+                async for event in events:
+                    yield marked(event, sight_of(event, self._outlet))
+
+    def _seen(self, event: Event) -> Event:
+        return without_words(event) if sight_of(event, self._outlet).blanked else event

@@ -1,0 +1,146 @@
+"""Toolsets, such as connections to MCP servers: open as long as somebody uses them, then closed.
+
+A toolset opens by itself when it is first asked for its tools, and ADK's runner closes those of its agents
+when it is closed itself. Our runners are kept and shared by runs at the same time, and one toolset may stand
+in several expressions, so its users are counted here, for the whole process: the last one closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_toolset import BaseToolset
+
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import AgentNode
+
+logger: logging.Logger = logging.getLogger("adk_fluent.tools")
+
+PATIENCE: Final = 10.0
+"""Seconds that a toolset may take to close, as in ADK."""
+
+
+def toolsets_of(*parts: object) -> tuple[BaseToolset, ...]:
+    """The toolsets of native agents, workflows and tools, and of the agents inside them; each once."""
+    found: dict[int, BaseToolset] = {}
+    seen: set[int] = set()
+    pending = list(parts)
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, BaseToolset):
+            found[id(part)] = part
+        elif isinstance(part, AgentTool):
+            pending.append(part.agent)
+        elif isinstance(part, BaseAgent):
+            pending += [*part.sub_agents, *getattr(part, "tools", ())]
+        else:  # ADK 2's workflows hold agents as nodes of a graph, and are held by tools as a node themselves
+            pending += getattr(getattr(part, "graph", None), "nodes", ())
+            pending += [node] if (node := getattr(part, "node", None)) is not None else []
+    return tuple(found.values())
+
+
+def toolsets_in(root: Node) -> tuple[BaseToolset, ...]:
+    """The toolsets of the agents of a tree."""
+    return toolsets_of(*(tool for node in walk(root) if isinstance(node, AgentNode) for tool in node.tools))
+
+
+@dataclass(slots=True)
+class _Use:
+    """A toolset in use.
+
+    Attributes:
+        users: how many use it now.
+        closing: what closes it after its last user.
+    """
+
+    toolset: BaseToolset
+    users: int = 0
+    closing: asyncio.Task[None] | None = None
+
+
+_uses: dict[int, _Use] = {}
+_lock = Lock()  # `ask` may be called in several threads, each with an event loop of its own
+
+
+@asynccontextmanager
+async def in_use(toolsets: tuple[BaseToolset, ...]) -> AsyncGenerator[None]:
+    """Whatever opens these toolsets meanwhile, they stay open to the end; the last user closes them."""
+    if not toolsets:
+        yield
+        return
+    await take(toolsets)
+    try:
+        yield
+    finally:
+        await give_back(toolsets)
+
+
+async def take(toolsets: tuple[BaseToolset, ...]) -> None:
+    """Become a user of these toolsets; to be followed by `give_back`."""
+    with _lock:
+        uses = [_uses.setdefault(id(toolset), _Use(toolset)) for toolset in toolsets]
+        for use in uses:
+            use.users += 1
+    here = asyncio.get_running_loop()
+    closing = [use.closing for use in uses if use.closing is not None and use.closing.get_loop() is here]
+    if closing:
+        try:
+            await asyncio.wait(closing)
+        except asyncio.CancelledError:
+            await give_back(toolsets)
+            raise
+
+
+async def give_back(toolsets: tuple[BaseToolset, ...]) -> None:
+    """Stop being a user of these toolsets, and close those that were nobody else's."""
+    idle: list[_Use] = []
+    for toolset in toolsets:
+        with _lock:
+            use = _uses[id(toolset)]
+            use.users -= 1
+            if use.users == 0:
+                use.closing = use.closing or asyncio.ensure_future(_close(use))
+                idle.append(use)
+    if idle:
+        await to_the_end(asyncio.wait([use.closing for use in idle if use.closing is not None]))
+
+
+async def _close(use: _Use) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await use.toolset.close()
+        private.forget_tools(use.toolset)
+    except Exception as error:  # noqa: BLE001  # it is somebody else's, and the answer is there already
+        reason = str(error) or type(error).__name__
+        logger.warning("Toolset %s could not be closed: %s.", type(use.toolset).__name__, reason)
+    finally:
+        with _lock:
+            use.closing = None
+            if use.users == 0:
+                del _uses[id(use.toolset)]
+
+
+async def to_the_end(work: Coroutine[Any, Any, object]) -> None:
+    """Wait for what must not be left half done; a cancellation is passed on when it is done."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and not task.cancelled():
+        raise cancelled
+    task.result()

@@ -1,0 +1,144 @@
+"""What keeps a test or a preview from ever asking a real model, wherever ADK's tools run agents."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.agent_tool import AgentTool
+
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compile.compiler import ModelFor, ask_others
+from adk_fluent.backends.adk.context.helper_models import HelperFor
+from adk_fluent.backends.adk.steps.leaves import below
+from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
+from adk_fluent.backends.adk.steps.scripted import ScriptedLlm, merge_state
+from adk_fluent.ir.base import UNSET, Node, rewrite
+from adk_fluent.ir.nodes import AgentNode
+
+DEFAULT_MODEL: str = LlmAgent.DEFAULT_MODEL
+"""The model of an agent that names none, as ADK has it."""
+
+V = TypeVar("V")
+
+
+def with_scripted_tools(root: Node, model_for: ModelFor, helper_for: HelperFor) -> Node:
+    """The tree, in whose tools no agent has a model of its own."""
+    scripted = Scripting(model_for, helper_for)
+
+    def change(node: Node) -> Node:
+        if isinstance(node, AgentNode) and (tools := scripted.each(node.tools)) is not node.tools:
+            return node.replace(tools=tools)
+        return node
+
+    return rewrite(root, change)
+
+
+class Scripting:
+    """Copies of tools and native agents with scripted models; one copy of each, so that equal stays equal.
+
+    Args:
+        model_for: the model that an agent gets.
+        helper_for: the model that answers what an agent's context asks.
+    """
+
+    def __init__(self, model_for: ModelFor, helper_for: HelperFor) -> None:
+        self._model_for, self._helper_for = model_for, helper_for
+        self._made: dict[int, tuple[object, object]] = {}  # with what it was made of, which keeps the id
+
+    def each(self, tools: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The tools, or copies of those that run agents."""
+        made = tuple(self.of(tool) for tool in tools)
+        return tools if all(map(_same, made, tools)) else made
+
+    def of(self, value: V) -> V:
+        """The value, or a copy of it if it is a native agent or a tool that runs one; lists item by item."""
+        if isinstance(value, list):
+            return cast(V, [self.of(item) for item in cast("list[object]", value)])
+        if not isinstance(value, BaseAgent | AgentTool):
+            return value
+        if id(value) not in self._made:
+            make = self._agent if isinstance(value, BaseAgent) else self._tool
+            self._made[id(value)] = (value, make(cast(Any, value)))
+        return cast(V, self._made[id(value)][1])
+
+    def _tool(self, tool: AgentTool) -> AgentTool:
+        made = copy.copy(tool)
+        made.agent = self.of(tool.agent)
+        return made
+
+    def _agent(self, agent: BaseAgent) -> BaseAgent:
+        made = agent.clone()
+        pairs = list(zip(below(agent), below(made), strict=True))
+        self._made |= {id(old): (old, new) for old, new in pairs}
+        for old, new in pairs:
+            for name in type(new).model_fields:
+                if name not in ("parent_agent", "sub_agents", "model"):
+                    self._set(new, name)
+            if isinstance(old, LlmAgent) and isinstance(new, LlmAgent):
+                self._script(old, new)
+        return made
+
+    def _set(self, agent: BaseAgent, field: str) -> None:
+        """Put copies in the place of the agents and tools that a field holds."""
+        value: object = getattr(agent, field)
+        if (copied := self.of(value)) is not value:
+            setattr(agent, field, copied)
+
+    def _script(self, old: LlmAgent, new: LlmAgent) -> None:
+        if isinstance(old.model, ScriptedLlm):  # by the test itself
+            return
+        ours = isinstance(new, FluentLlmAgent)
+        node = cast(AgentNode, new.ir) if ours else _as_node(new)
+        new.model = self._model_for(node, new.name, model_of(old)) or new.model
+        if ours:
+            ask_others(new, self._helper_for)
+        else:
+            after: Any = new.after_model_callback or []
+            new.after_model_callback = [merge_state, *(after if isinstance(after, list) else [after])]
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other
+
+
+def _as_node(agent: LlmAgent) -> AgentNode:
+    return AgentNode(name=agent.name, output_schema=agent.output_schema or UNSET)
+
+
+def model_of(agent: BaseAgent | None) -> str | BaseLlm | None:
+    """The model that an agent has: its own, or that of an agent above; `None` where there is neither."""
+    while agent is not None:
+        if isinstance(agent, LlmAgent) and agent.model:
+            return agent.model
+        agent = agent.parent_agent
+    return None
+
+
+class Unscripted(BasePlugin):
+    """Answers for every model that no script plays, such as that of an agent which a tool makes as it runs.
+
+    Args:
+        answer: the answer to a request of the agent of this name.
+    """
+
+    def __init__(self, answer: Callable[[str, LlmRequest], Awaitable[LlmResponse]]) -> None:
+        super().__init__(name="adk_fluent_unscripted")
+        self._answer = answer
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """Answer in place of a real model."""
+        agent = private.invocation(callback_context).agent
+        if isinstance(agent, LlmAgent) and isinstance(model_of(agent), ScriptedLlm):
+            return None
+        return await self._answer(callback_context.agent_name, llm_request)

@@ -1,0 +1,95 @@
+"""ADK events marked with who should see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from typing import cast
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.plugins.base_plugin import BasePlugin
+
+from adk_fluent.analysis.visibility import SEEN, Outlet, Sight, outlet_of
+from adk_fluent.ir.annotations import Visibility
+from adk_fluent.ir.base import root_of
+
+
+def sight_of(event: Event, outlet: Outlet) -> Sight:
+    """Who should see an event: what its author says, or the user, if it asks a person."""
+    return SEEN if event.long_running_tool_ids else outlet.sight(event.author)
+
+
+def marked(event: Event, sight: Sight) -> Event:
+    """A copy of an event that says who should see it.
+
+    Never the event itself: ADK's session in memory holds the same object.
+    """
+    return event.model_copy(update={"custom_metadata": {**(event.custom_metadata or {}), **sight.marks}})
+
+
+class VisibilityPlugin(BasePlugin):
+    """Marks every event in its `custom_metadata` with who should see it, and changes nothing else.
+
+    `adk_fluent.visibility` is `user`, `internal` or `zero_cost`; `adk_fluent.is_user_facing` is whether it is
+    `user`. `to_app()` has this plugin already; it is public for an `App` that is written by hand.
+
+    It may stand anywhere among other plugins. ADK asks no further plugin once one has given an event back, as
+    this one must do to mark it. So it goes to the front when a run begins, asks the others itself, in their
+    order and by ADK's rules, and marks what they leave: the event, or what one of them puts in its place.
+
+    Where ADK asks plugins before it stores an event (from 1.31 on), the mark is stored with it.
+
+    Args:
+        of: an expression, an IR node, an agent or app that adk-fluent built, or agent name → visibility.
+        name: the name of the plugin in its app.
+
+    Raises:
+        ArgumentError: `of` is none of these.
+
+    Example:
+        >>> from google.adk.apps.app import App
+        >>> from adk_fluent import Agent
+        >>> pipeline = Agent("draft").writes("draft") >> Agent("edit")
+        >>> app = App(name="letters", root_agent=pipeline.build(), plugins=[VisibilityPlugin(pipeline)])
+        >>> [plugin.name for plugin in pipeline.to_app().plugins]
+        ['adk_fluent_visibility']
+    """
+
+    def __init__(self, of: object, name: str = "adk_fluent_visibility") -> None:
+        super().__init__(name=name)
+        if isinstance(of, Mapping):
+            classes = cast("Mapping[str, Visibility]", of)
+            self._given = Outlet({agent: Sight(visibility) for agent, visibility in classes.items()})
+        else:
+            self._given = root_of(of)
+
+    @cached_property
+    def _outlet(self) -> Outlet:
+        return self._given if isinstance(self._given, Outlet) else outlet_of(self._given)
+
+    async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Go to the front of the plugins."""
+        manager = invocation_context.plugin_manager
+        if manager.plugins[0] is not self:  # in a new list: another run may be on its way through the old one
+            manager.plugins = [self, *(plugin for plugin in manager.plugins if plugin is not self)]
+
+    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event:
+        """Give back a marked copy of what the plugins behind this one make of the event."""
+        others = copy(invocation_context.plugin_manager)
+        others.plugins = _behind(self, others.plugins)
+        changed = await others.run_on_event_callback(invocation_context=invocation_context, event=event)
+        if changed is None:
+            return marked(event, sight_of(event, self._outlet))
+        asks = event.long_running_tool_ids or changed.long_running_tool_ids
+        sight = SEEN if asks else self._outlet.sight(changed.author or event.author)
+        if "custom_metadata" not in changed.model_fields_set:  # then ADK would keep that of the event
+            changed = changed.model_copy(update={"custom_metadata": event.custom_metadata})
+        return marked(changed, sight)
+
+
+def _behind(plugin: BasePlugin, plugins: Sequence[BasePlugin]) -> list[BasePlugin]:
+    """The plugins that ADK would ask after this one; none where it is asked by somebody else than ADK."""
+    places = [place for place, other in enumerate(plugins) if other is plugin]
+    return list(plugins[places[0] + 1 :]) if places else []

@@ -1,0 +1,220 @@
+"""What branches of a run see of the session, and what of theirs reaches it.
+
+The branches of a fan-out share the session. An item of a map reads the state as it was when the map began,
+with its own writes and its item laid over it; its events take ADK's way like all others. A branch of a race
+keeps all to itself until it has won.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.sessions import BaseSessionService, Session
+
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.temporary import with_temporary
+from adk_fluent.backends.adk.steps.checkpoints import states_from
+from adk_fluent.backends.adk.steps.once import already_seen
+from adk_fluent.state.delta import detached
+
+
+def on_branch(ctx: InvocationContext, name: str) -> InvocationContext:
+    """The context on a conversation branch below the current one, so siblings do not see each other."""
+    return ctx.model_copy(update={"branch": branch_below(ctx, name)})
+
+
+def branch_below(ctx: InvocationContext, name: str) -> str:
+    """The name of a conversation branch below the current one."""
+    return f"{ctx.branch}.{name}" if ctx.branch else name
+
+
+class Overlay(dict[str, Any]):
+    """State as one branch sees it: what was there, and its own changes, which nobody else sees.
+
+    A container that was there is copied when it is first read, so that not even a change inside it is seen
+    elsewhere. What cannot be copied, such as a lock, is shared.
+    """
+
+    def __init__(self, below: dict[str, Any], **laid_over: Any) -> None:
+        super().__init__(below, **laid_over)
+        self._shared = {key for key in below if key not in laid_over}
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._shared:
+            self._shared.discard(key)
+            super().__setitem__(key, detached(super().__getitem__(key)))
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or `default`."""
+        return self[key] if key in self else default  # noqa: SIM401  # dict's own would not detach it
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._shared.discard(key)
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        self._shared.discard(key)
+        super().__delitem__(key)
+
+    def update(self, *others: Any, **values: Any) -> None:
+        """Set several."""
+        for key, value in dict(*others, **values).items():
+            self[key] = value
+
+    def values(self) -> Any:
+        """The values, none of them shared."""
+        self._detach()
+        return super().values()
+
+    def items(self) -> Any:
+        """Keys and values, none of them shared."""
+        self._detach()
+        return super().items()
+
+    def _detach(self) -> None:
+        for key in tuple(self._shared):
+            self[key]
+
+
+class BranchSessions(BaseSessionService):
+    """The session service of a branch: what ADK appends to the branch's session goes where it belongs."""
+
+    def __init__(self, below: BaseSessionService, append: Callable[[Event], Awaitable[Event]]) -> None:
+        self.below = below
+        self._append = append
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event that does not come from the agents, such as a summary that ADK writes."""
+        return await self._append(event)
+
+    async def create_session(self, **options: Any) -> Session:
+        """As the service of the run."""
+        return await self.below.create_session(**options)
+
+    async def get_session(self, **options: Any) -> Session | None:
+        """As the service of the run."""
+        return await self.below.get_session(**options)
+
+    async def list_sessions(self, **options: Any) -> Any:
+        """As the service of the run."""
+        return await self.below.list_sessions(**options)
+
+    async def delete_session(self, **options: Any) -> None:
+        """As the service of the run."""
+        await self.below.delete_session(**options)
+
+
+def store(ctx: InvocationContext) -> BaseSessionService:
+    """The service that really keeps the session of a run."""
+    service = ctx.session_service
+    while isinstance(service, BranchSessions):
+        service = service.below
+    return service
+
+
+class Item:
+    """A branch whose events take ADK's way, with state of its own laid over the session's.
+
+    Args:
+        ctx: where the composite runs.
+        name: the branch.
+        below: the state that was there when the composite began.
+        laid_over: keys that only the branch has.
+        passed: what happened on the branch in an earlier part of the run, when it goes on.
+    """
+
+    def __init__(
+        self,
+        ctx: InvocationContext,
+        name: str,
+        below: dict[str, Any],
+        laid_over: dict[str, Any],
+        passed: Iterable[Event] = (),
+    ) -> None:
+        self._outer = ctx
+        self.events: list[Event] = list(passed)
+        self._state = Overlay(below, **laid_over)
+        for event in self.events:
+            self._state.update(event.actions.state_delta)
+        session = ctx.session.model_copy(update={"state": self._state})
+        self.ctx: InvocationContext = states_from(
+            ctx.model_copy(
+                update={
+                    "branch": branch_below(ctx, name),
+                    "session": session,
+                    "session_service": BranchSessions(ctx.session_service, self._append),
+                }
+            ),
+            self.events,
+        )
+
+    async def _append(self, event: Event) -> Event:
+        return await self._outer.session_service.append_event(session=self._outer.session, event=event)
+
+    def offer(self, event: Event) -> Event:
+        """An event that is to be passed on; its `temp:` keys hold at once, since stores leave them out."""
+        return with_temporary(self.ctx, event)
+
+    def follow(self, event: Event) -> None:
+        """Take over an event that the run has passed on: what was stored, which plugins may have changed."""
+        if event.partial:
+            return
+        self.ctx.session.events = self._outer.session.events
+        stored = find(self.ctx.session.events, event)
+        self.events.append(stored)
+        self._state.update(stored.actions.state_delta)
+
+
+def find(events: list[Event], event: Event) -> Event:
+    """The event as it was stored; itself, where it was not."""
+    return next((stored for stored in reversed(events) if stored.id == event.id), event)
+
+
+class Attempt:
+    """A branch of a race: nothing of it reaches the session until it has won.
+
+    Its events pass the plugins as they happen, and the branch sees what came out, as it would in the session.
+    """
+
+    def __init__(self, ctx: InvocationContext, name: str) -> None:
+        self.events: list[Event] = []
+        session = ctx.session.model_copy(
+            update={"events": list(ctx.session.events), "state": Overlay(ctx.session.state)}
+        )
+        self.ctx: InvocationContext = ctx.model_copy(
+            update={
+                "branch": branch_below(ctx, name),
+                "session": session,
+                "session_service": BranchSessions(ctx.session_service, self._append),
+                "agent_states": {},
+                "end_of_agents": {},
+            }
+        )
+
+    async def _append(self, event: Event) -> Event:
+        if not event.partial:
+            self.ctx.session.state.update(event.actions.state_delta)
+            self.ctx.session.events.append(event)
+        return event
+
+    async def hear(self, event: Event) -> None:
+        """Keep an event of the branch."""
+        if event.partial:
+            return
+        event = await private.through_plugins(self.ctx, event)
+        await self._append(event)
+        self.events.append(event)
+
+    def pass_on(self) -> Iterator[Event]:
+        """What the branch did, to be given out now that it has won.
+
+        Stores order events by their time, so they get the time at which the session hears of them.
+        """
+        already_seen(self.ctx, self.events)
+        for event in self.events:
+            yield event.model_copy(update={"timestamp": time.time()})

@@ -1,0 +1,274 @@
+"""Native agents for nodes that run others.
+
+Each checkpoints where it is, pauses when a child waits for a person, and goes on at the right child in a
+later run, also in another process.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import cast
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from pydantic import PrivateAttr
+
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.events.signals import failure, note_problems, pauses, refused, starts_again
+from adk_fluent.backends.adk.steps.checkpoints import has_ended, since_checkpoint, start_afresh
+from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, Position, waits
+from adk_fluent.backends.adk.steps.tree import below
+from adk_fluent.backends.events import DISCARDS
+from adk_fluent.ir.nodes import LoopNode, RouteNode
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the events of a child told so far.
+
+    Attributes:
+        paused: it waits for a person.
+        stop: nothing runs after it.
+        skip: the rest of the sequence, or of a loop's round, is skipped.
+        problems: the failures it reported and nothing caught; id of the event → what went wrong.
+    """
+
+    paused: bool = False
+    stop: bool = False
+    skip: bool = False
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it waits or failed, so that what is around it has not finished either."""
+        return self.paused or bool(self.problems)
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong first, if anything did."""
+        return next(iter(self.problems.values()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a composite begins.
+
+    Attributes:
+        index: the child to begin with.
+        resuming: whether an earlier run goes on.
+        rounds: for loops, the rounds that are done.
+        passed: what has happened since the checkpoint that says so.
+        ended: whether the child to begin with has finished already.
+        seen: what the events of that child told.
+    """
+
+    index: int = 0
+    resuming: bool = False
+    rounds: int = 0
+    passed: list[Event] = field(default_factory=list[Event])
+    ended: bool = False
+    seen: Seen = field(default_factory=Seen)
+
+
+class Composite(FluentAgent):
+    """Base of agents that run others.
+
+    Attributes:
+        _enders: names of the agents whose `escalate` ends this composite.
+        _movers: names of the transfer steps after which the rest of its sequence is skipped.
+    """
+
+    _enders: frozenset[str] = PrivateAttr(default=frozenset())
+    _movers: frozenset[str] = PrivateAttr(default=frozenset())
+
+    def listen(self, enders: Iterable[str], movers: Iterable[str]) -> None:
+        """Set whose events end this composite, or the rest of what it runs in order."""
+        self._enders, self._movers = frozenset(enders), frozenset(movers)
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        again = True
+        while again:
+            again = False
+            async with aclosing(self._run_once(ctx)) as events:
+                async for event in events:
+                    yield event
+                    again = again or starts_again(event) == self.name
+            if again and ctx.is_resumable:
+                for agent in below(self):
+                    ctx.set_agent_state(agent.name)
+
+    @abstractmethod
+    def _run_once(self, ctx: InvocationContext) -> Events:
+        """Run the children, each as often as this kind of composite does."""
+
+    async def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
+        """The events of one child, unchanged, noting in `seen` what they ask for."""
+        async with aclosing(child.run_async(ctx)) as events:
+            async for event in events:
+                self._note(event, ctx, seen)
+                yield event
+        seen.paused = seen.paused or waits(child, ctx)
+
+    def _note(self, event: Event, ctx: InvocationContext, seen: Seen) -> None:
+        """Note in `seen` what an event asks for."""
+        if pauses(ctx, event):
+            seen.paused = True
+        note_problems(seen.problems, event)
+        self._note_exits(event, seen)
+
+    def _note_exits(self, event: Event, seen: Seen) -> None:
+        """Note in `seen` what an event ends."""
+        if self.is_ended_by(event):
+            seen.stop = True
+        if event.actions.transfer_to_agent and event.author in self._movers:
+            seen.skip = True
+        if event.custom_metadata and (refused(event) or self._is_left(event)):
+            seen.stop = True
+
+    def is_ended_by(self, event: Event) -> bool:
+        """Whether an event asks to end this composite."""
+        return bool(event.actions.escalate) and event.author in self._enders
+
+    def _is_left(self, event: Event) -> bool:
+        """Whether this composite, or something around it, starts again."""
+        name = starts_again(event)
+        above: BaseAgent | None = self
+        while name and above is not None and above.name != name:
+            above = above.parent_agent
+        return bool(name) and above is not None
+
+    def start(self, ctx: InvocationContext) -> Start:
+        """Where to begin: where an earlier run stopped, as its checkpoint and the events since then tell."""
+        position = private.load_state(self, ctx, Position)
+        if position is None:
+            return Start()
+        names = [agent.name for agent in self.sub_agents]
+        if position.child not in names:  # the pipeline was changed while the run was paused
+            return Start(rounds=position.round)
+        index = names.index(position.child)
+        child, passed = self.sub_agents[index], since_checkpoint(ctx, self)
+        if not passed:
+            start_afresh(ctx, child)
+        seen = Seen()
+        for event in passed:
+            self._note_exits(event, seen)
+        return Start(index, True, position.round, passed, has_ended(child, passed), seen)
+
+    async def in_order(self, ctx: InvocationContext, start: Start) -> Events:
+        """The events of one child after another, from where to start on, noted in `start.seen`."""
+        resuming, seen = start.resuming, start.seen
+        for child in self.sub_agents[start.index :]:
+            if ctx.is_resumable and not resuming:
+                yield private.checkpoint(self, ctx, Position(child=child.name, round=start.rounds))
+            if not (resuming and start.ended):
+                async with aclosing(child.run_async(ctx)) as events:  # as `relay`, without one more generator
+                    async for event in events:
+                        yield event
+                        self._note(event, ctx, seen)
+                seen.paused = seen.paused or waits(child, ctx)
+            resuming = False
+            if seen.unfinished or seen.stop or seen.skip:
+                return
+
+    async def only(
+        self, child: BaseAgent, ctx: InvocationContext, start: Start, branch: InvocationContext | None = None
+    ) -> Events:
+        """The events of one child, and the checkpoints around it, noted in `start.seen`.
+
+        Args:
+            branch: where the child runs, if not where this composite does.
+        """
+        if ctx.is_resumable and not start.resuming:
+            yield private.checkpoint(self, ctx, Position(child=child.name))
+        if not start.ended:
+            async with aclosing(self.relay(child, branch or ctx, start.seen)) as events:
+                async for event in events:
+                    yield event
+        if ctx.is_resumable and not start.seen.unfinished:
+            yield private.finished(self, ctx)
+
+
+class SequentialComposite(Composite):
+    """Runs its children in order."""
+
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        async with aclosing(self.in_order(ctx, start)) as events:
+            async for event in events:
+                yield event
+        if ctx.is_resumable and not start.seen.unfinished:
+            yield private.finished(self, ctx)
+
+
+class LoopComposite(Composite):
+    """Runs its children in order, round after round."""
+
+    @property
+    def max_iterations(self) -> int:
+        """How many rounds there are at most; ADK's tools tell it."""
+        return cast(LoopNode, self._ir).max_iterations
+
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        node = cast(LoopNode, self._ir)
+        start = self.start(ctx)
+        for done in range(start.rounds, node.max_iterations):
+            async with aclosing(self.in_order(ctx, start)) as events:
+                async for event in events:
+                    yield event
+            if start.seen.unfinished:
+                return
+            if ctx.is_resumable:
+                ctx.reset_sub_agent_states(self.name)
+            if start.seen.stop or (node.until is not None and await self.holds(node.until, ctx)):
+                break
+            start = Start(rounds=done + 1)
+        if ctx.is_resumable:
+            yield private.finished(self, ctx)
+
+
+class RouteComposite(Composite):
+    """Runs the branch that the state chooses."""
+
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        branch = self.sub_agents[start.index] if start.resuming else await self._choose(ctx)
+        if branch is None:
+            return
+        async with aclosing(self.only(branch, ctx, start)) as events:
+            async for event in events:
+                yield event
+
+    async def _choose(self, ctx: InvocationContext) -> BaseAgent | None:
+        node = cast(RouteNode, self._ir)
+        for (test, _), branch in zip(node.rules, self.sub_agents, strict=False):
+            if await self.holds(test, ctx):
+                return branch
+        return self.sub_agents[-1] if node.default is not None else None
+
+
+class FallbackComposite(Composite):
+    """Runs its children in order until one succeeds."""
+
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        for child in self.sub_agents[start.index :]:
+            said = [event.id for event in start.passed if event.content and event.author != "user"]
+            problem, is_last = None, child is self.sub_agents[-1]
+            try:
+                async with aclosing(self.only(child, ctx, start)) as events:
+                    async for event in events:
+                        said += [event.id] * bool((event.content or failure(event)) and not event.partial)
+                        yield event
+            except Exception as error:
+                if is_last:
+                    raise
+                problem = f"{type(error).__name__}: {error}"
+            problem = problem or start.seen.problem
+            if problem is None or is_last:
+                return
+            yield self.event(ctx, metadata={DISCARDS: said, "adk_fluent.failed": {child.name: problem}})
+            start = Start()

@@ -1,0 +1,192 @@
+"""The native agent for a model with its instruction, context and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import ClassVar, cast
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.events.event import Event
+from google.adk.models import BaseLlm
+
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.schemas import JsonAnswers
+from adk_fluent.backends.adk.compat.temporary import with_temporary
+from adk_fluent.backends.adk.context.delivery import Assembler, Delivering
+from adk_fluent.backends.adk.context.functions import resolved, state_of
+from adk_fluent.backends.adk.context.missing import explain, needed
+from adk_fluent.backends.adk.events.signals import failure, spoken_text
+from adk_fluent.backends.adk.steps.failures import Place, note
+from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, within_schema
+from adk_fluent.backends.adk.steps.resuming import outermost, while_waiting
+from adk_fluent.backends.adk.steps.scripted import ScriptedLlm, storing
+from adk_fluent.backends.adk.steps.shrinking import removal, stores_faithfully
+from adk_fluent.backends.adk.steps.views import View, own_view
+from adk_fluent.errors import MissingKeyError, RunError, no_answer
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import AgentNode, templates_in
+from adk_fluent.state.answers import is_structured, returned_type, writes_of
+
+
+class FluentLlmAgent(private.AssemblingAgent):
+    """ADK's `LlmAgent` with a context spec, typed state, and a clear error when it lacks state it needs.
+
+    What it knows is kept beside the fields, as pydantic lets cached properties be: private attributes would
+    make each agent a tenth more expensive.
+    """
+
+    _ir: ClassVar[Node]
+    _tree: ClassVar[Node | None] = None
+    _delivering: ClassVar[Delivering | None] = None
+
+    def bind(self, node: Node) -> None:
+        """Remember the node it was made from."""
+        object.__setattr__(self, "_ir", node)
+
+    def place(self, tree: Node) -> None:
+        """Remember the tree it runs in, where that is not one of agents."""
+        object.__setattr__(self, "_tree", tree)
+
+    def see(self, delivering: Delivering) -> None:
+        """Set what it sees of the conversation."""
+        object.__setattr__(self, "_delivering", delivering)
+
+    @property
+    def tree(self) -> Node:
+        """The tree it runs in, as far as its parents do not tell."""
+        return self._tree or self._ir
+
+    @property
+    def ir(self) -> Node:
+        """The node it was made from."""
+        return self._ir
+
+    @property
+    def delivering(self) -> Delivering | None:
+        """What delivers its context; `None` where ADK shows it the conversation."""
+        return self._delivering
+
+    def assembler(self) -> Callable[[private.Processor], private.Processor] | None:
+        """Who assembles the conversation: ADK, or ADK on what the context spec leaves."""
+        delivering = self._delivering
+        return None if delivering is None else lambda original: Assembler(original, delivering)
+
+    def finishers(self) -> Sequence[private.Processor]:
+        """What lets its answer be JSON where it gives it by a tool."""
+        return (JsonAnswers(),) if self.output_schema is not None and cast(AgentNode, self._ir).tools else ()
+
+    @property
+    def _templates(self) -> tuple[str, ...]:
+        """The templates that are rendered for it; only a root's global instruction is."""
+        node = cast(AgentNode, self._ir)
+        if self.parent_agent is None:
+            return node.templates
+        return templates_in(node.instruction)
+
+    async def canonical_global_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
+        """As ADK's, without its advice to use a plugin instead: a plugin does not travel with `build()`."""
+        given = self.global_instruction
+        if isinstance(given, str):
+            return given, False
+        return str(await resolved(given(ctx))), True
+
+    @property
+    def canonical_model(self) -> BaseLlm:
+        """ADK's model for this agent; an unknown name is noted as this agent's."""
+        try:
+            return super().canonical_model
+        except (ValueError, ImportError) as error:
+            note(error, Place(self.name, model=str(self.model)))
+            raise
+
+    async def canonical_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
+        """As ADK's; what a function in it raises is noted as this agent's."""
+        try:
+            return await super().canonical_instruction(ctx)
+        except Exception as error:
+            note(error, Place(self.name, part="instruction"))
+            raise
+
+    def run_async(self, parent_context: InvocationContext) -> Events:
+        """ADK's entry, which keeps to the schema bound to the node."""
+        if (outer := outermost(self, parent_context)) is not None:
+            return outer[0].run_async(outer[1])
+        return within_schema(self._ir, super().run_async(parent_context))
+
+    def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        view = own_view(ctx)
+        inner = view.ctx if view else ctx
+        if not (self.sub_agents and ctx.is_resumable and private.resumes_below(self, inner)):
+            self._require_keys(ctx)
+        run = private.run_llm(self, inner)
+        if ctx.is_resumable:
+            run = while_waiting(self, inner, run)
+        if self._delivering is not None:
+            run = _reported(run, inner, self._delivering)
+        if isinstance(self.model, ScriptedLlm):
+            run = storing(run)
+        if view or ctx.is_resumable or self._tree is not None or not stores_faithfully(ctx):
+            return self._followed(run, ctx, view)
+        return run  # one generator fewer for each event to pass through
+
+    def _require_keys(self, ctx: InvocationContext) -> None:
+        """Refuse to run while a key is missing that the instruction cannot do without."""
+        state, spec = ctx.session.state, self._ir.annotations.context
+        later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
+        for key in needed(self._templates):
+            if state.get(key) is None and key not in later:
+                raise MissingKeyError(explain(self.name, "agent", key, state_of(ctx), tree_of(self)))
+
+    async def _followed(self, run: Events, ctx: InvocationContext, view: View | None) -> Events:
+        """The events of a run with what they write beside, as the store at hand needs it."""
+        async with aclosing(run) as events:
+            async for event in events:
+                if (removed := removal(ctx, event)) is not None:
+                    yield removed
+                yield with_temporary(ctx, event)
+                if view:
+                    view.refresh()
+                if event.author == self.name and not event.partial and (problem := failure(event)):
+                    if self._tree is not None:  # a graph goes on behind a node that does not raise
+                        raise RunError(no_answer(self.name, problem))
+                    return  # nothing follows a failure, not even that the agent has ended
+
+    def keep(self, event: Event) -> None:
+        """Write what a structured answer puts into state: JSON types, whatever the store makes of objects."""
+        node = cast(AgentNode, self._ir)
+        if event.author != self.name or not event.is_final_response() or not (kind := returned_type(node)):
+            return
+        text = spoken_text(event)
+        if not text.strip():
+            return
+        if is_structured(node) and self.output_key is None:
+            event.actions.state_delta.update(writes_of(node, text))
+        elif self._tree is not None:  # in a graph, the answer is what the next node gets
+            kind.parse(text, self.name)
+
+
+def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
+    """The whole tree that a native agent was compiled with."""
+    while isinstance(parent := agent.parent_agent, FluentAgent | FluentLlmAgent):
+        agent = parent
+    return agent.tree if isinstance(agent, FluentLlmAgent) else agent.ir
+
+
+async def _reported(run: Events, ctx: InvocationContext, delivering: Delivering) -> Events:
+    """The events of a run, with those that the context has to add."""
+    delivering.open(ctx)
+    try:
+        async with aclosing(run) as events:
+            async for event in events:
+                for report in delivering.reports(ctx):
+                    yield report
+                delivering.note(ctx, event)
+                yield event
+    except Exception:
+        for report in delivering.reports(ctx):  # the tokens are spent, also when the model then fails
+            yield report
+        raise
+    finally:
+        delivering.close(ctx)

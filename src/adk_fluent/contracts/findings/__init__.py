@@ -1,0 +1,1 @@
+"""Findings about keys, and how they are worded."""

@@ -1,0 +1,101 @@
+"""The finding about one read: the key is there, may be missing, or never is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adk_fluent.analysis.facts import Facts
+from adk_fluent.analysis.keys.reads import Read
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.fact import Fact
+from adk_fluent.contracts.findings.wording import listed, who_reads, why_may, why_never
+from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
+from adk_fluent.contracts.report import ContractIssue, Severity
+
+SCOPES = ("user", "app", "temp")
+MOST_NAMED = 12
+"""How many writers of a key a finding names."""
+
+
+def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite) -> ContractIssue | None:
+    """What is wrong with a read, or `None` if nothing is, as far as that is known."""
+    status = read.status
+    if status == "must":
+        return None
+    if read.level != "optional" and (other := elsewhere(read, facts)) is not None:
+        return _other_scope(read, other, facts)
+    if status == "never" and read.level != "optional":
+        severity = Severity.WARN if read.level == "lenient" else Severity.ERROR
+        return _finding(read, kind, severity, why_never(read, facts))
+    if status == "may" and read.level == "required" and not taken(read):
+        if read.doubt is not None and read.doubt.why is not None and read.doubt.why.reason == "boundary":
+            kind = BoundaryTempKey
+        return _finding(read, kind, Severity.WARN, why_may(read, facts))
+    return None
+
+
+def taken(read: Read) -> bool:
+    """Whether a pause may take what is read: a `temp:` key; that is told by a check of its own.
+
+    A placeholder with a `?` means that the key may be missing.
+    """
+    expected = read.level == "optional" and read.via in ("template", "message", "prompt", "context")
+    return read.lost is not None and read.status == "may" and not expected
+
+
+def _finding(read: Read, kind: type[ContractIssue], severity: Severity, hint: str) -> ContractIssue:
+    return kind(severity=severity, agent=read.step.name, key=read.key, message=who_reads(read), hint=hint)
+
+
+def elsewhere(read: Read, facts: Facts) -> str | None:
+    """The same key in the scope in which it is written, if it is written in another scope only."""
+    if read.key in facts.writers or read.key in facts.state or read.status not in ("never", "unknown"):
+        return None
+    if read.status == "unknown" and not read.key.startswith(("user:", "app:")):
+        return None
+    bare = read.key.rpartition(":")[2]
+    for candidate in (bare, *(f"{scope}:{bare}" for scope in SCOPES)):
+        if candidate != read.key and (candidate in facts.writers or candidate in facts.state):
+            return candidate
+    return None
+
+
+def _other_scope(read: Read, other: str, facts: Facts) -> ContractIssue:
+    writers = facts.writers.get(other)
+    where = f"{listed(writers[:3])} writes" if writers else "the initial state has"
+    return ScopeMismatch(
+        severity=Severity.ERROR,
+        agent=read.step.name,
+        key=read.key,
+        message=who_reads(read),
+        hint=f'"{read.key}" is never written, but {where} "{other}", which is another key.\n'
+        f'Read "{other}", or write "{read.key}".',
+    )
+
+
+def fine(reads: Iterator[Read]) -> Iterator[ContractIssue]:
+    """One `OK` for each read whose key is certainly there."""
+    for read in reads:
+        if read.status == "must" and read.first is not None and read.via != "removal":
+            yield ContractIssue(
+                severity=Severity.OK,
+                code="ok",
+                agent=read.step.name,
+                key=read.key,
+                message=_flow(read, read.first),
+                hint=f'State key "{read.key}" is {_source(read.first.writers)} before {read.step.name} runs.',
+            )
+
+
+def _flow(read: Read, fact: Fact) -> str:
+    if read.via == "route" and fact.writers:
+        writer = fact.writers[-1]
+        how = "outputs" if writer.is_model else "writes"
+        return f'{writer.name}.{how}("{read.key}") → Route("{read.key}")'
+    return who_reads(read)
+
+
+def _source(writers: tuple[Step, ...]) -> str:
+    if len(writers) > MOST_NAMED:
+        return f"produced by {', '.join(writer.name for writer in writers[:MOST_NAMED])} and others"
+    return f"produced by {listed(writers)}" if writers else "in the initial state"

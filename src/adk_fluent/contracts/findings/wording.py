@@ -1,0 +1,327 @@
+"""How findings about state keys are worded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+from adk_fluent.analysis.keys.reads import Read, Via
+from adk_fluent.analysis.plan import Step, branch_names
+from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
+from adk_fluent.analysis.values.kinds import named
+from adk_fluent.ir.nodes import MapOverNode
+from adk_fluent.ir.template import is_key
+from adk_fluent.state.schema import defaults_of
+
+if TYPE_CHECKING:
+    from adk_fluent.analysis.facts import Facts
+
+
+def who_reads(read: Read) -> str:
+    """`booker reads {intent} in its instruction`"""
+    return _SUBJECTS[read.via].format(step=read.step.name, key=read.key)
+
+
+_SUBJECTS: Final[Mapping[Via, str]] = {
+    "template": "{step} reads {{{key}}} in instruction",
+    "message": "{step} reads {{{key}}} in its message",
+    "prompt": '{step} reads "{key}" in its prompt',
+    "context": '{step} reads "{key}" through its context',
+    "callback": 'a callback of {step} reads "{key}"',
+    "tool": 'a tool of {step} reads "{key}"',
+    "route": 'Route("{key}") ({step}) reads "{key}"',
+    "until": 'until of {step} reads "{key}"',
+    "predicate": 'the predicate of {step} reads "{key}"',
+    "list": 'map_over("{key}") ({step}) reads "{key}"',
+    "operation": '{step} reads "{key}"',
+    "removal": '{step} removes "{key}"',
+    "function": '{step} reads "{key}"',
+    "remote": '{step} sends "{key}"',
+    "artifact": '{step} reads "{key}"',
+    "budget": '{step} chooses its model by "{key}"',
+    "quality": '{step} chooses its model by "{key}"',
+}
+
+
+def listed(steps: Sequence[Step]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    names = list(dict.fromkeys(step.name for step in steps))
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+# --- never ----------------------------------------------------------------------------------------
+
+
+def why_never(read: Read, facts: Facts) -> str:
+    """Why a key is not there, and what to do."""
+    for explain in _EXPLAIN:
+        if (why := explain(read, facts)) is not None:
+            return why
+    key = read.key
+    start = f'No step writes "{key}", and it is not in the initial state.\n'
+    like = facts.spelling.like(key)
+    if like is not None:
+        return start + f'Did you mean "{like}"?'
+    return start + (
+        f'Add .writes("{key}") to an agent before it, put {_set(key)} or S.capture("{key}") in front, '
+        f'or pass state={{"{key}": ...}}.'
+    )
+
+
+def _removed(read: Read, facts: Facts) -> str | None:
+    removed = cast(Fact, read.first).removed_by
+    if removed is None:
+        return None
+    return (
+        f'{removed.name} removes "{read.key}" before {read.step.name} runs.\n'
+        f"Read it earlier, or keep it: S.pick() and S.drop() name what stays and what goes."
+    )
+
+
+def _written_elsewhere(read: Read, facts: Facts) -> str | None:
+    key, step = read.key, read.step
+    writers = [writer for writer in facts.writers.get(key, ()) if writer is not step]
+    if not writers:
+        return None
+    first = writers[0]
+    return (
+        f'"{key}" is written by {listed(writers[:3])}, but {_when(first, step)}.\n'
+        f"Move {first.name} in front of {step.name}, or give a first value with {_default(key)}."
+    )
+
+
+def _written_by_itself(read: Read, facts: Facts) -> str | None:
+    key, step = read.key, read.step
+    if step not in facts.writers.get(key, ()):
+        return None
+    return (
+        f'Only {step.name} itself writes "{key}", and that is after it reads it.\n'
+        f"Give a first value with {_default(key)}{_optional(read)}."
+    )
+
+
+def _only_produced(read: Read, facts: Facts) -> str | None:
+    agent = produced(read.key, read.step, facts)
+    if agent is None:
+        return None
+    return (
+        f'{agent.name} says that it produces "{read.key}", but .produces() stores nothing.\n'
+        f'Add .writes("{read.key}") to {agent.name}.'
+    )
+
+
+def _only_answered(read: Read, facts: Facts) -> str | None:
+    """An earlier agent answers with a model that has such a field."""
+    key = read.key
+    agent = next((a for a in reversed(facts.answers.get(key, ())) if a.index < read.step.index), None)
+    if agent is None:
+        return None
+    model, stored = named(agent.node.output_schema), agent.node.output_key
+    into = stored if isinstance(stored, str) else f"{agent.origin}_answer"
+    apart = f'S.compute({key}=lambda state: state["{into}"]["{key}"])'
+    if into == stored:
+        return (
+            f'{agent.name} writes a whole {model} to "{into}", and "{key}" is a field of it.\n'
+            f"Put it under a key of its own: {apart} after {agent.name}."
+        )
+    return (
+        f'{agent.name} answers with a {model}, which has "{key}", but nothing stores it.\n'
+        f"Declare {key} in a StateSchema and let {agent.name} write it: .writes(State.{key}). "
+        f'Or add .writes("{into}") and {apart}.'
+    )
+
+
+def _named_item(read: Read, facts: Facts) -> str | None:
+    """The body of a map calls its item by another name."""
+    for outer in read.step.above():
+        if isinstance(outer.node, MapOverNode):
+            node = outer.node
+            if read.key in ("item", node.list_key.removesuffix("s")):
+                return (
+                    f"{outer.name} gives each item of {node.list_key!r} as {{{node.item_key}}}.\n"
+                    f"Read {{{node.item_key}}}, or give it this name: map_over(..., item_key={read.key!r})."
+                )
+    return None
+
+
+def _only_default(read: Read, facts: Facts) -> str | None:
+    """A schema gives the key a default."""
+    schema = facts.defaults.get(read.key)
+    if schema is None:
+        return None
+    name, value = read.key.rpartition(":")[2], defaults_of(schema)[read.key]
+    shown = f"{value!r:.40}"
+    start = f"{name}={shown}" if name == read.key else f'**{{"{read.key}": {shown}}}'
+    return (
+        f"{schema.__name__}.{name} has a default, but that counts only where code reads the schema.\n"
+        f"Put S.default({start}) in front."
+    )
+
+
+def _only_declared(read: Read, facts: Facts) -> str | None:
+    """What a field says of who writes it."""
+    field = facts.captured.get(read.key)
+    if field is None:
+        return None
+    schema = f"{field.schema.__name__}." if field.schema else ""
+    by = getattr(field.captured_by, "__qualname__", None)
+    how = f'{by}("{read.key}")' if by else repr(field.captured_by)
+    return (
+        f'No step writes "{read.key}", and it is not in the initial state.\n'
+        f"{schema}{field.name} is captured by {by or how}: put {how} in front of {read.step.name}."
+    )
+
+
+_EXPLAIN: Final[tuple[Callable[[Read, Facts], str | None], ...]] = (
+    _removed,
+    _written_elsewhere,
+    _written_by_itself,
+    _only_produced,
+    _only_declared,
+    _named_item,
+    _only_answered,
+    _only_default,
+)
+"""Reasons why a key is never there, the first that fits being the one to tell."""
+
+
+def produced(key: str, step: Step, facts: Facts) -> Step | None:
+    """An earlier agent that says it produces a field of this name."""
+    return next((other for other in facts.producers.get(key, ()) if other.index < step.index), None)
+
+
+def _when(writer: Step, reader: Step) -> str:
+    if writer.index > reader.index and reader not in writer.above():
+        return f"only after {reader.name} has run"
+    return f"not on the way to {reader.name}"
+
+
+# --- may ------------------------------------------------------------------------------------------
+
+
+def why_may(read: Read, facts: Facts) -> str:
+    """Why a key may be missing, and what to do."""
+    key, step = read.key, read.step
+    remedy = f"Give it a value before with {_default(key)}{_optional(read)}."
+    if read.only_first_missing:
+        later = listed([w for w in facts.writers.get(key, ()) if w is not step][:3]) or step.name
+        return f'"{key}" is written by {later} later in the loop: in the first round it is missing.\n{remedy}'
+    fact = cast(Fact, read.doubt)
+    if fact.why is not None and fact.why.reason == "null":
+        remedy = f"Put {_default(key)} after {fact.why.step.name}{_optional(read)}."
+    if fact.why is not None:
+        return f"{_REASONS[fact.why.reason](key, fact.why, facts)}\n{remedy}"
+    if fact.removed_by is not None:
+        certain = fact.mask & STATUS == ABSENT
+        how, when = ("is", " again") if certain else ("may be", "")
+        return f'"{key}" {how} removed by {fact.removed_by.name} before {step.name} runs{when}.\n{remedy}'
+    return f'"{key}" is there only some of the times that {step.name} runs.\n{remedy}'
+
+
+def _branch(key: str, why: Why, facts: Facts) -> str:
+    on = _alternatives(why)
+    inside = f'"{key}" is written only when {on} runs' if on else f'"{key}" is written on some ways'
+    return f"{inside}, by {listed(why.writers)}." if why.writers else f"{inside}."
+
+
+def _alternatives(why: Why) -> str:
+    """The branches of a place in which the writers stand, as a reader knows them."""
+    children = [child for child in why.step.children if any(_inside(w, child) for w in why.writers)]
+    return branch_names(why.step, children)
+
+
+def _inside(step: Step, outer: Step) -> bool:
+    return outer.index <= step.index < outer.end
+
+
+def _fallback(key: str, why: Why, facts: Facts) -> str:
+    writers = listed(why.writers)
+    return (
+        f'"{key}" is written by {writers}, which may fail first, or not run: {why.step.name} has other ways.'
+    )
+
+
+def _race(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written only if {_alternatives(why) or listed(why.writers)} wins {why.step.name}.'
+
+
+def _sibling(key: str, why: Why, facts: Facts) -> str:
+    if not why.writers:
+        return f'"{key}" may be removed by another branch of {why.step.name}, which runs at the same time.'
+    return (
+        f'"{key}" is written by {listed(why.writers)}, which runs at the same time in {why.step.name}, '
+        "so it may not be there yet."
+    )
+
+
+def _map(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written once per item of "{why.step.node.list_key}": not at all if the list is empty.'
+
+
+def _tool(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by a tool of {why.step.name}, and only if its model calls that tool.'
+
+
+def _delegate(key: str, why: Why, facts: Facts) -> str:
+    return (
+        f'"{key}" is written by {listed(why.writers)}, but {why.step.name} or one of its sub-agents may '
+        "answer instead."
+    )
+
+
+def _boundary(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" does not cross the execution boundary before {why.step.name}.'
+
+
+def _moved(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by {listed(why.writers)}, which a transfer in {why.step.name} may skip.'
+
+
+def _left(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by {why.step.name}, but its model may call exit_loop instead of answering.'
+
+
+def _context(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by the context of {why.step.name}, if there is something to make it of.'
+
+
+def _gate(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by {why.step.name} only if it asks: not where no approval is required.'
+
+
+def _null(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by {why.step.name}, whose answer may leave it out: its type allows None.'
+
+
+def _loop(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is not there after every round of {why.step.name}.'
+
+
+_REASONS: Final[Mapping[str, Callable[[str, Why, Facts], str]]] = {
+    "branch": _branch,
+    "fallback": _fallback,
+    "race": _race,
+    "sibling": _sibling,
+    "map": _map,
+    "tool": _tool,
+    "delegate": _delegate,
+    "boundary": _boundary,
+    "moved": _moved,
+    "loop": _loop,
+    "context": _context,
+    "left": _left,
+    "gate": _gate,
+    "null": _null,
+}
+
+
+def _default(key: str) -> str:
+    return f"S.default({key}=...)" if key.isidentifier() else f'S.default(**{{"{key}": ...}})'
+
+
+def _set(key: str) -> str:
+    return f"S.set({key}=...)" if key.isidentifier() else f'S.set(**{{"{key}": ...}})'
+
+
+def _optional(read: Read) -> str:
+    return f", or write {{{read.key}?}}" if read.via in ("template", "message") and is_key(read.key) else ""

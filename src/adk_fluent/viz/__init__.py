@@ -1,0 +1,23 @@
+"""Pictures of expressions; pure functions of the IR that need no ADK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adk_fluent.viz.mermaid import to_mermaid
+    from adk_fluent.viz.outline import to_outline
+    from adk_fluent.viz.page import to_html
+    from adk_fluent.viz.png import to_png
+    from adk_fluent.viz.svg import to_svg
+
+__all__ = ["to_html", "to_mermaid", "to_outline", "to_png", "to_svg"]
+
+__getattr__: Callable[[str], object] = lazy(
+    __name__,
+    {"to_html": "page", "to_mermaid": "mermaid", "to_outline": "outline", "to_png": "png", "to_svg": "svg"},
+)

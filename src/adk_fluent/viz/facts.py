@@ -1,0 +1,246 @@
+"""What the page says about each step: its channels, what it writes, and what the checks found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, cast
+
+from adk_fluent.analysis.visibility import infer_visibility
+from adk_fluent.contracts.checking import check_all
+from adk_fluent.contracts.report import ContractIssue
+from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
+from adk_fluent.ir.annotations import Visibility
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.viz.flow import DataEdge, data_edges
+from adk_fluent.viz.labels import label
+
+HEARD: Final[Mapping[Visibility, str]] = {
+    "user": "The user sees what it says.",
+    "internal": "Only other agents see what it says.",
+    "zero_cost": "It says nothing.",
+}
+KINDS: Final = {
+    "agent": "agent",
+    "remote": "remote agent",
+    "sequence": "one after another",
+    "parallel": "parallel branches",
+    "loop": "loop",
+    "transform": "state step",
+    "route": "route",
+    "fallback": "fallback",
+    "race": "race",
+    "gate": "gate: a person approves",
+    "tap": "tap: a function looks on",
+    "map": "once per item",
+    "timeout": "time limit",
+    "transfer": "hands over",
+    "capture": "keeps text in state",
+    "artifact": "artifact step",
+}
+"""How a reader knows each kind of step."""
+
+
+@frozen
+class Author(Frozen):
+    """Somebody whose words the model is shown; if not `certain`, it may be shown them."""
+
+    name: str
+    certain: bool
+
+
+@frozen
+class Conversation(Frozen):
+    """What an agent is shown of what was said.
+
+    Attributes:
+        summary: how much of it, as `LlmAnatomy.history` says.
+        sees: who is heard.
+        hides: who never is, through any channel.
+    """
+
+    summary: str
+    sees: tuple[Author, ...]
+    hides: tuple[str, ...]
+
+
+@frozen
+class KeyRead(Frozen):
+    """A state key that a step reads.
+
+    Attributes:
+        place: where the value shows.
+        writers: the steps whose value it may be.
+        carries: the agents whose words it holds.
+    """
+
+    key: str
+    place: str
+    writers: tuple[str, ...]
+    carries: tuple[str, ...] = ()
+
+
+@frozen
+class KeyWritten(Frozen):
+    """A state key that a step writes, and the steps that read this value."""
+
+    key: str
+    readers: tuple[str, ...]
+
+
+@frozen
+class Prompt(Frozen):
+    """What an agent's model is told beside conversation and state."""
+
+    text: str
+    tools: str
+    constraint: str
+
+
+@frozen
+class StepFacts(Frozen):
+    """One step.
+
+    Attributes:
+        kind: what it is, in words.
+        about: its label or description, where that says more than its name.
+        heard: who hears it, in a sentence.
+        conversation: `None` for a step without a model of its own here.
+        prompt: `None` for the same.
+        state: what it reads.
+        writes: what it writes.
+        after: where its answer goes; empty without a model.
+        notes: what is worth knowing beside that.
+        issues: places in `PageFacts.issues`.
+    """
+
+    name: str
+    kind: str
+    about: str
+    visibility: Visibility
+    heard: str
+    conversation: Conversation | None
+    prompt: Prompt | None
+    state: tuple[KeyRead, ...]
+    writes: tuple[KeyWritten, ...]
+    after: str
+    notes: tuple[str, ...]
+    issues: tuple[int, ...]
+
+
+@frozen
+class Finding(Frozen):
+    """One finding of the checks; `step` is the name of a step in the picture, or empty."""
+
+    severity: str
+    code: str
+    step: str
+    key: str
+    message: str
+    hint: str
+
+
+@frozen
+class PageFacts(Frozen):
+    """Everything that the page can show.
+
+    Attributes:
+        title: what the pipeline is called.
+        steps: in running order.
+        issues: the worst first; those that hold come last.
+    """
+
+    title: str
+    steps: tuple[StepFacts, ...]
+    issues: tuple[Finding, ...]
+
+
+def page_facts(root: Node) -> PageFacts:
+    """All that the page says about a tree.
+
+    Raises:
+        UnsupportedNodeError: the node is no step.
+        DuplicateNameError: two different nodes have one name.
+    """
+    tree = resolve_names(root).root
+    issues = check_all(root).issues
+    anatomies = llm_anatomy(root)
+    seen = infer_visibility(root)
+    teller = _Teller(data_edges(tree), issues)
+    nodes = list(walk(tree))
+    steps = tuple(teller.step(node, anatomies.get(node.name), seen[node.name]) for node in nodes)
+    names = {node.name for node in nodes}
+    return PageFacts(root.name or "Pipeline", steps, tuple(_finding(issue, names) for issue in issues))
+
+
+def _finding(issue: ContractIssue, names: Iterable[str]) -> Finding:
+    step = issue.agent if issue.agent in names else ""
+    return Finding(issue.severity.value, issue.code, step, issue.key or "", issue.message, issue.hint)
+
+
+class _Teller:
+    def __init__(self, edges: Iterable[DataEdge], issues: Iterable[ContractIssue]) -> None:
+        self._edges = list(edges)
+        self._issues: dict[str, list[int]] = {}
+        for number, issue in enumerate(issues):
+            self._issues.setdefault(issue.agent, []).append(number)
+
+    def step(self, node: Node, anatomy: LlmAnatomy | None, seen: Visibility) -> StepFacts:
+        written = node.writes_keys if anatomy is None else (*anatomy.writes, *node.writes_keys)
+        return StepFacts(
+            node.name,
+            KINDS[node.kind],
+            _about(node),
+            seen,
+            HEARD[seen] if isinstance(node, AgentNode | RemoteAgentNode) else "",
+            None if anatomy is None else _conversation(anatomy),
+            None if anatomy is None else Prompt(anatomy.system, anatomy.tools, anatomy.constraint),
+            tuple(self._reads(node, anatomy)),
+            tuple(KeyWritten(key, self._readers(node.name, key)) for key in sorted({*written})),
+            "" if anatomy is None else anatomy.after,
+            () if anatomy is None else tuple(_notes(anatomy)),
+            tuple(self._issues.get(node.name, ())),
+        )
+
+    def _reads(self, node: Node, anatomy: LlmAnatomy | None) -> Iterator[KeyRead]:
+        shown = () if anatomy is None else anatomy.keys
+        for key in dict.fromkeys((*shown, *sorted(node.reads_keys))):
+            writers = tuple(e.source for e in self._edges if e.target == node.name and key in e.keys)
+            if anatomy is None or key not in shown:
+                yield KeyRead(key, "read by a function" if anatomy else "", writers)
+                continue
+            place = "in the instruction" if key in anatomy.placeholders else "beside the conversation"
+            carries = tuple(dict.fromkeys(r.author for r in anatomy.reaches if r.key == key))
+            own = (node.name,) if node.name in carries else ()  # in a loop, what it wrote the round before
+            yield KeyRead(key, place, (*writers, *own), carries)
+
+    def _readers(self, name: str, key: str) -> tuple[str, ...]:
+        return tuple(edge.target for edge in self._edges if edge.source == name and key in edge.keys)
+
+
+def _about(node: Node) -> str:
+    if isinstance(node, AgentNode):
+        given = cast("str | object", node.given.get("model", ""))
+        model = given if isinstance(given, str) else str(getattr(given, "model", type(given).__name__))
+        described = node.description if isinstance(node.description, str) else ""
+        return " — ".join(filter(None, [model, described]))
+    if isinstance(node, RemoteAgentNode):
+        return node.endpoint
+    text = label(node)
+    return "" if text == node.name else text
+
+
+def _conversation(anatomy: LlmAnatomy) -> Conversation:
+    sees = tuple(Author(reach.author, reach.certain) for reach in anatomy.reaches if reach.key is None)
+    shown, _, _ = anatomy.history.rpartition(": ")  # the names that follow are links of their own
+    return Conversation(shown or anatomy.history, sees, tuple(sorted(anatomy.hides)))
+
+
+def _notes(anatomy: LlmAnatomy) -> Iterator[str]:
+    if anatomy.doubled:
+        names = ", ".join(sorted(anatomy.doubled))
+        yield f"These words may reach it twice, in the conversation and through state: those of {names}."
+    for name in anatomy.unknown:
+        yield f"{name} may put more into the request; it does not say what it reads."

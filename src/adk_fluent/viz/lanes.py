@@ -1,0 +1,164 @@
+"""Lines that do not follow the nesting: state from writer to reader, and transfers.
+
+Each leaves its source at the bottom, runs down a lane that no box stands in, and enters its target from
+above; one that leads back up, as in a loop, leaves and enters at the side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import TransferNode
+from adk_fluent.viz.drawing import Line, Point
+from adk_fluent.viz.flow import data_edges
+
+if TYPE_CHECKING:
+    from adk_fluent.viz.layout import Canvas
+
+PORT: Final = 24.0
+"""From a box's axis to where these lines enter and leave."""
+TURN: Final = 26.0
+"""The height in which a line gets from its port to its lane."""
+CLEAR: Final = 11.0
+"""Between a lane and a box."""
+NEAREST: Final = 8.0
+"""What has to stay between a lane and a box, or a line of control."""
+APART: Final = 7.0
+"""Between lanes of different sources."""
+MOST_TRIES: Final = 200
+"""How many lanes are tried; beyond that a line passes behind boxes."""
+
+
+class Rectangle(NamedTuple):
+    """A place that lines keep off."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class _Lane(NamedTuple):
+    source: str
+    x: float
+    top: float
+    bottom: float
+
+
+def add_links(canvas: Canvas, root: Node) -> None:
+    """Put down the data lines and transfers of a tree with unique names whose steps have their places."""
+    router = _Router(canvas)
+    for edge in data_edges(root):
+        path = router.path(edge.source, edge.target)
+        canvas.lines.append(Line("data", path, True, edge.source, edge.target, edge.keys))
+    for node in walk(root):
+        if isinstance(node, TransferNode) and (target := _first_box(canvas, root, node.target)):
+            path = router.path(node.name, target)
+            canvas.lines.append(Line("transfer", path, True, node.name, target))
+
+
+def _first_box(canvas: Canvas, root: Node, name: str) -> str | None:
+    """The box where control enters the step of that name."""
+    node = next((node for node in walk(root) if node.name == name), None)
+    while node is not None and node.name not in canvas.boxes:
+        node = node.children[0] if node.children else None
+    return None if node is None else node.name
+
+
+class _Router:
+    def __init__(self, canvas: Canvas) -> None:
+        self._canvas = canvas
+        boxes = canvas.boxes.items()
+        self._boxes = {n: Rectangle(b.x, b.y, b.x + b.width, b.y + b.height) for n, b in boxes}
+        self._walls = [*self._boxes.values(), *canvas.uprights]
+        self._lanes: list[_Lane] = []
+        self._arrivals: dict[str, int] = {}
+
+    def path(self, source: str, target: str) -> str:
+        """The way from one step to another."""
+        start, end = self._boxes[source], self._boxes[target]
+        frame = self._canvas.frames.get(source)
+        if frame is not None:  # what a composite wrote is there when it has ended
+            start = Rectangle(frame.x, frame.y, frame.x + frame.width, frame.y + frame.height)
+        if end.top >= start.bottom:
+            arrivals = self._arrivals[target] = self._arrivals.get(target, -1) + 1
+            to_x = _port(end, PORT + APART * arrivals)
+            return self._down(source, _port(start, PORT), start.bottom, to_x, end.top)
+        if end.bottom > start.top and not (start.left < end.right and end.left < start.right):
+            return _sideways(start, end)
+        return self._up(source, start, end)
+
+    def _down(self, source: str, from_x: float, from_y: float, to_x: float, to_y: float) -> str:
+        turn = min(TURN, (to_y - from_y) / 2)
+        top, bottom = from_y + turn, to_y - turn
+        if bottom - top < 1:
+            return _path((from_x, from_y), [(from_x, top), (to_x, top), (to_x, to_y)])
+        x = self._lane(source, (from_x, to_x), top, bottom)
+        half = turn / 2
+        start = [(from_x, from_y + half), (x, top - half), (x, top)]
+        return _path((from_x, from_y), start, [(x, bottom + half), (to_x, to_y - half), (to_x, to_y)], bottom)
+
+    def _up(self, source: str, start: Rectangle, end: Rectangle) -> str:
+        from_y, to_y = (start.top + start.bottom) / 2, (end.top + end.bottom) / 2
+        x = self._lane(source, (start.right + 22, end.right + 22), end.top, start.bottom)
+        self._canvas.reach(x + 4, to_y)
+        bend = min(14.0, abs(from_y - to_y) / 2)
+        out = [(x, from_y), (x, from_y), (x, from_y - bend)]
+        return _path((start.right, from_y), out, [(x, to_y), (x, to_y), (end.right, to_y)], to_y + bend)
+
+    def _lane(self, source: str, wished: tuple[float, float], top: float, bottom: float) -> float:
+        """The x nearest to where the line comes from and goes to, at which nothing is in its way."""
+        walls = [wall for wall in self._walls if wall.top < bottom and wall.bottom > top]
+        taken = [
+            lane for lane in self._lanes if lane.source != source and lane.top < bottom and lane.bottom > top
+        ]
+        candidates = sorted(set(_candidates(wished, walls, taken)), key=lambda x: (_detour(x, wished), x))
+        for x in candidates[:MOST_TRIES]:
+            if not any(wall.left - NEAREST < x < wall.right + NEAREST for wall in walls) and not any(
+                abs(lane.x - x) < APART for lane in taken
+            ):
+                break
+        else:
+            x = wished[0]
+        self._lanes.append(_Lane(source, x, top, bottom))
+        self._canvas.reach(x, top)
+        return x
+
+
+def _candidates(wished: tuple[float, float], walls: list[Rectangle], taken: list[_Lane]) -> Iterator[float]:
+    yield from wished
+    for wall in walls:
+        yield from (wall.left - CLEAR, wall.right + CLEAR)
+    for lane in taken:
+        yield from (lane.x - APART, lane.x + APART)
+
+
+def _detour(x: float, wished: tuple[float, float]) -> float:
+    return abs(x - wished[0]) + abs(x - wished[1])
+
+
+def _port(box: Rectangle, offset: float) -> float:
+    """Where lines leave or enter a box: right of the middle, and within its straight edge."""
+    return (box.left + box.right) / 2 + min(offset, (box.right - box.left) / 2 - 10)
+
+
+def _sideways(start: Rectangle, end: Rectangle) -> str:
+    """Between branches that stand beside each other."""
+    from_y, to_y = (start.top + start.bottom) / 2, (end.top + end.bottom) / 2
+    from_x, to_x = (start.right, end.left) if end.left >= start.right else (start.left, end.right)
+    middle = (from_x + to_x) / 2
+    return _path((from_x, from_y), [(middle, from_y), (middle, to_y), (to_x, to_y)])
+
+
+def _path(
+    start: Point, out: Sequence[Point], back: Sequence[Point] = (), straight_to: float | None = None
+) -> str:
+    """A curve, and maybe a straight upright piece to a height and a second curve."""
+    text = f"M{_at([start])}C{_at(out)}"
+    return text if straight_to is None else f"{text}L{_at([(out[-1][0], straight_to)])}C{_at(back)}"
+
+
+def _at(points: Sequence[Point]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -1,0 +1,397 @@
+"""Where each step of an expression stands in a picture.
+
+Expressions nest, and so do their pictures: every node becomes a block that control enters at the top and
+leaves at the bottom, on one vertical axis. A sequence stacks blocks, branches stand side by side, a composite
+that means more is a frame around its block. Nothing overlaps by construction, whatever the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
+from typing import Final
+
+from adk_fluent.analysis.visibility import infer_visibility
+from adk_fluent.ir.annotations import Visibility
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.naming import Named, resolve_names
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    ArtifactNode,
+    CaptureNode,
+    FallbackNode,
+    GateNode,
+    LoopNode,
+    MapOverNode,
+    ParallelNode,
+    RaceNode,
+    RemoteAgentNode,
+    RouteNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransferNode,
+    TransformNode,
+)
+from adk_fluent.viz.drawing import (
+    LEADING,
+    SMALL,
+    TITLE,
+    Box,
+    Drawing,
+    Frame,
+    Label,
+    Line,
+    Point,
+    Shape,
+    text_width,
+    wrapped,
+)
+from adk_fluent.viz.labels import TO_THE_USER, branches, label
+from adk_fluent.viz.lanes import Rectangle, add_links
+
+SHAPES: Final[Mapping[type[Node], Shape]] = {
+    AgentNode: "round",
+    RemoteAgentNode: "remote",
+    RouteNode: "hexagon",
+    GateNode: "hexagon",
+    TransferNode: "hexagon",
+    TransformNode: "sharp",
+    CaptureNode: "sharp",
+    TapNode: "sharp",
+    ArtifactNode: "sharp",
+}
+"""The shape of each node that is a box; the others are frames, or nothing but their children."""
+
+FRAMED: Final[frozenset[type[Node]]] = frozenset(
+    {ParallelNode, RaceNode, FallbackNode, LoopNode, MapOverNode, TimeoutNode}
+)
+"""Node types that are a frame around their children."""
+
+GAP: Final = 40.0
+"""Between steps that follow each other."""
+SIDE: Final = 32.0
+"""Between branches."""
+PAD: Final = 18.0
+"""Between a frame and what is in it."""
+MARGIN: Final = 18.0
+"""Around the whole picture."""
+MOST_ACROSS: Final = 1120.0
+"""A row of branches that is wider than this becomes several rows."""
+
+
+def to_drawing(node: Node) -> Drawing:
+    """The picture of a tree.
+
+    Raises:
+        UnsupportedNodeError: the node is no step.
+        DuplicateNameError: two different nodes have one name.
+    """
+    named = resolve_names(node)
+    layout = _Layout(named, infer_visibility(node))
+    block = layout.block(named.root, is_root=True)
+    canvas = Canvas()
+    block.place(canvas, 0.0, 0.0)
+    add_links(canvas, named.root)
+    return canvas.drawing()
+
+
+class Canvas:
+    """Collects what blocks put on it."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[str, Box] = {}
+        self.frames: dict[str, Frame] = {}
+        self.lines: list[Line] = []
+        self.labels: list[Label] = []
+        self.uprights: list[Rectangle] = []
+        """The vertical pieces of control lines, which other lines keep off."""
+        self._left, self._top, self._right, self._bottom = 0.0, 0.0, 0.0, 0.0
+
+    def reach(self, x: float, y: float) -> None:
+        """Make the picture large enough for a point."""
+        self._left, self._right = min(self._left, x), max(self._right, x)
+        self._top, self._bottom = min(self._top, y), max(self._bottom, y)
+
+    def box(self, box: Box) -> None:
+        """Put down a step."""
+        self.boxes[box.name] = box
+        self.reach(box.x, box.y)
+        self.reach(box.x + box.width, box.y + box.height)
+
+    def frame(self, frame: Frame) -> None:
+        """Put down a border."""
+        self.frames[frame.name] = frame
+        self.reach(frame.x, frame.y)
+        self.reach(frame.x + frame.width, frame.y + frame.height)
+
+    def control(self, *points: Point, arrow: bool = False) -> None:
+        """Put down a line of control through some points."""
+        corners = [point for i, point in enumerate(points) if i == 0 or point != points[i - 1]]
+        if len(corners) < 2:
+            return
+        for x, y in corners:
+            self.reach(x, y)
+        for (x, y), (other_x, other_y) in pairwise(corners):
+            if x == other_x:
+                self.uprights.append(Rectangle(x, min(y, other_y), x, max(y, other_y)))
+        self.lines.append(Line("control", "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), arrow))
+
+    def label(self, text: str, x: float, y: float) -> None:
+        """Put down words on a line."""
+        half = text_width(text, SMALL) / 2
+        self.labels.append(Label(text, x, y))
+        self.reach(x - half, y - SMALL)
+        self.reach(x + half, y)
+
+    def drawing(self) -> Drawing:
+        """Everything that was put down."""
+        return Drawing(
+            self._left - MARGIN,
+            self._top - MARGIN,
+            self._right - self._left + 2 * MARGIN,
+            self._bottom - self._top + 2 * MARGIN,
+            tuple(self.boxes.values()),
+            tuple(self.frames.values()),
+            tuple(self.lines),
+            tuple(self.labels),
+        )
+
+
+Place = Callable[[Canvas, float, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the picture that has its size, and not yet its place.
+
+    Attributes:
+        axis: from its left edge to where control enters and leaves it.
+        place: puts it on a canvas, with its top left corner at a point.
+        goes_on: whether control leaves it at the bottom.
+        arrow: whether the line that enters it ends there, and so needs an arrowhead.
+    """
+
+    width: float
+    height: float
+    axis: float
+    place: Place
+    goes_on: bool = True
+    arrow: bool = True
+
+
+def _nothing(canvas: Canvas, x: float, y: float) -> None:
+    """What a way around other steps puts down."""
+
+
+PASSING: Final = Block(26.0, 0.0, 13.0, _nothing, arrow=False)
+"""The way around the branches of a route that has no `otherwise`."""
+
+
+class _Layout:
+    """Turns nodes into blocks."""
+
+    def __init__(self, named: Named, visibility: Mapping[str, Visibility]) -> None:
+        self._origins = named.origins
+        self._visibility = visibility
+
+    def block(self, node: Node, *, is_root: bool = False) -> Block:
+        """The block of a node and all inside it."""
+        text = label(node)  # also where it is not drawn, so that what cannot be drawn is refused
+        inside = [self.block(child) for child in node.children]
+        if isinstance(node, SequenceNode):
+            body = stacked(inside)
+            return body if is_root or node.name not in self._origins else self._framed(node, text, body)
+        if type(node) not in FRAMED:
+            box = self._step(node, text)
+            return stacked([box, _fork(_exits_of(node, inside))], gap=0.0) if inside else box
+        match node:
+            case LoopNode():
+                body = _returning(stacked(inside))
+            case FallbackNode():
+                words = ["", *["on failure"] * (len(inside) - 1)]
+                body = _fork(list(zip(words, inside, strict=True)))
+            case ParallelNode() | RaceNode():
+                body = _fork([("", block) for block in inside])
+            case _:
+                body = stacked(inside)
+        title = f"{node.name}: {text}" if node.name in self._origins and text != node.name else text
+        return self._framed(node, title, body)
+
+    def _box(self, node: Node, shape: Shape, title: tuple[str, ...], captions: tuple[str, ...]) -> Box:
+        wide = [text_width(line, TITLE, bold=True) for line in title]
+        wide += [text_width(line, SMALL) for line in captions]
+        high = LEADING * (TITLE * len(title) + SMALL * len(captions)) + 14
+        room = 24 + (high * 0.5 if shape == "hexagon" else 10 if shape == "remote" else 0)
+        kind, seen = node.kind, self._visibility[node.name]
+        return Box(node.name, kind, shape, seen, title, captions, 0, 0, max(74.0, max(wide) + room), high)
+
+    def _step(self, node: Node, text: str) -> Block:
+        box = self._box(node, SHAPES[type(node)], wrapped(text, 30), self._captions(node))
+        onward = not isinstance(node, TransferNode) or node.condition is not None
+        return Block(box.width, box.height, box.width / 2, _placing(box), goes_on=onward)
+
+    def _captions(self, node: Node) -> tuple[str, ...]:
+        lines: list[str] = []
+        titled = isinstance(node, RouteNode | GateNode | TransferNode)  # their titles say what they read
+        for verb, keys in (("reads", () if titled else node.reads_keys), ("writes", node.writes_keys)):
+            if keys:
+                lines += wrapped(f"{verb} {', '.join(sorted(keys))}", 34, 3)
+        if isinstance(node, AgentNode | RemoteAgentNode) and self._visibility[node.name] == "user":
+            lines.append(TO_THE_USER)
+        return tuple(lines)
+
+    def _framed(self, node: Node, title: str, body: Block) -> Block:
+        written = sorted(node.writes_keys)
+        captions = wrapped(f"writes {', '.join(written)}", 34, 3) if written else ()
+        head = self._box(node, "header", wrapped(title, 44), captions)
+        axis = max(body.axis + PAD, head.width / 2)
+        width = axis + max(body.width - body.axis + PAD, head.width / 2)
+        above = 22.0 if body.arrow else 4.0
+        height = head.height + above + body.height + PAD
+
+        def place(canvas: Canvas, x: float, y: float) -> None:
+            canvas.frame(Frame(node.name, x, y, width, height))
+            _placing(head, width)(canvas, x, y)
+            top = y + head.height + above
+            canvas.control((x + axis, y + head.height), (x + axis, top), arrow=body.arrow)
+            body.place(canvas, x + axis - body.axis, top)
+            if body.goes_on:
+                canvas.control((x + axis, top + body.height), (x + axis, y + height))
+
+        # A transfer inside leaves the innermost sequence or loop; what follows that runs all the same.
+        onward = body.goes_on or isinstance(node, SequenceNode | LoopNode)
+        return Block(width, height, axis, place, goes_on=onward)
+
+
+def _placing(box: Box, width: float | None = None) -> Place:
+    def place(canvas: Canvas, x: float, y: float) -> None:
+        canvas.box(replace(box, x=x, y=y, width=box.width if width is None else width))
+
+    return place
+
+
+def _exits_of(node: Node, inside: list[Block]) -> list[tuple[str, Block]]:
+    """What may follow a step that has children, with what leads to each."""
+    if isinstance(node, RouteNode):
+        found = [(words, block) for (words, _), block in zip(branches(node), inside, strict=True)]
+        return found if node.default is not None else [*found, ("else", PASSING)]
+    words = "on failure" if isinstance(node, RemoteAgentNode) else "may hand over"
+    return [*((words, block) for block in inside), ("", PASSING)]
+
+
+def stacked(blocks: Sequence[Block], gap: float = GAP) -> Block:
+    """Blocks below each other, on one axis."""
+    axis = max((block.axis for block in blocks), default=0.0)
+    right = max((block.width - block.axis for block in blocks), default=0.0)
+    height = sum(block.height for block in blocks) + gap * (len(blocks) - 1)
+
+    def place(canvas: Canvas, x: float, y: float) -> None:
+        for number, block in enumerate(blocks):
+            if number and blocks[number - 1].goes_on:
+                canvas.control((x + axis, y - gap), (x + axis, y), arrow=block.arrow)
+            block.place(canvas, x + axis - block.axis, y)
+            y += block.height + gap
+
+    onward = all(block.goes_on for block in blocks)
+    return Block(axis + right, max(height, 0.0), axis, place, onward, bool(blocks) and blocks[0].arrow)
+
+
+def _returning(body: Block) -> Block:
+    """A block with a line from its end back to its start, on the left."""
+    lane, lead = 20.0, 18.0
+    axis = body.axis + lane
+
+    def place(canvas: Canvas, x: float, y: float) -> None:
+        top, bottom = y + lead, y + lead + body.height
+        canvas.control((x + axis, y), (x + axis, top), arrow=body.arrow)
+        body.place(canvas, x + lane, top)
+        back = (x, bottom + 10), (x, y + 4), (x + axis, y + 4)
+        canvas.control((x + axis, bottom), (x + axis, bottom + 10), *back, arrow=True)
+
+    return Block(body.width + lane, lead + body.height + 10, axis, place, body.goes_on, arrow=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Branches side by side: each with the words that lead to it, and its left edge."""
+
+    branches: Sequence[tuple[tuple[str, ...], Block, float]]
+    width: float
+    lead: float
+
+    @property
+    def height(self) -> float:
+        return self.lead + max(block.height for _, block, _ in self.branches) + 14
+
+    @property
+    def axes(self) -> list[float]:
+        return [left + block.axis for _, block, left in self.branches]
+
+
+BUS: Final = 12.0
+"""From where control enters a fork to the line that spreads it."""
+
+
+def _row(ways: Sequence[tuple[str, Block]]) -> _Row:
+    found: list[tuple[tuple[str, ...], Block, float]] = []
+    edge = 0.0
+    for words, block in ways:
+        lines = wrapped(words, 22, 3) if words else ()
+        half = max((text_width(line, SMALL) for line in lines), default=0.0) / 2
+        edge += max(0.0, half - block.axis)
+        found.append((lines, block, edge))
+        edge += max(block.width, block.axis + half) + SIDE
+    most = max(len(lines) for lines, _, _ in found)
+    return _Row(found, edge - SIDE, BUS + (22 if most == 0 else 24 + most * SMALL * LEADING))
+
+
+def _fork(ways: Sequence[tuple[str, Block]]) -> Block:
+    """Branches side by side, in several rows where they get too wide; control spreads and comes together."""
+    total = sum(block.width + SIDE for _, block in ways)
+    per_row = ceil(len(ways) / ceil(total / MOST_ACROSS))
+    rows = [_row(ways[start : start + per_row]) for start in range(0, len(ways), per_row)]
+    lane = 0.0 if len(rows) == 1 else SIDE / 2
+    first = rows[0].axes
+    axis = lane + (first[0] + first[-1]) / 2
+    width = max(row.width for row in rows) + 2 * lane
+    height = sum(row.height for row in rows) + GAP / 2 * (len(rows) - 1)
+    onward = any(block.goes_on for _, block in ways)
+
+    def place(canvas: Canvas, x: float, y: float) -> None:
+        inlet, outlet, end = (x, y + BUS), x + width, y + height
+        canvas.control((x + axis, y), (x + axis, y + BUS))
+        top = y
+        for row in rows:
+            shared = top + BUS
+            across = [x + lane + place for place in row.axes]
+            ends = [*across, x + axis if row is rows[0] else x, *([x] if lane else [])]
+            canvas.control((min(ends), shared), (max(ends), shared))
+            bottom = top + row.height
+            leaving = _branches(canvas, row, x + lane, top, bottom)
+            ends = [*leaving, *([x + axis] if row is rows[-1] else []), *([outlet] if lane else [])]
+            if leaving or (row is rows[-1] and onward):
+                canvas.control((min(ends), bottom), (max(ends), bottom))
+            top = bottom + GAP / 2
+        if lane:
+            canvas.control(inlet, (x, top - GAP / 2 - rows[-1].height + BUS))
+            canvas.control((outlet, y + rows[0].height), (outlet, end))
+
+    return Block(width, height, axis, place, onward, arrow=False)
+
+
+def _branches(canvas: Canvas, row: _Row, x: float, top: float, bottom: float) -> list[float]:
+    """Put down a row's branches; gives where control leaves them."""
+    leaving: list[float] = []
+    for lines, block, left in row.branches:
+        at, start = x + left + block.axis, top + row.lead
+        canvas.control((at, top + BUS), (at, start), arrow=block.arrow)
+        for number, line in enumerate(lines):
+            canvas.label(line, at, top + BUS + 15 + number * SMALL * LEADING)
+        block.place(canvas, x + left, start)
+        if block.goes_on:
+            canvas.control((at, start + block.height), (at, bottom))
+            leaving.append(at)
+    return leaving

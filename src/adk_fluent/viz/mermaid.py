@@ -1,0 +1,231 @@
+"""An expression as a Mermaid flowchart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from adk_fluent.analysis.visibility import infer_visibility
+from adk_fluent.ir.annotations import Visibility
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.graph import edges
+from adk_fluent.ir.naming import Named, resolve_names
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    ArtifactNode,
+    CaptureNode,
+    FallbackNode,
+    GateNode,
+    LoopNode,
+    MapOverNode,
+    ParallelNode,
+    RaceNode,
+    RemoteAgentNode,
+    RouteNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransferNode,
+    TransformNode,
+)
+from adk_fluent.viz.flow import data_edges
+from adk_fluent.viz.labels import TO_THE_USER, branches, label
+
+BOXES: Final[Mapping[type[Node], tuple[str, str, str]]] = {
+    AgentNode: ("(", ")", "agent"),
+    RemoteAgentNode: ("[[", "]]", "agent"),
+    RouteNode: ("{", "}", "choice"),
+    GateNode: ("{{", "}}", "choice"),
+    TransferNode: (">", "]", "choice"),
+    MapOverNode: ("[/", "\\]", "choice"),
+    TransformNode: ("[/", "/]", "state"),
+    CaptureNode: ("[/", "/]", "state"),
+    TapNode: ("([", "])", "state"),
+    ArtifactNode: ("[(", ")]", "state"),
+}
+"""Opening and closing brackets, which give the shape in Mermaid, and the style of each node that is drawn."""
+
+FRAMES: Final[frozenset[type[Node]]] = frozenset(
+    {ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode, MapOverNode}
+)
+"""Node types that are drawn as a frame around their children."""
+
+_STYLES: Final = {
+    "agent": "fill:#e8f0fe,stroke:#2f5aa8,color:#1b2a41",
+    "choice": "fill:#fff4dc,stroke:#8a6414,color:#3d2f12",
+    "state": "fill:#eef3ee,stroke:#4f6b4f,color:#22301f",
+}
+# Who sees what a step says: by the border alone, so that it shows without colour and on any background.
+_BORDERS: Final[Mapping[Visibility, str]] = {
+    "user": "stroke-width:4px",
+    "internal": "stroke-width:1px",
+    "zero_cost": "stroke-width:2px,stroke-dasharray:6 4",
+}
+_WORDS: Final = {"back": "again", "else": "on failure", "delegate": "may hand over"}
+# Words that end or start something in Mermaid, and so cannot name a node.
+_KEYWORDS: Final = frozenset(
+    {"call", "class", "classdef", "click", "default", "direction", "end", "flowchart", "graph", "href"}
+    | {"interpolate", "linkstyle", "style", "subgraph"}
+)
+_PLAIN_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def to_mermaid(node: Node) -> str:
+    """A Mermaid flowchart: control as solid lines, state from writer to reader as dashed ones.
+
+    A step that the user hears has a thick border and says so; one that says nothing has a dashed border.
+    Equal expressions give equal text. Needs neither ADK nor any other package.
+
+    Args:
+        node: the expression's IR, `expr.node`.
+
+    Raises:
+        UnsupportedNodeError: the node is no step.
+        DuplicateNameError: two different nodes have one name.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> pipeline = Agent("a").writes("x") >> Agent("b").instruct("Use {x}.")
+        >>> print(to_mermaid(pipeline.node))  # doctest: +ELLIPSIS
+        flowchart TD
+          a("a")
+          b("b<br/>to the user")
+          a --> b
+          a -. "x" .-> b
+          classDef agent ...
+    """
+    chart = _Chart(resolve_names(node), infer_visibility(node))
+    return "\n".join(["flowchart TD", *(f"  {line}" for line in chart.lines())]) + "\n"
+
+
+class _Chart:
+    def __init__(self, named: Named, visibility: Mapping[str, Visibility]) -> None:
+        self._named = named
+        self._visibility = visibility
+        self._nodes = list(walk(named.root))
+        self._ids = _ids(self._nodes)
+        self._knots = 0
+
+    def lines(self) -> Iterator[str]:
+        yield from self._declare(self._named.root, is_root=True)
+        yield from self._arrows()
+        yield from self._data()
+        yield from self._styles()
+
+    def _declare(self, node: Node, *, is_root: bool = False) -> Iterator[str]:
+        """The node, with a frame around its children where it has one."""
+        framed = type(node) in FRAMES or (
+            isinstance(node, SequenceNode) and not is_root and node.name in self._named.origins
+        )
+        text = label(node)  # also for nodes that are not drawn, so that what cannot be drawn is refused
+        head = [self._box(node, text)] if type(node) in BOXES else []
+        inner = [*head, *(line for child in node.children for line in self._declare(child))]
+        if not framed:
+            yield from inner
+            return
+        title = f"{node.name}: {text}" if node.name in self._named.origins and text != node.name else text
+        yield f"subgraph {self._ids[node.name]}_frame[{_quoted(title)}]"
+        yield from (f"  {line}" for line in inner)
+        yield "end"
+
+    def _box(self, node: Node, text: str) -> str:
+        opening, closing, _ = BOXES[type(node)]
+        words = _quoted("each" if isinstance(node, MapOverNode) else text)  # its frame says the rest
+        if isinstance(node, AgentNode | RemoteAgentNode) and self._visibility[node.name] == "user":
+            words = f'{words[:-1]}<br/>{TO_THE_USER}"'
+        return f"{self._ids[node.name]}{opening}{words}{closing}"
+
+    def _arrows(self) -> Iterator[str]:
+        choices = {
+            (node.name, inside.name): words
+            for node in self._nodes
+            if isinstance(node, RouteNode)
+            for words, branch in branches(node)
+            for inside in walk(branch)
+        }
+        plain: list[tuple[str, str]] = []
+        transfers: list[str] = []
+        for edge in edges(self._named.root):
+            if edge.kind == "transfer":
+                transfers.append(f"{self._ids[edge.source]} ==> {self._ids[edge.target]}")
+                continue
+            words = choices.get((edge.source, edge.target)) if edge.kind == "branch" else None
+            words = words or _WORDS.get(edge.kind)
+            if words:
+                yield f"{self._ids[edge.source]} -->|{_quoted(words)}| {self._ids[edge.target]}"
+            else:
+                plain.append((edge.source, edge.target))
+        for sources, targets in _bundles(plain):
+            yield from self._join(sources, targets, "-->", "-->", '((" "))')
+        yield from transfers
+
+    def _join(
+        self, sources: Sequence[str], targets: Sequence[str], arrow: str, bare: str, knot: str
+    ) -> Iterator[str]:
+        """Lines from every source to every target; through a knot where they would cross."""
+        if len(sources) < 2 or len(targets) < 2:
+            for source in sources:
+                for target in targets:
+                    yield f"{self._ids[source]} {arrow} {self._ids[target]}"
+            return
+        self._knots += 1
+        middle = _free(f"knot{self._knots}", set(self._ids.values()))
+        yield f"{middle}{knot}"
+        yield from (f"{self._ids[source]} {bare} {middle}" for source in sources)
+        yield from (f"{middle} {bare} {self._ids[target]}" for target in targets)
+
+    def _data(self) -> Iterator[str]:
+        drawn = {node.name for node in self._nodes if type(node) in BOXES}
+        found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+        for edge in data_edges(self._named.root):
+            if edge.target in drawn:  # a loop reads too, and its frame says what
+                found.setdefault(edge.keys, []).append((edge.source, edge.target))
+        for keys, pairs in found.items():
+            words = _quoted(", ".join(keys))
+            for sources, targets in _bundles(pairs):
+                yield from self._join(sources, targets, f"-. {words} .->", "-.->", f"([{words}])")
+
+    def _styles(self) -> Iterator[str]:
+        drawn = [node for node in self._nodes if type(node) in BOXES]
+        kinds = {node.name: BOXES[type(node)][2] for node in drawn}
+        for looks, chosen in ((_STYLES, kinds), (_BORDERS, self._visibility)):
+            for style, look in looks.items():
+                members = [self._ids[node.name] for node in drawn if chosen[node.name] == style]
+                if members:
+                    yield f"classDef {style} {look}"
+                    yield f"class {','.join(members)} {style}"
+
+
+def _ids(nodes: list[Node]) -> dict[str, str]:
+    """An id for each node: its name where Mermaid can take it, else a number."""
+    plain = {
+        node.name for node in nodes if _PLAIN_ID.fullmatch(node.name) and node.name.lower() not in _KEYWORDS
+    }
+    found: dict[str, str] = {}
+    for index, node in enumerate(nodes):
+        found[node.name] = node.name if node.name in plain else _free(f"node{index}", plain)
+    return found
+
+
+def _bundles(pairs: Iterable[tuple[str, str]]) -> list[tuple[list[str], tuple[str, ...]]]:
+    """Pairs as groups of sources that have the same targets."""
+    targets: dict[str, list[str]] = {}
+    for source, target in pairs:
+        targets.setdefault(source, []).append(target)
+    sources: dict[tuple[str, ...], list[str]] = {}
+    for source, reached in targets.items():
+        sources.setdefault(tuple(reached), []).append(source)
+    return [(group, reached) for reached, group in sources.items()]
+
+
+def _free(base: str, taken: set[str]) -> str:
+    while base in taken:
+        base += "_"
+    return base
+
+
+def _quoted(text: str) -> str:
+    """Text as Mermaid shows it unchanged, whatever is in it."""
+    flat = " ".join(text.split())
+    return '"' + re.sub(r"[^\w\s.,:;!?()=+*/@$^|~'°×·–—-]", lambda found: f"#{ord(found[0])};", flat) + '"'

@@ -1,0 +1,229 @@
+"""A drawing as an SVG image: one text that needs no other file, in light and dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from html import escape as escaped
+from typing import Final
+
+from adk_fluent.ir.base import Node
+from adk_fluent.viz.drawing import LEADING, SMALL, TITLE, Box, Drawing, Frame, Line
+from adk_fluent.viz.layout import to_drawing
+
+FONTS: Final = '"Open Sans", "Segoe UI", Roboto, "Helvetica Neue", Arial, "DejaVu Sans", sans-serif'
+
+LIGHT: Final = {
+    "paper": "#ffffff",
+    "ink": "#1b2430",
+    "faint": "#566374",
+    "line": "#5a6675",
+    "data": "#0f7b6c",
+    "agent": "#e8f0fe",
+    "agent-edge": "#3f6bbf",
+    "choice": "#fff4dc",
+    "choice-edge": "#a97a1f",
+    "state": "#eef3ee",
+    "state-edge": "#5f7d5f",
+    "frame": "#f3f4f7",
+    "frame-edge": "#8b94a3",
+}
+DARK: Final = {
+    "paper": "#14181f",
+    "ink": "#e8ecf2",
+    "faint": "#a9b4c2",
+    "line": "#98a3b3",
+    "data": "#4cc3ae",
+    "agent": "#1d2c47",
+    "agent-edge": "#7ea4ee",
+    "choice": "#3a2f16",
+    "choice-edge": "#d9ab52",
+    "state": "#20301f",
+    "state-edge": "#8fb58f",
+    "frame": "#1e242e",
+    "frame-edge": "#6c7888",
+}
+"""Colours by their part in a picture."""
+
+_LOOKS: Final = {
+    "agent": "agent",
+    "remote": "agent",
+    "route": "choice",
+    "gate": "choice",
+    "transfer": "choice",
+}
+
+
+def to_svg(node: Node, *, theme: str = "auto") -> str:
+    """A tree as an SVG image; needs neither ADK nor any other package.
+
+    Steps that the user hears have a thick border and say so, steps that say nothing a dashed one. Control
+    is solid, state from writer to reader dashed.
+
+    Args:
+        theme: `light`, `dark`, or `auto` for what the viewer prefers.
+
+    Raises:
+        UnsupportedNodeError: the node is no step.
+        DuplicateNameError: two different nodes have one name.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> to_svg(Agent("a").node).startswith("<svg")
+        True
+    """
+    return render(to_drawing(node), css=styles(theme))
+
+
+def styles(theme: str = "auto") -> str:
+    """The style sheet of a picture."""
+    if theme == "auto":
+        return f"{_sheet(LIGHT)}@media (prefers-color-scheme: dark) {{\n{_colours(DARK)}}}\n"
+    return _sheet(DARK if theme == "dark" else LIGHT)
+
+
+def _sheet(colours: dict[str, str]) -> str:
+    return f"""\
+svg text {{ font-family: {FONTS}; font-size: {SMALL}px; text-anchor: middle; }}
+.title {{ font-size: {TITLE}px; font-weight: 600; }}
+.shape {{ stroke-width: 1.3px; }}
+.user .shape {{ stroke-width: 3.2px; }}
+.zero_cost .shape {{ stroke-dasharray: 5 3; }}
+.frame {{ fill: none; stroke-width: 1.2px; }}
+.head .shape {{ stroke-dasharray: none; stroke-width: 1.2px; }}
+.line {{ fill: none; stroke-width: 1.5px; }}
+.transfer {{ stroke-width: 2.4px; }}
+.data {{ stroke-dasharray: 5 4; stroke-width: 1.3px; }}
+.label {{ paint-order: stroke; stroke-width: 5px; stroke-linejoin: round; }}
+{_colours(colours)}"""
+
+
+def _colours(colours: dict[str, str]) -> str:
+    sets = "".join(
+        f".{look} .shape {{ fill: {colours[look]}; stroke: {colours[f'{look}-edge']}; }}\n"
+        for look in ("agent", "choice", "state")
+    )
+    return f"""\
+.paper {{ fill: {colours["paper"]}; }}
+.title {{ fill: {colours["ink"]}; }}
+.caption {{ fill: {colours["faint"]}; }}
+.label {{ fill: {colours["faint"]}; stroke: {colours["paper"]}; }}
+.border {{ fill: none; stroke: {colours["frame-edge"]}; }}
+.line {{ stroke: {colours["line"]}; }}
+.head .shape {{ fill: {colours["frame"]}; stroke: {colours["frame-edge"]}; }}
+.head-control {{ fill: {colours["line"]}; }}
+.data {{ stroke: {colours["data"]}; }}
+.head-data {{ fill: {colours["data"]}; }}
+{sets}"""
+
+
+def escape(text: str) -> str:
+    """Text as XML and HTML show it, whatever is in it; characters that neither may hold are replaced."""
+    return escaped(_UNSPEAKABLE.sub("\ufffd", text))
+
+
+_UNSPEAKABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def render(drawing: Drawing, *, css: str = "", badges: Mapping[str, str] | None = None) -> str:
+    """A drawing as SVG text.
+
+    Args:
+        css: the style sheet to put in; empty where the page around it has one.
+        badges: make every step a button that the keyboard reaches, and mark these steps by what was found.
+    """
+    left, top = f"{drawing.left:.0f}", f"{drawing.top:.0f}"
+    width, height = f"{drawing.width:.0f}", f"{drawing.height:.0f}"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="{left} {top} {width} {height}">',
+        *([f"<style>\n{css}</style>"] if css else []),
+        f"<defs>{_arrow('control')}{_arrow('data')}</defs>",
+        f'<rect class="paper" x="{left}" y="{top}" width="{width}" height="{height}"/>',
+        *map(_frame, drawing.frames),
+        *map(_line, sorted(drawing.lines, key=lambda line: line.kind != "data")),
+        *(
+            f'<text class="label" x="{label.x:.1f}" y="{label.y:.1f}">{escape(label.text)}</text>'
+            for label in drawing.labels
+        ),
+    ]
+    for box in drawing.boxes:
+        lines += _step(box, badges)
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _arrow(kind: str) -> str:
+    return (
+        f'<marker id="arrow-{kind}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
+        f'markerUnits="userSpaceOnUse" orient="auto"><path class="head-{kind}" d="M0,1L10,5L0,9z"/></marker>'
+    )
+
+
+def _frame(frame: Frame) -> str:
+    return (
+        f'<rect class="frame border" x="{frame.x:.1f}" y="{frame.y:.1f}" width="{frame.width:.1f}" '
+        f'height="{frame.height:.1f}" rx="6"/>'
+    )
+
+
+def _line(line: Line) -> str:
+    head = f' marker-end="url(#arrow-{"data" if line.kind == "data" else "control"})"' if line.arrow else ""
+    if not line.source:
+        return f'<path class="line control" d="{line.path}"{head}/>'
+    ends = f'data-source="{escape(line.source)}" data-target="{escape(line.target)}"'
+    classes = "line data" if line.kind == "data" else "line control transfer"
+    title = f"<title>{escape(', '.join(line.keys))}</title>" if line.keys else ""
+    return f'<path class="{classes}" {ends} d="{line.path}"{head}>{title}</path>'
+
+
+def _step(box: Box, badges: Mapping[str, str] | None) -> Iterator[str]:
+    look = "head" if box.shape == "header" else _LOOKS.get(box.kind, "state")
+    button = "" if badges is None else ' tabindex="0" role="button" aria-pressed="false"'
+    words = f'aria-label="{escape(_spoken(box))}"'
+    yield f'<g class="step {look} {box.visibility}" data-name="{escape(box.name)}"{button} {words}>'
+    yield _outline(box)
+    x, y = box.x + box.width / 2, box.y + 7
+    for kind, size, texts in (("title", TITLE, box.title), ("caption", SMALL, box.captions)):
+        for text in texts:
+            y += size * LEADING
+            yield f'<text class="{kind}" x="{x:.1f}" y="{y - size * 0.33:.1f}">{escape(text)}</text>'
+    if badges is not None and (found := badges.get(box.name)):
+        yield _badge(box, found)
+    yield "</g>"
+
+
+def _badge(box: Box, severity: str) -> str:
+    x, y = box.x + box.width - 4, box.y + 4
+    if severity == "info":
+        return f'<g class="badge info"><circle cx="{x:.1f}" cy="{y:.1f}" r="5"/></g>'
+    return (
+        f'<g class="badge {severity}"><circle cx="{x:.1f}" cy="{y:.1f}" r="9"/>'
+        f'<text x="{x:.1f}" y="{y + 4.3:.1f}">!</text></g>'
+    )
+
+
+def _spoken(box: Box) -> str:
+    return ", ".join([" ".join(box.title), *box.captions])
+
+
+def _outline(box: Box) -> str:
+    x, y, width, height = box.x, box.y, box.width, box.height
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    match box.shape:
+        case "hexagon":
+            cut = height * 0.25
+            corners = [
+                (x + cut, y),
+                (x + width - cut, y),
+                (x + width, y + height / 2),
+                (x + width - cut, y + height),
+                (x + cut, y + height),
+                (x, y + height / 2),
+            ]
+            points = " ".join(f"{a:.1f},{b:.1f}" for a, b in corners)
+            return f'<polygon class="shape" points="{points}"/>'
+        case "remote":
+            bars = f"M{x + 5:.1f},{y:.1f}v{height:.1f}M{x + width - 5:.1f},{y:.1f}v{height:.1f}"
+            return f'<rect class="shape" {place}/><path class="shape" d="{bars}"/>'
+        case shape:
+            return f'<rect class="shape" {place} rx="{ ({"round": 9, "header": 6}.get(shape, 2)) }"/>'
