@@ -96,7 +96,7 @@ async def test_an_item_key_from_before_is_still_there_afterwards() -> None:
 async def test_concurrency_is_bounded(allowed: int | None, running: int) -> None:
     """As many bodies run at once as allowed, five where nothing is said, and never more."""
     crowd, items = Crowd(7), list("abcdefg")
-    bound = {} if allowed is None else {"concurrency": allowed}
+    bound: dict[str, Any] = {} if allowed is None else {"concurrency": allowed}
     result, _ = await asyncio.gather(
         run(map_over("items", WORKER, **bound), items, {"worker": crowd.held}),
         run(map_over("items", WORKER, concurrency=7), items, {"worker": crowd.twin}),

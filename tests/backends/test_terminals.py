@@ -450,7 +450,7 @@ async def test_map_keeps_the_order() -> None:
 async def test_map_is_bounded(allowed: int | None, running: int) -> None:
     """As many runs are under way at once as `concurrency` allows, five where it is not given, and never more."""
     crowd, prompts = Crowd(7), ["hi"] * 7
-    bound = {} if allowed is None else {"concurrency": allowed}
+    bound: dict[str, Any] = {} if allowed is None else {"concurrency": allowed}
     answers, _ = await asyncio.gather(
         A.map(prompts, backend=script({"a": crowd.held}), **bound),
         A.map(prompts, backend=script({"a": crowd.twin}), concurrency=7),
