@@ -83,6 +83,35 @@ class Hang:
             raise
 
 
+class Crowd:
+    """Answers that are all held back, and how many of them were under way at once.
+
+    Give `held` to the run that is looked at and `twin` to a second one, started right after it, that may have
+    all its answers under way. When the twin has, the first has as many as it lets in; only then all go on.
+
+    Attributes:
+        most: how many of the answers of `held` were under way at once.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.most = 0
+        self._inside = 0
+        self._twin = asyncio.Barrier(size)
+        self._open = asyncio.Event()
+
+    async def held(self, request: LlmRequest) -> AsyncGenerator[str, None]:
+        self._inside += 1
+        self.most = max(self.most, self._inside)
+        await self._open.wait()
+        self._inside -= 1
+        yield "done"
+
+    async def twin(self, request: LlmRequest) -> AsyncGenerator[str, None]:
+        await self._twin.wait()
+        self._open.set()
+        yield "done"
+
+
 class PlainLlm(BaseLlm):
     """A model written by hand: `answer` makes the responses to each request."""
 

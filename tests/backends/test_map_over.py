@@ -16,6 +16,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
 from adk_fluent.testing import call_tool
 from tests.backends.support import (
+    Crowd,
     Hang,
     called,
     failing,
@@ -91,23 +92,16 @@ async def test_an_item_key_from_before_is_still_there_afterwards() -> None:
     assert result.state["_item"] == "mine"
 
 
-async def test_concurrency_is_bounded() -> None:
-    """Never more bodies run at once than allowed, and exactly that many do when there are enough items."""
-    running, most = 0, 0
-    full = asyncio.Event()
-
-    async def answer(request: LlmRequest) -> AsyncIterator[str]:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        if running == 3:
-            full.set()
-        await full.wait()
-        running -= 1
-        yield "done"
-
-    result = await run(map_over("items", WORKER, concurrency=3), list("abcdefg"), {"worker": answer})
-    assert most == 3
+@pytest.mark.parametrize(("allowed", "running"), [(1, 1), (3, 3), (7, 7), (50, 7), (None, 5)])
+async def test_concurrency_is_bounded(allowed: int | None, running: int) -> None:
+    """As many bodies run at once as allowed, five where nothing is said, and never more."""
+    crowd, items = Crowd(7), list("abcdefg")
+    bound: dict[str, Any] = {} if allowed is None else {"concurrency": allowed}
+    result, _ = await asyncio.gather(
+        run(map_over("items", WORKER, **bound), items, {"worker": crowd.held}),
+        run(map_over("items", WORKER, concurrency=7), items, {"worker": crowd.twin}),
+    )
+    assert crowd.most == running
     assert result.state["results"] == ["done"] * 7
 
 

@@ -25,6 +25,7 @@ from adk_fluent.expr.running import Run
 from adk_fluent.ir import AgentNode, rewrite
 from adk_fluent.testing import mock_backend
 from tests.backends.support import (
+    Crowd,
     Hang,
     PlainLlm,
     play,
@@ -445,22 +446,17 @@ async def test_map_keeps_the_order() -> None:
     assert await A.map([], backend=backend) == []
 
 
-async def test_map_is_bounded() -> None:
-    """Never more runs at once than `concurrency`."""
-    running, most, full = 0, 0, asyncio.Event()
-
-    async def answer(request: LlmRequest) -> AsyncIterator[str]:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        if running == 2:
-            full.set()
-        await full.wait()
-        running -= 1
-        yield "done"
-
-    assert await A.map(["hi"] * 6, concurrency=2, backend=script({"a": answer})) == ["done"] * 6
-    assert most == 2
+@pytest.mark.parametrize(("allowed", "running"), [(1, 1), (2, 2), (7, 7), (50, 7), (None, 5)])
+async def test_map_is_bounded(allowed: int | None, running: int) -> None:
+    """As many runs are under way at once as `concurrency` allows, five where it is not given, and never more."""
+    crowd, prompts = Crowd(7), ["hi"] * 7
+    bound: dict[str, Any] = {} if allowed is None else {"concurrency": allowed}
+    answers, _ = await asyncio.gather(
+        A.map(prompts, backend=script({"a": crowd.held}), **bound),
+        A.map(prompts, backend=script({"a": crowd.twin}), concurrency=7),
+    )
+    assert crowd.most == running
+    assert answers == ["done"] * 7
 
 
 async def test_the_first_error_of_a_map_cancels_the_rest() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import BaseModel, PrivateAttr
 
-from adk_fluent import Agent, C, Loop
+from adk_fluent import Agent, C, Loop, P
 from adk_fluent.backends.events import Usage
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.context.entries import estimate_tokens
@@ -364,6 +364,58 @@ async def test_other_content_is_asked_about_anew() -> None:
         await chat.send("A")
         await chat.send("B")
     assert [system(r) for r in mock.calls["me"]] == [block("[summary]: ONE"), block("[summary]: TWO")]
+
+
+WRITER = C.select(author="writer")
+KEPT_APART: dict[str, tuple[Callable[[str], Context], Any]] = {
+    "summarize": (lambda model: WRITER | C.summarize(model=model), str),
+    "budget": (lambda model: C.budget(5, overflow="summarize", model=model), str),
+    "relevant": (lambda model: C.relevant(top_k=1, model=model), lambda name: "1"),
+    "extract": (lambda model: C.extract(Order, into="found", model=model), lambda name: {"item": name}),
+    "distill": (lambda model: C.distill(into="found", model=model), str),
+    "embedding": (lambda model: C.relevant(top_k=1, scorer=model), lambda name: "[[1, 0], [1, 0], [0, 1]]"),
+}
+
+
+@pytest.mark.parametrize(("spec", "says"), KEPT_APART.values(), ids=KEPT_APART)
+async def test_another_model_is_asked_anew(spec: Callable[[str], Context], says: Callable[[str], Any]) -> None:
+    """The answer of one model is never given for that of another, and each is kept for its own."""
+    me = Agent("me").context(C.when("big", spec("large")) + C.when(lambda s: "big" not in s, spec("small")))
+    expression = Agent("writer") >> Agent("critic") >> me
+    mock = backend(large=says("large"), small=says("small"))
+    for state in ({}, {"big": True}) * 2:
+        await expression.run("GO", backend=mock, state=state)
+    assert [len(mock.calls[name]) for name in ("small", "large")] == [1, 1]
+
+
+@pytest.mark.parametrize(("spec", "says"), KEPT_APART.values(), ids=KEPT_APART)
+async def test_another_text_is_asked_about_anew(
+    spec: Callable[[str], Context], says: Callable[[str], Any]
+) -> None:
+    """An answer stands for the content it was given for: other content is asked about, the same is not."""
+    expression = Agent("writer") >> Agent("critic") >> Agent("me").context(spec("small"))
+    mock = backend(writer=["W-1", "W-2", "W-1", "W-2"], small=says("small"))
+    for _ in range(4):
+        await expression.run("GO", backend=mock)
+    asked = [question(request) for request in mock.calls["small"]]
+    assert [text for text in asked if "W-1" in text] == asked[:1]
+    assert [text for text in asked if "W-2" in text] == asked[1:]
+    assert len(asked) == 2
+
+
+async def test_as_many_answers_are_kept_as_are_used_often() -> None:
+    """An agent keeps 256 answers: of one more, the one that was not used for longest is asked about again."""
+    me = Agent("me").instruct(P.task("Help {n}.") | P.compress())
+    mock = backend(me__compress="Help.")
+
+    async def asked(n: int) -> bool:
+        result = await me.run("GO", backend=mock, state={"n": n})
+        return any(event.metadata.get("adk_fluent.helper") for event in result)
+
+    assert [await asked(n) for n in range(256)] == [True] * 256
+    assert not await asked(0)
+    assert await asked(256)
+    assert [await asked(n) for n in (0, 2, 256, 1)] == [False, False, False, True]
 
 
 FAILURES = [

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, Route, S, gate, tap
+from adk_fluent.backends.adk.runner import Services
+from adk_fluent.backends.events import Pending
 from adk_fluent.errors import CodecError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import (
@@ -29,6 +32,7 @@ from adk_fluent.ir import (
     from_dict,
     to_dict,
 )
+from adk_fluent.ir.frozen import Frozen, frozen
 from tests.samples import NODES, Invoice, Mood, add, is_done, typed
 
 a = Agent("a")
@@ -364,6 +368,48 @@ def test_reading_constructs_no_foreign_class(tag: str, path: str, monkeypatch: p
     data = {tag: ref(path), "args": ["true"], "func": 1, "data": {}, "value": ["true"]}
     with pytest.raises(CodecError):
         from_dict({"version": 1, "root": data})
+
+
+@dataclass(frozen=True)
+class Trap:
+    """A dataclass of somebody else that does something when it is made."""
+
+    seconds: float = 1
+
+    def __post_init__(self) -> None:
+        raise AssertionError("a dataclass was made")
+
+
+@frozen
+class Foreign(Frozen):
+    """A value of somebody else, on the base that those of the library share."""
+
+    def __init__(self, **values: object) -> None:
+        raise AssertionError("a value was made")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    ("cls", "values"),
+    [
+        (Trap, {}),
+        (Foreign, {}),
+        (Pending, {"id": "i", "agent": "a", "message": "m"}),
+        (Services, {}),
+        (CodecError, {}),
+        (Agent, {"name": "a"}),
+        (Frozen, {}),
+        (AgentNode, {"name": "not a name"}),
+    ],
+)
+def test_a_stored_value_is_one_that_nodes_hold(cls: type, values: dict[str, Any], inside: bool) -> None:
+    """A file has nothing made but the library's own plain values: no class of others, no machinery, no node."""
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    stored = {"$value": ref(path), **values}
+    root = {**GOOD, "tools": {"$tuple": [stored]}} if inside else stored
+    with pytest.raises(CodecError) as caught:
+        from_dict({"version": 1, "root": root})
+    assert str(caught.value) == f"{path} is not a value of adk-fluent."
 
 
 def test_reading_into_another_process() -> None:

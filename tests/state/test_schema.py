@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -143,11 +144,59 @@ def test_an_absent_field_gives_its_default_or_none_where_it_may_be_none() -> Non
     assert Rich.bind({}).maybe is None
 
 
-def test_a_mutable_default_is_not_shared() -> None:
-    """What one reader does to a default list, no other reader sees."""
-    state = BillingState.bind({})
-    state.tags.append("x")
-    assert BillingState.bind({}).tags == []
+class Order(BaseModel):
+    lines: list[Any]
+
+
+@dataclass
+class Crate:
+    things: list[Any]
+
+
+class Nested(StateSchema):
+    tags: list[str] = []  # noqa: RUF012  # what a user writes, here and below; each reader gets its own copy
+    deep: dict[str, Any] = {"a": {"b": ["x"]}}  # noqa: RUF012
+    rows: list[Any] = [["x"]]  # noqa: RUF012
+    plain: list = [["x"]]  # noqa: RUF012  # pyright: ignore[reportMissingTypeArgument, reportUnknownVariableType]  # it may be
+    order: Order = Order(lines=["x"])
+    box: Crate = Crate(things=["x"])
+
+
+class Child(Nested):
+    rows: list[Any]
+
+
+INSIDE: dict[str, Callable[[Any], list[Any]]] = {
+    "tags": lambda state: state.tags,
+    "deep": lambda state: state.deep["a"]["b"],
+    "rows": lambda state: state.rows[0],
+    "plain": lambda state: state.plain[0],
+    "order": lambda state: state.order.lines,
+    "box": lambda state: state.box.things,
+}
+
+
+@pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
+def test_a_mutable_default_is_not_shared(read: Callable[[Any], list[Any]]) -> None:
+    """What one reader does to a default, however deep in it, no other reader sees: nor itself when it reads again."""
+    state = Nested.bind({})
+    before = list(read(state))
+    read(state).append("changed")
+    for other in (state, Nested.bind({}), Child.bind({}), Nested.bind(ReadOnlyState({}))):
+        assert read(other) == before
+
+
+@pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
+def test_what_is_read_is_not_what_is_stored(read: Callable[[Any], list[Any]]) -> None:
+    """Changing something inside a value that was read, however deep, changes neither the state nor other reads."""
+    stored: dict[str, Any] = {}
+    state = Nested.bind(stored)
+    for name in Nested.fields():
+        setattr(state, name, getattr(state, name))
+    before, kept = list(read(state)), copy.deepcopy(stored)
+    read(state).append("changed")
+    assert read(state) == before
+    assert stored == kept
 
 
 def test_changing_what_was_read_does_not_change_the_state() -> None:
@@ -396,6 +445,32 @@ def test_a_child_may_give_another_default() -> None:
 
     assert (Plain.bind({}).shared, Typed.bind({}).intent) == (7, "unknown")
     assert ClassifierState.bind({}).shared == 1
+
+
+def test_a_field_that_is_declared_again_keeps_its_default() -> None:
+    """A child that repeats a field without a default has that of its nearest parent, and may change it below."""
+
+    class Repeats(ClassifierState):
+        shared: int
+
+    class Both(ClassifierState, ResolverState):
+        shared: int
+        ticket_id: str
+
+    class Below(Repeats):
+        shared: int = 3
+
+    class Again(Below):
+        shared: int
+
+    found = [schema.bind({}).shared for schema in (Repeats, Both, Below, Again)]
+    assert found == [1, 1, 3, 3]
+    declared: object = Repeats.shared
+    assert isinstance(declared, StateFieldRef)
+    assert (declared.schema, declared.key) == (Repeats, "shared")
+    for state in (Repeats.bind({}), Both.bind({})):
+        with pytest.raises(StateKeyError, match=r"ClassifierState.intent .* is not set"):
+            _ = state.intent
 
 
 @pytest.mark.parametrize(

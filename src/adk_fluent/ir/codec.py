@@ -21,6 +21,7 @@ from adk_fluent.errors import CodecError, InvalidNameError
 from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.functions import find, import_path
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import NODE_TYPES
@@ -205,7 +206,7 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
             return namer(value, where)
         case StateFieldRef():
             return {"$field": value.name, "schema": namer(value.schema, where)}
-        case _ if is_dataclass(value) and type(value).__module__.startswith(_OWN_PACKAGE):
+        case Frozen() if _is_value(type(value)):
             return {"$value": _type_path(value, where, namer), **_encode_fields(value, f"{where}.", namer)}
         case _ if hasattr(value, "model_dump"):
             return _encode_model(value, where, namer)
@@ -267,9 +268,15 @@ _FUNCTIONS: Final = ("fn", "predicate", "condition", "until")
 
 def _decode_value(data: dict[str, Json]) -> object:
     cls = _decode_type(data["$value"])
-    if not cls.__module__.startswith(_OWN_PACKAGE) or not is_dataclass(cls):
+    if not _is_value(cls):
         raise CodecError(f"{data['$value']['$ref']} is not a value of adk-fluent.")
     return _construct(cls, data)
+
+
+def _is_value(cls: type) -> bool:
+    """Whether it is one of the library's own plain values, which do nothing when they are made."""
+    own = cls.__module__.startswith(_OWN_PACKAGE)
+    return own and is_dataclass(cls) and issubclass(cls, Frozen) and not issubclass(cls, Node)
 
 
 def _construct(cls: type, data: dict[str, Json]) -> object:

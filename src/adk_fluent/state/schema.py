@@ -19,7 +19,7 @@ from adk_fluent.errors import (
 )
 from adk_fluent.ir.fields import PREFIXES, StateFieldRef
 from adk_fluent.state.declaring import declared
-from adk_fluent.state.delta import ReadOnlyState
+from adk_fluent.state.delta import ReadOnlyState, detached
 from adk_fluent.state.faults import shown
 from adk_fluent.state.values import field_type, named
 
@@ -170,7 +170,7 @@ class Field:
         if bound is None:
             return self.ref
         value = bound._get(self.key)  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
-        return self._absent(bound) if value is None else self.type.load(value)
+        return self._absent(bound) if value is None else self.type.load(detached(value))
 
     def __set__(self, bound: StateSchema, value: object) -> None:
         self._write(bound, self.type.dump(value))

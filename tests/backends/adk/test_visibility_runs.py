@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
 from google.adk.agents.live_request_queue import LiveRequestQueue
 from google.adk.apps.app import App
+from google.adk.events.event import Event
 from google.adk.models import BaseLlm
 from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_request import LlmRequest
@@ -310,6 +311,74 @@ async def test_filtered_blanks_what_is_not_for_the_user() -> None:
     assert inner[-1].state_delta == {"k": "a label"}
     assert said(result) == [("b", "answer")]
     assert result.state == {"k": "a label"}
+
+
+def _wordy() -> LlmResponse:
+    """An answer that repeats its word wherever a model's response can hold words."""
+    said = types.Candidate(
+        grounding_metadata=types.GroundingMetadata(
+            web_search_queries=["grounded secret"],
+            grounding_supports=[types.GroundingSupport(segment=types.Segment(text="secret"))],
+        ),
+        citation_metadata=types.CitationMetadata(citations=[types.Citation(title="cited secret")]),
+        logprobs_result=types.LogprobsResult(
+            chosen_candidates=[types.LogprobsResultCandidate(token="likely secret")]
+        ),
+    )
+    return reply(
+        "a said secret",
+        grounding_metadata=said.grounding_metadata,
+        citation_metadata=said.citation_metadata,
+        logprobs_result=said.logprobs_result,
+        input_transcription=types.Transcription(text="heard secret"),
+        output_transcription=types.Transcription(text="spoken secret"),
+    )
+
+
+async def _wordily(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+    yield _wordy()
+
+
+WORDS = ["cited secret", "grounded secret", "heard secret", "likely secret", "said secret", "spoken secret"]
+
+
+async def test_filtered_words_leave_no_trace() -> None:
+    """No field of a blanked event repeats what was said, as metadata do; the stored session keeps all of it."""
+    pipeline = (Agent("a", PlainLlm.of(_wordily)) >> Agent("b", PlainLlm.of(_saying("done")))).filtered()
+
+    def words(events: Iterable[Event | None]) -> list[str]:
+        told = "".join(event.model_dump_json() for event in events if event)
+        return [word for word in WORDS if word in told]
+
+    service = InMemorySessionService()
+    result = await pipeline.run("hi", session_id="s", session_service=service)
+    assert words(event.raw for event in result) == []
+    assert "secret" not in "".join(event.to_json() for event in result)
+    assert [event.author for event in result] == ["a", "b"]
+    stored = await service.get_session(app_name="adk_fluent_app", user_id="user", session_id="s")
+    assert stored is not None
+    assert words(stored.events) == WORDS
+    run = pipeline.to_runner().run_async(user_id="user", session_id="s", new_message=HI)
+    assert words([event async for event in run]) == []
+    assert words(event.raw for event in await pipeline.annotated().run("hi")) == WORDS
+
+
+@pytest.mark.newest
+async def test_filtered_output_leaves_no_trace() -> None:
+    """What a node of an inner workflow gives on as its `output` is blanked like its words."""
+    from google.adk.workflow import START, Workflow
+
+    def secret() -> str:
+        """Say something."""
+        return "a secret"
+
+    flow: Any = Workflow(name="flow", description="Flow.", edges=[(START, secret)])
+    outer = Agent("outer").tool(flow)
+    responses = {"outer": [call_tool("flow", request="go"), "done"]}
+    whole, blank = await play(outer, responses), await play(outer.filtered(), responses)
+    given = [event.raw.output for event in whole if event.raw is not None and event.raw.output is not None]
+    assert "a secret" in given
+    assert [e.raw.output for e in blank if e.raw is not None and e.author != "outer"] == [None] * len(given)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

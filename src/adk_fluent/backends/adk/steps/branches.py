@@ -61,6 +61,21 @@ class Overlay(dict[str, Any]):
         self._shared.discard(key)
         super().__delitem__(key)
 
+    def __iter__(self) -> Iterator[str]:
+        # With an `__iter__` of its own, all that copies or merges a dict asks for each value.
+        return super().__iter__()
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value, which is set to `default` first where there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """The value, which is taken out."""
+        self.get(key)
+        return super().pop(key, *default)
+
     def update(self, *others: Any, **values: Any) -> None:
         """Set several."""
         for key, value in dict(*others, **values).items():
