@@ -23,7 +23,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Pipeline, Route, S, gate, map_over, race, tap
-from adk_fluent.backends.adk import private
+from adk_fluent.backends.adk.compat import private
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, call_tool

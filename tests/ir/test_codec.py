@@ -17,7 +17,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, Route, S, gate, tap
-from adk_fluent.backends.adk.runner import Services
+from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.events import Pending
 from adk_fluent.errors import CodecError
 from adk_fluent.expr.base import Expr
