@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from google.adk.agents import LlmAgent
@@ -51,3 +55,67 @@ def test_random_examples_are_the_same_each_time() -> None:
     """Property tests draw the same examples on every run and have no time limit."""
     assert settings().derandomize
     assert settings().deadline is None
+
+
+HANGING = """
+import asyncio, threading
+
+import pytest
+from adk_fluent import Agent
+from adk_fluent.testing import mock_backend
+
+Agent("a").ask("Hi", backend=mock_backend({"a": "now all that takes time to import is imported"}))
+
+
+@pytest.fixture
+async def never():
+    await asyncio.Event().wait()
+
+
+def test_waits():
+    threading.Event().wait()
+
+
+async def test_awaits():
+    await asyncio.Event().wait()
+
+
+async def test_needs(never):
+    assert never
+
+
+def test_asks():
+    async def pieces(request):
+        await asyncio.Event().wait()
+        yield "never"
+
+    Agent("a").ask("Hi", backend=mock_backend({"a": pieces}))
+
+
+def test_goes_on():
+    assert True
+"""
+
+
+def test_a_test_that_hangs_fails_by_name(tmp_path: Path) -> None:
+    """What waits for ever, in a test or in what it needs, fails at the limit, and the rest still runs."""
+    (tmp_path / "test_hanging.py").write_text(HANGING)
+    config = Path(__file__).resolve().parent.parent / "pyproject.toml"
+    options = ["-p", "no:cacheprovider", "--timeout=1", "--junit-xml=report.xml"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-c", config, *options, tmp_path],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert ran.returncode == pytest.ExitCode.TESTS_FAILED, ran.stdout + ran.stderr
+    cases = ElementTree.parse(tmp_path / "report.xml").iter("testcase")
+    outcomes = {case.get("name"): [found.get("message", "") for found in case] for case in cases}
+    assert outcomes.pop("test_goes_on") == []
+    assert list(outcomes) == ["test_waits", "test_awaits", "test_needs", "test_asks"]
+    assert [name for name, found in outcomes.items() if "Timeout (>1.0s)" not in "".join(found)] == []
+
+
+def test_every_test_has_a_limit(pytestconfig: pytest.Config) -> None:
+    """The limit is part of the configuration, so that no run of these tests can wait for ever."""
+    assert 30 <= float(pytestconfig.getini("timeout")) <= 300

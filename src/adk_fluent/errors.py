@@ -106,8 +106,8 @@ class RunError(ADKFluentError):
 def no_answer(agent: str, problem: str) -> str:
     """The message for an agent whose model reported a failure that nothing caught."""
     return (
-        f"{agent!r} gave no answer but an error: {problem}. Give it a fallback ({agent} // other), or catch "
-        "RunError."
+        f"{agent!r} gave no answer but an error: {sentence(problem)} Give it a fallback ({agent} // other), "
+        "or catch RunError."
     )
 
 

@@ -17,7 +17,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import errors, types
 from pydantic import BaseModel, ValidationError
 
-from adk_fluent import Agent, C, Route, S, map_over, race, tap
+from adk_fluent import Agent, C, P, Pipeline, Route, S, gate, map_over, race, tap, transfer, until
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import (
     ADKFluentError,
@@ -207,10 +207,30 @@ async def test_a_tap_that_writes_into_state() -> None:
     )
 
 
-async def test_a_predicate_that_writes_into_state() -> None:
-    """A predicate's message names what tests it, and that state is read-only there."""
-    with raises_from(ReadOnlyStateError, match="predicate '_assigns' raised ReadOnlyStateError: State is"):
-        await play(A >> Route().when(_assigns, B))
+PREDICATES: dict[str, tuple[Expr[Any], str]] = {
+    "route": (Route().when(_assigns, B), "'route'"),
+    "proceed_if": (B.proceed_if(_assigns), "'route'"),
+    "until": (B * until(_assigns), "'loop'"),
+    "gate": (gate(_assigns, message="Go on?"), "'gate'"),
+    "transfer": (Pipeline("p", transfer("b", condition=_assigns), S.set(x=2)) | B, "'to_b'"),
+    "S.when": (S.when(_assigns, S.set(x=2)), "Step 'when' in S.when"),
+    "S.guard": (S.guard(_assigns, "no"), "Step 'guard' in S.guard"),
+    "P.when": (B.instruct(P.task("t") + P.when(_assigns, P.role("r"))), "'b' in P.when"),
+    "C.when": (B.context(C.when(_assigns, C.none())), "'b' in C.when"),
+}
+"""Every place of a predicate, and how it is named."""
+
+
+@pytest.mark.parametrize("place", PREDICATES)
+async def test_a_predicate_that_writes_into_state(place: str) -> None:
+    """What tests it is named, and that a step can write; what a predicate returns is written nowhere."""
+    expression, where = PREDICATES[place]
+    with raises_from(ReadOnlyStateError) as caught:
+        await play(A >> expression)
+    assert str(caught.value) == (
+        f"{where}: its predicate '_assigns' raised ReadOnlyStateError: State is read-only in a predicate; "
+        'a step that returns {"x": 1} can write it.'
+    )
 
 
 async def test_our_own_errors_pass_as_they_are() -> None:

@@ -9,8 +9,9 @@ import pytest
 from google.adk.models.llm_response import LlmResponse
 from pydantic import BaseModel
 
-from adk_fluent import Agent, Pipeline, S
+from adk_fluent import Agent, Pipeline, Route, S, map_over, tap
 from adk_fluent.errors import AgentTimeoutError, RunError, StateGuardError
+from adk_fluent.expr.base import Expr
 from tests.backends.support import Hang, failing, play, raises_from, reply, said, script, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
@@ -101,6 +102,40 @@ async def test_text_before_the_fallback_stays_the_answer() -> None:
     """Only the failed branch's words are withdrawn, not those from before."""
     result = await play(C >> (A // S.set(x=1)), {"a": RuntimeError("no"), "c": "before"})
     assert result.text == "before"
+
+
+SILENT: dict[str, tuple[Expr[Any], Any]] = {
+    "a transform": (S.set(x=1).named("a"), "ok"),
+    "a look": (Pipeline("p", tap(lambda state: None)), "ok"),
+    "an empty answer": (A, ""),
+    "an answer without content": (A, LlmResponse()),
+    "a skipped agent": (A.proceed_if(lambda state: False), "ok"),
+    "a route that matches nothing": (Route("k").eq(1, A), "ok"),
+    "a map over nothing": (S.set(items=[]) >> map_over("items", A), "ok"),
+}
+"""Branches that say nothing, and what their agent's model says."""
+
+
+@pytest.mark.parametrize("kind", SILENT)
+async def test_a_branch_that_says_nothing_did_not_fail(kind: str) -> None:
+    """Only a failure lets the next alternative run; a branch may do its work without a word."""
+    silent, response = SILENT[kind]
+    backend = script({"a": response, "b": "not needed"})
+    result = await (silent // B).run("hi", backend=backend)
+    assert (said(result), result.text, backend.calls["b"]) == ([], "", [])
+    assert not any("adk_fluent.failed" in event.metadata for event in result)
+
+
+@pytest.mark.parametrize("kind", SILENT)
+async def test_a_branch_that_says_nothing_may_come_to_the_rescue(kind: str) -> None:
+    """A last alternative that says nothing ends the run well; what the failed one said is no answer."""
+    silent, response = SILENT[kind]
+    failed = Pipeline("failed", B, C)
+    result = await play(failed // silent, {"a": response, "b": "half", "c": RuntimeError("down")})
+    assert (said(result), result.text) == ([("b", "half")], "")
+    assert [e.metadata["adk_fluent.failed"] for e in result if "adk_fluent.failed" in e.metadata] == [
+        {"failed": "RuntimeError: down"}
+    ]
 
 
 async def test_state_of_a_failed_branch_stays() -> None:

@@ -248,6 +248,22 @@ async def test_a_refused_gate_is_why_there_is_no_answer() -> None:
         await expr.ask_async("hi", backend=backend)
 
 
+@pytest.mark.parametrize("message", ["Send it?", "Send it!", "Send it.", "Send it", "Send it …"])
+async def test_a_reason_ends_in_one_mark(message: str) -> None:
+    """What a gate asks, or a model reports, is told with the mark it ends with, or with a full stop."""
+    ended = message if message[-1] in "?!.…" else f"{message}."
+    waiting = await play(gate(lambda s: True, message=message) >> BILL)
+    with pytest.raises(AnswerError) as caught:
+        _ = waiting.output
+    assert str(caught.value) == (
+        f"'a' gave no answer: 'gate' waits for approval: {ended} "
+        "Where there may be none, return a type T | None."
+    )
+    with pytest.raises(RunError) as failed:
+        await play(A, {"a": LlmResponse(error_code="X", error_message=message)})
+    assert str(failed.value).startswith(f"'a' gave no answer but an error: X: {ended} Give it a fallback")
+
+
 async def test_a_step_handed_over_to_may_answer_in_text() -> None:
     """A transfer may lead to an agent that returns no type; its text is the answer."""
     expr = (BILL >> transfer("c")) | (Agent("c") >> S.set(x=1))

@@ -523,7 +523,7 @@ async def test_a_condition_cannot_write_into_an_empty_state() -> None:
         return True
 
     await ask(Agent("me").context(C.when(meddle, C.none())), responses=SAYS)
-    assert set(outcomes) == {"State is read-only here"}
+    assert set(outcomes) == {"State is read-only in a predicate"}
 
 
 async def test_a_fan_out_of_contexts() -> None:

@@ -79,10 +79,12 @@ async def test_a_missing_key_is_told_as_for_any_instruction() -> None:
 
 
 async def test_a_predicate_that_raises_stops_the_run() -> None:
-    """The error names the predicate of `P.when`."""
+    """The error names the agent and the predicate of `P.when`, with and without a context beside it."""
     prompt = P.task("t") + P.when(lambda state: state["x"], P.role("r"))
-    with pytest.raises(PredicateError, match=r"P\.when: its predicate '<lambda>' needs state key 'x'"):
-        await Agent("a").instruct(prompt).run("x", backend=mocked())
+    told = r"^'a' in P\.when: its predicate '<lambda>' needs state key 'x'"
+    for agent in (Agent("a"), Agent("a").reads("topic"), Agent("a").context(C.none())):
+        with pytest.raises(PredicateError, match=told):
+            await agent.instruct(prompt).run("x", backend=mocked(), state={"topic": "tea"})
 
 
 @pytest.mark.parametrize(

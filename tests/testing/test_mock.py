@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -9,10 +10,11 @@ import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
+from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, FanOut, Route, S, StateSchema
+from adk_fluent import Agent, FanOut, Pipeline, Route, S, StateSchema, race
 from adk_fluent.errors import ADKFluentError, ArgumentError, MockError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import UserScoped
@@ -217,6 +219,52 @@ async def test_an_agent_without_an_entry_that_does_not_run() -> None:
     """Only agents that are really called need an entry."""
     backend = mock_backend({"a": "ok"})
     assert (await (A // B).run("hi", backend=backend)).text == "ok"
+
+
+MISTAKES: dict[str, Any] = {
+    "no entry": {},
+    "an empty list": {"a": []},
+    "a list used up": {"a": [call_tool("look")]},
+    "no such tool": {"a": call_tool("loook")},
+    "no end": {"a": call_tool("look")},
+    "no response": {"a": replies(lambda request: 3)},
+}
+"""Scripts of an agent with a tool `look` that cannot be meant."""
+
+
+def look() -> str:
+    """Look something up."""
+    return "found"
+
+
+LOOKER = A.tool(look)
+CATCHERS: dict[str, Expr[Any]] = {
+    "a fallback": LOOKER // B,
+    "a fallback of fallbacks": Pipeline("p", B >> (LOOKER // B.named("c")), B.named("d")) // B.named("e"),
+    "a pipeline that may fail": (B >> LOOKER.timeout(60)) // B.named("c"),
+    "a branch that may fail": (LOOKER | B) // B.named("c"),
+    "a tool that may fail": Agent("c").tool(AgentTool(LOOKER.build(), include_plugins=False)) // B,
+    "a race": race(LOOKER, B),
+}
+"""What goes on after a failure of a branch."""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("catcher", CATCHERS)
+async def test_a_mistake_in_a_script_is_caught_by_nothing(catcher: str, mistake: str) -> None:
+    """A script that cannot be meant ends the test, whatever would go on after a failure of the agent."""
+
+    async def late(request: LlmRequest) -> AsyncIterator[str]:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        yield "ok"
+
+    others: dict[str, Any] = {"b": late, "c": "ok", "d": "ok", "e": "ok"}
+    if "tool" in catcher:
+        others["c"] = call_tool("a", request="hi")
+    backend = mock_backend({**others, **MISTAKES[mistake]}, exhaust="error")
+    with pytest.raises(MockError, match="'a'"):
+        await CATCHERS[catcher].run("hi", backend=backend)
 
 
 async def test_a_default_response() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing
-from adk_fluent.errors import AnswerError
+from adk_fluent.errors import AnswerError, sentence
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
@@ -45,7 +45,7 @@ class Absence:
         """
         if not self.is_answer:
             raise AnswerError(
-                f"{' or '.join(map(repr, self.agents))} gave no answer: {self.reason}. "
+                f"{' or '.join(map(repr, self.agents))} gave no answer: {sentence(self.reason)} "
                 "Where there may be none, return a type T | None."
             )
 

@@ -179,8 +179,10 @@ def holds(test: Predicate, state: StateView, operation: str, agent: str = "") ->
     """
     place = repr(agent) if agent else str(getattr(state, "place", ""))
     where = f"{place[0].upper()}{place[1:]} in {operation}" if place else operation
+    asked: Callable[[str], StateView] | None = getattr(state, "at", None)
+    view = asked("a predicate") if asked else state
     try:
-        return bool(at_once(test(state), _asked(where, test), operation))
+        return bool(at_once(test(view), _asked(where, test), operation))
     except PredicateError:
         raise
     except Exception as error:

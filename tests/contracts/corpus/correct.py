@@ -346,9 +346,19 @@ _CASES = {
     "a part of the item, which is no placeholder": Pipeline(load_tickets)
     >> map_over("tickets", helper.instruct("Write \\{_item.x}")),
     "dead state of another session": Agent("a").writes("user:x") >> helper,
+    "dead state of other users": Agent("a").writes("app:x") >> helper,
+    "dead state of a run": Agent("a").writes("temp:x") >> helper,
+    "dead state that a step leaves to another session": S.set(**{"user:x": 1, "app:x": 2}) >> helper,
     "its own text in a loop": Loop(
         Agent("w").instruct("Go on from {draft?}").writes("draft"), max_iterations=3
     ),
+    "its own text in a prompt in a loop": S.default(draft="")
+    >> Loop(Agent("w").instruct(P.task("Go on.") + P.from_state("draft")).writes("draft"), max_iterations=3),
+    "its own text in its context in a loop": S.default(draft="")
+    >> Loop(Agent("w").reads("draft", keep_history=True).writes("draft"), max_iterations=3),
+    "its own text for each item": Pipeline(load_tickets)
+    >> map_over("tickets", Agent("w").instruct("{_item} as {draft?}").writes("draft"))
+    >> Agent("end").instruct("{results}").context(C.none()),
 }
 
 _NOTES = {

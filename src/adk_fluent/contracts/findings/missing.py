@@ -37,9 +37,10 @@ def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite)
 def taken(read: Read) -> bool:
     """Whether a pause may take what is read: a `temp:` key; that is told by a check of its own.
 
-    A placeholder with a `?` means that the key may be missing.
+    A placeholder with a `?` means that the key may be missing, and what removes a key needs no value.
     """
-    expected = read.level == "optional" and read.via in ("template", "message", "prompt", "context")
+    optional = read.level == "optional" and read.via in ("template", "message", "prompt", "context")
+    expected = optional or read.via == "removal"
     return read.lost is not None and read.status == "may" and not expected
 
 

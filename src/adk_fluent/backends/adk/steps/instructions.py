@@ -116,7 +116,8 @@ async def rendered(instruction: object, rendering: Rendering) -> str:
     if isinstance(instruction, str):
         return await rendering.fill(segments(instruction))
     if isinstance(instruction, PromptSpec):
-        return await instruction.resolve(rendering.state, rendering.rewrite, rendering.fill)
+        state = rendering.state.at(repr(rendering.ctx.agent_name))
+        return await instruction.resolve(state, rendering.rewrite, rendering.fill)
     if callable(instruction):
         return str(await resolved(cast("Callable[[ReadonlyContext], object]", instruction)(rendering.ctx)))
     return ""
