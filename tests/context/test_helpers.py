@@ -378,7 +378,9 @@ KEPT_APART: dict[str, tuple[Callable[[str], Context], Any]] = {
 
 
 @pytest.mark.parametrize(("spec", "says"), KEPT_APART.values(), ids=KEPT_APART)
-async def test_another_model_is_asked_anew(spec: Callable[[str], Context], says: Callable[[str], Any]) -> None:
+async def test_another_model_is_asked_anew(
+    spec: Callable[[str], Context], says: Callable[[str], Any]
+) -> None:
     """The answer of one model is never given for that of another, and each is kept for its own."""
     me = Agent("me").context(C.when("big", spec("large")) + C.when(lambda s: "big" not in s, spec("small")))
     expression = Agent("writer") >> Agent("critic") >> me
