@@ -1,4 +1,4 @@
-"""`./dev`: which Pythons it finds, and on what it runs the tests."""
+"""`./dev`: which Pythons it finds, on what it runs the tests, and how it mutates the code."""
 
 from __future__ import annotations
 
@@ -186,3 +186,76 @@ def test_environments_are_made_once_for_each_python(checkout: Checkout) -> None:
     lock = checkout.root / "requirements" / "dev.txt"
     lock.write_text(lock.read_text() + "# changed\n")
     assert made() == [".venv", ".venvs/oldest-python"]
+
+
+TOY = {
+    "src/adk_fluent/__init__.py": "",
+    "src/adk_fluent/toys/toy.py": "def larger(a, b):\n    return a if a > b else b\n\n\nlimit = 3\n",
+    "tests/toys/test_toy.py": "import adk_fluent.toys.toy as toy\n\n\ndef test_larger():\n"
+    "    assert toy.larger(1, 2) == 2\n",
+    "tests/test_docs.py": "def test_docs():\n    pass\n",
+}
+
+
+@pytest.fixture
+def toy(checkout: Checkout) -> Checkout:
+    """A checkout of a library with one function, in whose .venv the real mutmut is."""
+    newest = stand_in(checkout.bin / "python3.14", "3.14.1")
+    assert checkout.dev("test", "tests", python=str(newest)).returncode == 0
+    mutmut = checkout.root / ".venv" / "bin" / "mutmut"
+    mutmut.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).with_name("mutmut")}" "$@"\n')
+    mutmut.chmod(0o755)
+    for name, text in TOY.items():
+        path = checkout.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return checkout
+
+
+def sources(checkout: Checkout) -> dict[str, str]:
+    """The text of each Python file of the checkout that is not hidden."""
+    folders = [checkout.root / "src", checkout.root / "tests"]
+    return {
+        str(path.relative_to(checkout.root)): path.read_text()
+        for folder in folders
+        for path in folder.rglob("*.py")
+    }
+
+
+def test_mutation_lists_what_no_test_notices(toy: Checkout) -> None:
+    """Survivors are named, each can be shown, the last line counts them, and the checkout stays as it is."""
+    ran = toy.dev("mutate", "src/adk_fluent/toys")
+    assert ran.returncode == 0, ran.stderr
+    *survivors, hint, total = ran.stdout.splitlines()
+    assert (hint, total) == (
+        "./dev mutate show NAME shows one of these changes.",
+        "3 mutants, 1 killed, 2 survived: 33.3 % killed",
+    )
+    shown = [toy.dev("mutate", "show", line.split(": ")[0]).stdout for line in survivors]
+    assert any("\n+    return a if a >= b else b\n" in diff for diff in shown), shown
+    assert sources(toy) == TOY
+
+
+def test_survivors_are_tested_again_with_new_tests(toy: Checkout) -> None:
+    """`mutate again` asks the tests as they are now about what was not killed before."""
+    assert toy.dev("mutate", "src/adk_fluent/toys/toy.py").stdout.endswith(
+        "1 killed, 2 survived: 33.3 % killed\n"
+    )
+    tests = toy.root / "tests" / "toys" / "test_toy.py"
+    tests.write_text(TOY["tests/toys/test_toy.py"].replace("(1, 2)", "(2, 1)"))
+    assert toy.dev("mutate", "again").stdout.endswith("3 mutants, 2 killed, 1 survived: 66.7 % killed\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "dev: say what to mutate, such as ./dev mutate src/adk_fluent/prompt\n"),
+        (["again"], "dev: nothing was mutated yet; begin with ./dev mutate PATH\n"),
+        (["tests"], "dev: only what lies in src/adk_fluent can be mutated, not tests\n"),
+        (["src/adk_fluent/toy"], "dev: there is no src/adk_fluent/toy\n"),
+    ],
+)
+def test_mutation_says_what_it_needs(toy: Checkout, arguments: list[str], says: str) -> None:
+    """What cannot be mutated is refused in one line."""
+    ran = toy.dev("mutate", *arguments)
+    assert (ran.returncode, ran.stderr) == (1, says)

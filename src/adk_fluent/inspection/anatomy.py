@@ -244,7 +244,7 @@ class _Look:
         heard = [reach for reach in reaches if reach.key is None]
         surely = [reach.author for reach in heard if reach.certain]
         perhaps = [reach.author for reach in heard if not reach.certain]
-        names = ", ".join(surely) + ("; perhaps " * bool(perhaps) + ", ".join(perhaps))
+        names = "; ".join(filter(None, [", ".join(surely), "perhaps " * bool(perhaps) + ", ".join(perhaps)]))
         spec = self.node.annotations.context
         part = isinstance(spec, Context) and spec.op != "default"
         return f"{'PART, ' + self.sight.shown if part or self.sight.history == 'last' else 'FULL'}: {names}"
@@ -273,8 +273,11 @@ class _Look:
 
     def _unknown(self) -> Iterator[str]:
         readers, _ = unknown_functions(self.node)
-        for function in readers:
-            yield repr(function) if isinstance(function, Context) else function_name(function, "<lambda>")
+        for reader in readers:
+            if isinstance(reader, Context):
+                yield repr(reader)
+            else:
+                yield tool_name(reader) if reader in self.node.tools else function_name(reader, "<lambda>")
 
 
 _TEXT = "none, the answer is text"

@@ -75,7 +75,7 @@ class DataFlows(PerAgent[DataFlow]):
     def __str__(self) -> str:
         if len(self) < 2:
             return super().__str__()
-        return "\n\n".join(str(flow).replace(_TITLE, f"{_TITLE} {name}", 1) for name, flow in self.items())
+        return "\n\n".join(f"{_TITLE} {name}{str(flow).removeprefix(_TITLE)}" for name, flow in self.items())
 
 
 def data_flow(subject: object) -> DataFlows:
@@ -100,13 +100,9 @@ def data_flow(subject: object) -> DataFlows:
 
 def shown_keys(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The state keys whose values an agent's model is shown: by its context, and by its instruction."""
-    context: dict[str, None] = {}
-    prompt: dict[str, None] = {}
-    for read in reads_of(step):
-        if read.via in ("context", "remote"):
-            context[read.key] = None
-        elif read.via in ("template", "prompt"):
-            prompt[read.key] = None
+    reads = list(reads_of(step))
+    context = dict.fromkeys(read.key for read in reads if read.via in ("context", "remote"))
+    prompt = dict.fromkeys(read.key for read in reads if read.via in ("template", "prompt"))
     return tuple(context), tuple(prompt)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from adk_fluent import _html as html
 from adk_fluent.analysis.facts import Facts
@@ -213,7 +213,7 @@ def _model(node: AgentNode | RemoteAgentNode) -> str:
 
 def _callbacks(given: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for field in CALLBACKS:
-        functions = cast("tuple[object, ...]", given.get(field, ()))
+        functions: tuple[object, ...] = given.get(field, ())
         if functions:
             names = tuple(function_name(function, "<lambda>") for function in functions)
             yield field.removesuffix("_callback"), names

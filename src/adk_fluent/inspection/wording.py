@@ -19,13 +19,14 @@ NOT_SET = "(not set)"
 def type_name(schema: object) -> str:
     """A type as a reader knows it: `Intent`, `list[Intent]`; a JSON schema by its title."""
     if isinstance(schema, Mapping):
-        return str(cast("Mapping[str, object]", schema).get("title", "JSON"))
+        titled = cast("Mapping[str, object]", schema)
+        return str(titled.get("title", "JSON"))
     return shown(schema) if isinstance(schema, type) or hasattr(schema, "__args__") else type(schema).__name__
 
 
 def fields_of(schema: object) -> str:
     """The fields of a model with their types: `{category: str, confidence: float}`; else nothing."""
-    fields = cast("Mapping[str, Any]", getattr(schema, "model_fields", None) or {})
+    fields: Mapping[str, Any] = getattr(schema, "model_fields", {}) if isinstance(schema, type) else {}
     shown = (f"{name}: {type_name(field.annotation)}" for name, field in fields.items())
     return f" {{{', '.join(shown)}}}" if fields else ""
 
@@ -69,8 +70,8 @@ def prompt_text(instruction: object) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """`a, b and c`."""
-    *most, last = names or [""]
+    """`a, b and c`, of at least one name."""
+    *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
 

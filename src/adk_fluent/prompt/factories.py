@@ -92,8 +92,7 @@ class P(metaclass=Namespace):
         Raises:
             ArgumentError: neither a text nor both an input and an output.
         """
-        pair = input is not None and output is not None
-        if (text is None) != pair or (input is None) != (output is None):
+        if (text is None) == (input is None) or (input is None) != (output is None):
             raise ArgumentError("P.example() takes a text, or both input= and output=.")
         if text is None:
             where = "P.example()"
@@ -221,7 +220,8 @@ def _made(part: Part) -> PromptSpec:
 
 
 def _section(name: str, text: str) -> PromptSpec:
-    return _made(Section(name, _text(text, "P.section()" if name not in HEADERS else f"P.{name}()")))
+    factory = name if name in HEADERS or name in UNNAMED else "section"
+    return _made(Section(name, _text(text, f"P.{factory}()")))
 
 
 def _text(text: object, where: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from adk_fluent.errors import ExpressionError, MissingKeyError
 from adk_fluent.ir.matching import holds
@@ -35,10 +36,12 @@ ADAPT = (
 
 Block = tuple[Segment, ...]
 
+NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
 
 def text_of(prompt: PromptSpec) -> str:
     """The text of a static prompt, its placeholders as they are."""
-    return "".join(_plain(_arranged(prompt, {}, lambda text: (text,))))
+    return "".join(_plain(_arranged(prompt, lambda text: (text,))))
 
 
 def render(prompt: PromptSpec, state: Mapping[str, Any]) -> str:
@@ -97,21 +100,21 @@ def settle(prompt: PromptSpec, state: Mapping[str, Any]) -> PromptSpec:
 
 
 def segments_of(
-    prompt: PromptSpec, state: Mapping[str, Any], written: Mapping[Rewrite, str] | None = None
+    prompt: PromptSpec, state: Mapping[str, Any], written: Mapping[Rewrite, str] = NOTHING
 ) -> tuple[Segment, ...]:
     """A settled prompt in pieces: text, and placeholders to fill.
 
     Args:
         written: what a model made of each part that it rewrites; such text has no placeholders any more.
     """
-    return tuple(_arranged(prompt, state, segments, written or {}))
+    return tuple(_arranged(prompt, segments, state, written))
 
 
 def _arranged(
     prompt: PromptSpec,
-    state: Mapping[str, Any],
     cut: Callable[[str], Block],
-    written: Mapping[Rewrite, str] | None = None,
+    state: Mapping[str, Any] = NOTHING,
+    written: Mapping[Rewrite, str] = NOTHING,
 ) -> list[Segment]:
     """The pieces of a settled prompt, section after section."""
     sections: dict[str, list[Block]] = {}
@@ -122,8 +125,8 @@ def _arranged(
             case FromState():
                 block = _values(part, state)
             case Rewrite():
-                block = ((written or {})[part],)
-            case When():
+                block = (written[part],)
+            case When():  # pragma: no mutate block  # unreachable: `settle` leaves none
                 raise AssertionError("a settled prompt has no when")
         if block:
             sections.setdefault(part.name, []).append(block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import zip_longest
 from typing import Any, Final, Literal, TypeAlias
 
 from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
@@ -214,11 +215,11 @@ class PromptSpec(InstructionSpec):
         return text_of(self)
 
     def __repr__(self) -> str:
-        shown = " + ".join(map(repr, self.parts)) or "P()"
+        shown = " + ".join(map(repr, self.parts)) or "PromptSpec()"
         if self.order:
             shown = f"({shown}) | P.reorder({', '.join(map(repr, self.order))})"
-        if self.preambles or self.postambles:
-            shown = f"P.scaffolded({shown}, preamble={self.preambles!r}, postamble={self.postambles!r})"
+        for before, after in zip_longest(reversed(self.preambles), self.postambles, fillvalue=""):
+            shown = f"P.scaffolded({shown}, preamble={before!r}, postamble={after!r})"
         return f"P.versioned({shown}, tag={self.tag!r})" if self.tag else shown
 
 
