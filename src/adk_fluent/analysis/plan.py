@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import (
-    AgentNode,
-    FallbackNode,
-    MapOverNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
     RouteNode,
     TransferNode,
 )
@@ -83,7 +77,7 @@ class Step:
     @property
     def is_model(self) -> bool:
         """Whether a model or a remote agent answers here."""
-        return isinstance(self.node, AgentNode | RemoteAgentNode)
+        return self.node.speaks
 
     def walk(self, steps: list[Step]) -> Iterator[Step]:
         """This step and all inside it, in order; `steps` is the plan's list."""
@@ -134,9 +128,10 @@ def plan(root: Node, *, resolved: bool = False) -> Plan:
         if parent is not None:
             parent.children.append(step)
         if children := node.children:
-            inside = _BRANCHES.get(type(node), _same)(step)
+            apart = node.apart  # the index tells composites apart, the number children
             for number in range(len(children) - 1, -1, -1):
-                stack.append((children[number], step, inside(number)))
+                inside = (*branch, step.index, number) if apart else branch
+                stack.append((children[number], step, inside))
     by_name = {step.name: step for step in steps}
     if resolved:
         for step in steps:
@@ -157,33 +152,12 @@ def _origin(node: Node, given: Mapping[str, Node]) -> str:
     return base if same else node.name
 
 
-Inside = Callable[[int], Branch]
-
-
-def _same(step: Step) -> Inside:
-    return lambda number: step.branch
-
-
-def _apart(step: Step) -> Inside:
-    """Each child has a conversation branch of its own; `index` tells composites apart, `number` children."""
-    return lambda number: (*step.branch, step.index, number)
-
-
-_BRANCHES: dict[type[Node], Callable[[Step], Inside]] = {
-    ParallelNode: _apart,
-    RaceNode: _apart,
-    MapOverNode: _apart,
-}
-
-
 def branch_names(step: Step, children: list[Step]) -> str:
     """How a message calls some alternatives of a step: the branches of a route by their tests."""
     node = step.node
     if isinstance(node, RouteNode):
         numbers = [step.children.index(child) for child in children]
         return at_most_three([_test_of(node, number, step.children[number]) for number in numbers])
-    if isinstance(node, FallbackNode) and children:
-        return at_most_three([repr(child.name) for child in children])
     return at_most_three([repr(child.name) for child in children])
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AGENT_FIELDS, AgentFields, LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, InstructionSpec, ModelCandidate, RetryConfig
-from adk_fluent.ir.base import Node, node
+from adk_fluent.ir.base import Node, Runs, node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.matching import Predicate, StateView
@@ -74,6 +74,8 @@ class AgentNode(AgentFields):
     """
 
     kind: ClassVar[str] = "agent"
+    runs: ClassVar[Runs] = "by_model"
+    speaks: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     declared_writes: tuple[str, ...] = ()
     written_fields: tuple[StateFieldRef, ...] = ()
@@ -126,6 +128,7 @@ class SequenceNode(SequenceFields):
     """Runs its children one after another."""
 
     kind: ClassVar[str] = "sequence"
+    runs: ClassVar[Runs] = "in_order"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
@@ -142,6 +145,8 @@ class ParallelNode(ParallelFields):
     """Runs its children at the same time, each on a conversation branch of its own."""
 
     kind: ClassVar[str] = "parallel"
+    runs: ClassVar[Runs] = "at_once"
+    apart: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
 
@@ -157,6 +162,7 @@ class LoopNode(LoopFields):
     """
 
     kind: ClassVar[str] = "loop"
+    runs: ClassVar[Runs] = "again"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     max_iterations: int = 10
     until: Predicate | None = None
@@ -222,6 +228,7 @@ class RouteNode(Node):
     """
 
     kind: ClassVar[str] = "route"
+    runs: ClassVar[Runs] = "one_of"
     key: str | None = None
     rules: tuple[tuple[Predicate, Node], ...] = ()
     default: Node | None = None
@@ -237,6 +244,10 @@ class RouteNode(Node):
         return self.replace(rules=rules, default=None if self.default is None else children[-1])
 
     @property
+    def may_be_skipped(self) -> bool:
+        return self.key is None and self.default is None
+
+    @property
     def access(self) -> Access:
         return _reading(*(test for test, _ in self.rules)) | _keys(reads=(self.key,))
 
@@ -246,6 +257,7 @@ class FallbackNode(Node):
     """Runs its children in order until one succeeds."""
 
     kind: ClassVar[str] = "fallback"
+    runs: ClassVar[Runs] = "until_one_succeeds"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
@@ -257,6 +269,8 @@ class RaceNode(Node):
     """Runs its children at the same time and keeps only what the first to succeed did."""
 
     kind: ClassVar[str] = "race"
+    runs: ClassVar[Runs] = "until_one_succeeds"
+    apart: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
@@ -273,6 +287,7 @@ class GateNode(Node):
     """
 
     kind: ClassVar[str] = "gate"
+    asks: ClassVar[bool] = True
     predicate: Predicate
     message: str = "Approval required"
     into: str | None = None
@@ -314,6 +329,8 @@ class MapOverNode(Node):
     """
 
     kind: ClassVar[str] = "map"
+    runs: ClassVar[Runs] = "per_item"
+    apart: ClassVar[bool] = True
     list_key: str
     body: Node
     item_key: str = "_item"
@@ -328,6 +345,10 @@ class MapOverNode(Node):
         return self.replace(body=children[0])
 
     @property
+    def may_be_skipped(self) -> bool:
+        return True
+
+    @property
     def access(self) -> Access:
         return _keys((self.list_key,), (self.output_key,))
 
@@ -337,6 +358,7 @@ class TimeoutNode(Node):
     """Gives `body` a number of seconds, then cancels it and raises."""
 
     kind: ClassVar[str] = "timeout"
+    runs: ClassVar[Runs] = "around_one"
     body: Node
     seconds: float
 
@@ -378,6 +400,8 @@ class RemoteAgentNode(Node):
     """
 
     kind: ClassVar[str] = "remote"
+    runs: ClassVar[Runs] = "one_of"
+    speaks: ClassVar[bool] = True
     endpoint: str
     capabilities: tuple[str, ...] = ()
     input_schema: type | None = None

@@ -10,8 +10,9 @@ from adk_fluent.analysis.origins import ANYBODY, WrittenIn
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Why, written
 from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.functions import access
-from adk_fluent.ir.nodes import AgentNode, LoopNode, ParallelNode, SequenceNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode, TransferNode
 
 
 def call_functions(state: State, step: Step, callbacks: tuple[object, ...]) -> None:
@@ -90,7 +91,7 @@ def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
 
 def owner_of(step: Step) -> Step | None:
     """The sequence, or the loop's round, of which a transfer skips the rest."""
-    return next((outer for outer in step.above() if isinstance(outer.node, SequenceNode | LoopNode)), None)
+    return next((outer for outer in step.above() if outer.node.runs in STEP_BY_STEP), None)
 
 
 def meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
@@ -99,7 +100,7 @@ def meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
     for outer in step.above():
         if outer is owner:
             return
-        if isinstance(outer.node, ParallelNode):
+        if outer.node.runs == "at_once":
             for other in steps.steps[outer.index : outer.end]:
                 if other.is_model and not inner.index <= other.index < inner.end:
                     moved.talk = moved.talk.spoke(other, other.branch, certain=False)
@@ -110,7 +111,7 @@ def coordinator_of(step: Step) -> Step | None:
     """The outermost agent among whose sub-agents a step stands, as far as models can hand over."""
     found: Step | None = None
     for outer in step.above():
-        if not isinstance(outer.node, AgentNode):
+        if outer.node.runs != "by_model":
             break
         found = outer
     return found
@@ -118,7 +119,7 @@ def coordinator_of(step: Step) -> Step | None:
 
 def may_hand_over(step: Step) -> bool:
     """Whether a sub-agent may hand over to its parent or its peers instead of answering."""
-    if step.parent is None or not isinstance(step.parent.node, AgentNode):
+    if step.parent is None or step.parent.node.runs != "by_model":
         return False
     node: AgentNode = step.node
     return node.disallow_transfer_to_parent is not True or node.disallow_transfer_to_peers is not True

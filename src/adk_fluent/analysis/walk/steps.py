@@ -40,7 +40,7 @@ from adk_fluent.analysis.walk.moves import (
     pause,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import SILENT_FRAMES, Node
 from adk_fluent.ir.nodes import (
     AgentNode,
     ArtifactNode,
@@ -121,7 +121,7 @@ class _Walk(ModelWalk):
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
             cross(step, state)
-        if state.talk.edges and not isinstance(step.node, _PASSING):
+        if state.talk.edges and step.node.runs not in _PASSING:
             self._take_pieces(step, state)
         if step in self.restarting:
             self._run_again(step, state)
@@ -380,7 +380,5 @@ VISITORS: Final[Mapping[type[Node], Callable[[_Walk, Step, State], None]]] = {
 }
 """How the walk passes each node type."""
 
-_PASSING: Final = (
-    SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode, MapOverNode,
-)  # fmt: skip
-"""Composites: what comes to them in pieces goes on to their first steps."""
+_PASSING: Final = SILENT_FRAMES | {"per_item"}
+"""What comes to these in pieces goes on to their first steps."""
