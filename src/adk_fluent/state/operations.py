@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
+from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared
 from adk_fluent.ir.matching import Predicate, StateView, holds, lost
-from adk_fluent.ir.nodes import TransformFn, TransformNode
+from adk_fluent.ir.nodes import StateOperation, TransformFn, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
 
 if TYPE_CHECKING:
@@ -24,9 +25,21 @@ logger: logging.Logger = logging.getLogger("adk_fluent.state")
 
 Result = Mapping[str, Any]
 
+_LEVELS: Final[Mapping[str, Level]] = {
+    "pick": "lenient",
+    "rename": "lenient",
+    "merge": "tolerant",
+    "require": "tolerant",
+    "guard": "tolerant",
+    "log": "tolerant",
+    "counter": "optional",
+    "flatten": "tolerant",
+}
+"""Operations that do not mind a missing key; the others raise or compute nonsense."""
+
 
 @frozen
-class Operation(Frozen):
+class Operation(Frozen, StateOperation):
     """One named state operation with its parameters.
 
     Attributes:
@@ -43,6 +56,28 @@ class Operation(Frozen):
     def step_label(self) -> str:
         """What a step that runs this operation is called."""
         return self.name
+
+    @property
+    def names_keys_as_it_runs(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # read-only
+        """Whether only a run tells which keys it touches."""
+        return self.name in ("flatten", "unflatten")
+
+    def key_reads(self) -> KeyReads:
+        """The keys it reads, each with how much a missing one matters."""
+        params = dict(self.params)
+        match self.name:
+            case "accumulate" | "history":
+                yield KeyRead(params["key"], "operation", "tolerant")
+            case "when":
+                yield from declared([params["test"]], "operation", "tolerant")
+            case "branch":
+                yield KeyRead(params["key"], "operation")
+            case "validate":
+                for name, field in params["model"].model_fields.items():
+                    yield KeyRead(name, "operation", "tolerant" if field.is_required() else "optional")
+            case name:
+                for key in sorted(self.access.reads):
+                    yield KeyRead(key, "operation", _LEVELS.get(name, "required"))
 
     def __call__(self, state: StateView) -> Result:
         """What to write."""
