@@ -53,7 +53,8 @@ class Preset:
                 signature(getattr(Agent, name)).bind(None, *positional, **named)
             except TypeError as error:
                 raise ExpressionError(f"Preset({name}=): {name}() cannot be called so: {error}.") from error
-        self._calls = tuple(methods.items())
+        # A copy of its own, so that a dict that the caller changes later changes no preset.
+        self._calls = tuple((n, dict(v) if isinstance(v, dict) else v) for n, v in methods.items())
 
     def apply(self, agent: Agent[Any]) -> Agent[Any]:
         """`agent` with every call applied, in order."""
