@@ -270,11 +270,12 @@ def test_what_only_looks_cannot_declare_writes(where: str) -> None:
     )
 
 
+untyped: Any = Agent("a")
 KEEPS: dict[str, Callable[[list[str]], Any]] = {
     "S.set": lambda given: S.set(k={"in": given}),
     "S.default": lambda given: S.default(k=given),
     "generate": lambda given: Agent("a").generate(stop_sequences=given),
-    "static": lambda given: Agent("a").static(given),
+    "static": lambda given: untyped.static(given),
     "Preset": lambda given: Agent("a").use(Preset(generate={"stop_sequences": given})),
 }
 
@@ -292,26 +293,26 @@ def test_a_list_that_was_given_can_change(make: Callable[[list[str]], Any]) -> N
 def test_agents_of_one_preset_share_nothing() -> None:
     """Two agents have lists and dicts of their own from a preset, which keeps what it was written with."""
     options: dict[str, Any] = {"stop_sequences": ["x"], "labels": {"a": "b"}}
-    preset = Preset(model="m", generate=options)
-    built: list[Any] = [Agent(name).use(preset).build() for name in "ab"]
-    first, second = built
+    written = copy.deepcopy(options)
+    static = ["x"]
+    preset = Preset(model="m", generate=options, static=static)
+    made: list[Any] = [Agent(name).use(preset) for name in "ab"]
+    built: list[Any] = [agent.build() for agent in made]
+    options["stop_sequences"].append("changed")
     options["temperature"] = 1
-    for agent in built:
-        assert agent.generate_content_config.model_dump(exclude_none=True) == {
-            "stop_sequences": ["x"],
-            "labels": {"a": "b"},
-        }
-    first.generate_content_config.stop_sequences.append("changed")
-    first.generate_content_config.labels["changed"] = "c"
-    third: Any = Agent("c").use(preset).build()
-    for agent in (second, third):
-        assert agent.generate_content_config.stop_sequences == ["x"]
-        assert agent.generate_content_config.labels == {"a": "b"}
+    static.append("changed")
+    built[0].generate_content_config.stop_sequences.append("changed")
+    built[0].generate_content_config.labels["changed"] = "c"
+    built += [agent.build() for agent in (*made, Agent("c").use(preset))]
+    for agent in built[1:]:
+        assert agent.generate_content_config.model_dump(exclude_none=True) == written
+        assert agent.static_instruction == ["x"]
 
 
 def test_a_list_in_a_preset_is_one_argument() -> None:
     """A tuple gives several arguments, a list is one; where several are wanted, the message says how."""
-    assert Agent("a").use(Preset(static=["x", "y"])) == Agent("a").static(["x", "y"])
+    several: Any = ["x", "y"]
+    assert Agent("a").use(Preset(static=several)) == Agent("a").static(several)
     with pytest.raises(ArgumentError, match=r"Unpack the list: \.tools\("):
         Agent("a").use(Preset(tools=[print, repr]))
     twice = Agent("a").use(Preset(before_agent=log_call)).use(Preset(before_agent=log_call))

@@ -178,7 +178,7 @@ INSIDE: dict[str, Callable[[Any], list[Any]]] = {
 
 @pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
 def test_a_mutable_default_is_not_shared(read: Callable[[Any], list[Any]]) -> None:
-    """What one reader does to a default, however deep in it, no other reader sees: nor itself when it reads again."""
+    """What one reader does to a default, however deep in it, is not there when it or another one reads."""
     state = Nested.bind({})
     before = list(read(state))
     read(state).append("changed")
@@ -188,7 +188,7 @@ def test_a_mutable_default_is_not_shared(read: Callable[[Any], list[Any]]) -> No
 
 @pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
 def test_what_is_read_is_not_what_is_stored(read: Callable[[Any], list[Any]]) -> None:
-    """Changing something inside a value that was read, however deep, changes neither the state nor other reads."""
+    """Changing something inside a value that was read, however deep, does not change the state."""
     stored: dict[str, Any] = {}
     state = Nested.bind(stored)
     for name in Nested.fields():
@@ -448,7 +448,7 @@ def test_a_child_may_give_another_default() -> None:
 
 
 def test_a_field_that_is_declared_again_keeps_its_default() -> None:
-    """A child that repeats a field without a default has that of its nearest parent, and may change it below."""
+    """A child that repeats a field without a default has that of its nearest parent, until one changes it."""
 
     class Repeats(ClassifierState):
         shared: int
