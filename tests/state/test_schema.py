@@ -247,6 +247,47 @@ def test_a_value_of_the_wrong_type_is_an_error_when_written() -> None:
     assert stored == {}
 
 
+class Numbers(StateSchema):
+    one: float
+    maybe: float | None
+    some: list[float]
+    named: dict[str, float]
+    rated: Annotated[float, Field(ge=0)]
+    whole: int
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "floats"),
+    [
+        ("one", 2, 2.0),
+        ("one", -0.5, -0.5),
+        ("maybe", 0, 0.0),
+        ("some", [1, 2.5], [1.0, 2.5]),
+        ("named", {"a": 3}, {"a": 3.0}),
+        ("rated", 1, 1.0),
+        ("whole", 4, 4),
+    ],
+)
+def test_whole_numbers_are_floats_where_the_field_is(field: str, given: Any, floats: Any) -> None:
+    """A whole number, as models and JSON write floats, is read and stored as one."""
+    read = getattr(Numbers.bind({field: given}), field)
+    assert repr(read) == repr(floats)
+    stored: dict[str, Any] = {}
+    setattr(Numbers.bind(stored), field, given)
+    assert repr(stored) == repr({field: floats})
+
+
+@pytest.mark.parametrize(
+    ("field", "given"), [("one", True), ("one", "1"), ("whole", 1.0), ("some", [True]), ("rated", -1)]
+)
+def test_other_numbers_are_not_converted(field: str, given: Any) -> None:
+    """A truth value or text is no float, and a float no whole number."""
+    with pytest.raises(StateTypeError, match=f"Numbers.{field}"):
+        getattr(Numbers.bind({field: given}), field)
+    with pytest.raises(StateTypeError, match=f"Numbers.{field}"):
+        setattr(Numbers.bind({}), field, given)
+
+
 def test_constraints_are_pydantics() -> None:
     """What `Annotated` says beside the scope is checked, when reading and when writing."""
     state = BillingState.bind({"confidence": 1.5})

@@ -66,7 +66,11 @@ class Run(Generic[T_co]):
         backend, node, config = self.backend, self._expression.node, self._config
         given = cast("Mapping[str, Any] | None", self._options.get("state"))
         known = None if "session_id" in self._options else given or {}
-        kind = None if known is None else frozenset((key, type(value).__qualname__) for key, value in known.items())
+        kind = (
+            None
+            if known is None
+            else frozenset((key, type(value).__qualname__) for key, value in known.items())
+        )
 
         def make() -> tuple[Compiled, Recent[None]]:
             compiled, checked = backend.compile(node, config, state=known), Recent[None]()
