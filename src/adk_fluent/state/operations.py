@@ -7,7 +7,7 @@ prints and stores; being callable, it is what a `TransformNode` runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
@@ -16,10 +16,11 @@ from adk_fluent.ir.functions import NO_ACCESS, Access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared
 from adk_fluent.ir.matching import Predicate, StateView, holds, lost
 from adk_fluent.ir.nodes import StateOperation, TransformFn, TransformNode
-from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
+from adk_fluent.state.delta import ReadOnlyState, changes, detached, is_session_scoped
+from adk_fluent.state.values import at_path, by_either_name
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 logger: logging.Logger = logging.getLogger("adk_fluent.state")
 
@@ -138,18 +139,42 @@ def require(state: StateView, keys: tuple[str, ...]) -> Result:
 
 
 def validate(state: StateView, model: type[BaseModel]) -> Result:
+    values = {key: state[key] for key in model.model_fields if key in state}
+    error = _misfit(model, values)
+    if error is None:
+        return {}
+    problems = error.errors()
+    # `None` in state means absent, so what is not there may be `None`, where the model allows it.
+    if missing := {problem["loc"]: problem for problem in problems if problem["type"] == "missing"}:
+        left = _misfit(model, _with_none(values, missing))
+        problems = [missing.get(p["loc"], p) for p in left.errors()] if left else []
+    if problems:
+        where = ".".join(map(str, problems[0]["loc"])) or model.__name__
+        raise StateGuardError(
+            f"State does not fit {model.__name__}: {where!r}: {problems[0]['msg']} "
+            f"({len(problems)} problem(s))."
+        ) from error
+    return {}
+
+
+def _misfit(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
+    """What of these values does not fit a model, if anything."""
     from pydantic import ValidationError
 
     try:
-        model.model_validate({key: state[key] for key in model.model_fields if key in state})
+        model.model_validate(values, **by_either_name())
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or model.__name__
-        raise StateGuardError(
-            f"State does not fit {model.__name__}: {where!r}: {first['msg']} "
-            f"({error.error_count()} problem(s))."
-        ) from error
-    return {}
+        return error
+    return None
+
+
+def _with_none(values: Mapping[str, Any], paths: Iterable[tuple[int | str, ...]]) -> Mapping[str, Any]:
+    """The values with `None` at these paths."""
+    filled = detached(dict(values))
+    for *path, last in paths:
+        if isinstance(holder := at_path(filled, path), dict):
+            holder[last] = None
+    return filled
 
 
 def log(state: StateView, keys: tuple[str, ...], label: str) -> Result:
