@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from adk_fluent import C
 from adk_fluent.context.entries import Entry, FileRef, estimate_tokens
-from adk_fluent.context.helpers import ASKING
+from adk_fluent.context.model_operations import ASKING
 from adk_fluent.context.operations import EVENTS, EVERYTHING
 from adk_fluent.context.rendering import block, line, text, tokens
 from adk_fluent.context.selection import PARTIAL, Selection, scene_of, select, selecting
