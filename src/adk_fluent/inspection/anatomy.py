@@ -233,9 +233,9 @@ class _Look:
         return sorted(found, key=lambda step: step.index)
 
     def _system(self) -> str:
-        given = self.node.given
-        texts = [prompt_text(given.get("global_instruction"))] if self.step.parent is None else []
-        texts.append(prompt_text(given.get("instruction")))
+        root = self.facts.plan.root.node
+        texts = [prompt_text(root.given.get("global_instruction"))] if isinstance(root, AgentNode) else []
+        texts.append(prompt_text(self.node.given.get("instruction")))
         return "\n\n".join(f'"{text}"' if text[:1] != "<" else text for text in filter(None, texts))
 
     def _history(self, reaches: Iterable[Reach]) -> str:
