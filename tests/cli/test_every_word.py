@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from adk_fluent.cli.demo import support
-from tests.cli.commands import Cli
+from adk_fluent.cli.errors import one_line
+from tests.cli.commands import PIPELINES, Cli
 
 TARGETS = """\
 TARGET is one of
@@ -266,3 +269,66 @@ def test_what_the_agents_of_the_demo_are_told() -> None:
     }
     assert all(one.constraint.startswith("must return ") for one in found.values())
     assert support("m").check().ok
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "code", "counts"),
+    [
+        ("Agent('a')", 0, "Nothing wrong; 0 promises hold."),
+        ("Agent('a').writes('x') >> Agent('b').reads('x')", 0, "Nothing wrong; 1 promise holds."),
+        ("Agent('a') >> Agent('b').context(C.none())", 0, "1 warning; 0 promises hold."),
+        ("Agent('a').instruct('{s} {t}')", 1, "2 errors; 0 promises hold."),
+        (
+            "Agent('a') >> Agent('b').context(C.none()).instruct('{s}')",
+            1,
+            "1 error, 1 warning; 0 promises hold.",
+        ),
+    ],
+)
+def test_the_count_of_findings(cli: Cli, tmp_path: Path, pipeline: str, code: int, counts: str) -> None:
+    """The last line of a check says how many errors, warnings and promises there are."""
+    (tmp_path / "some.py").write_text(f"from adk_fluent import Agent, C\npipeline = {pipeline}\n")
+    done = cli("check", "some.py")
+    assert (done.code, done.err, done.out.splitlines()[-1]) == (code, "", counts)
+
+
+@pytest.mark.parametrize(
+    ("command", "word"), [("check", "checked"), ("explain", "explained"), ("preview", "previewed")]
+)
+def test_what_adk_alone_made_cannot_be_looked_into(cli: Cli, command: str, word: str) -> None:
+    """The line says what it is, what cannot be done with it, and what can."""
+    done = cli(command, f"{PIPELINES}:team", *["hi"] * (command == "preview"))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"adk-fluent: {PIPELINES}:team is a LlmAgent made with ADK alone. Only expressions, and what "
+        f"adk-fluent built of them, can be {word}; `adk-fluent run` runs it, and `adk-fluent viz` draws "
+        "ADK's own agents.\n"
+    )
+
+
+def test_what_a_check_of_ones_own_prints_is_no_report(cli: Cli, tmp_path: Path) -> None:
+    """What a predicate prints while a run is previewed goes to stderr."""
+    (tmp_path / "some.py").write_text(
+        "from adk_fluent import Agent\n"
+        "pipeline = Agent('a').proceed_if(lambda state: print('asked') or True)\n"
+    )
+    done = cli("preview", "some.py", "hi")
+    assert (done.code, done.err) == (0, "asked\n")
+    assert "asked" not in done.out
+    assert cli("preview", "some.py", " ").err == "adk-fluent: PROMPT is empty.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("first\n  second"), "first second"),
+        (KeyError(), "KeyError"),
+        (ValueError(" \n"), "ValueError"),
+        ("", ""),
+        ("x" * 400, "x" * 400),
+        ("x" * 401, "x" * 399 + "…"),
+    ],
+)
+def test_an_error_is_one_line(error: BaseException | str, line: str) -> None:
+    """A message on one line of at most 400 characters; an error without words is named by its class."""
+    assert one_line(error) == line
