@@ -149,12 +149,25 @@ def test_two_siblings_are_held_back() -> None:
     screen = Screen(out, Agent("a").to_ir())
     for author, text, partial in [
         ("a", "1", True), ("b", "2", True), ("c", "3", True), ("b", "2", False), ("c", "4", True),
-        ("a", "1", False), ("c", "34", False),
+        ("b", "5", False), ("a", "1", False), ("c", "34", False),
     ]:  # fmt: skip
         screen.show(AgentEvent(author, text, visibility="user", is_partial=partial, branch=author))
     screen.end()
     lines = [line for line in written.getvalue().splitlines() if line and "●" not in line]
-    assert lines == ["  1", "  2", "  34"]
+    assert lines == ["  1", "  2", "  34", "  5"]
+
+
+def test_routes_and_branches_are_announced() -> None:
+    """Before the first step of a branch stands what led to it, for all it stands in; steps stand apart."""
+    out, written = sheet()
+    inner = Route().when(lambda state: True, Agent("a") | Agent("b")).otherwise(Agent("c"))
+    screen = Screen(out, Route("k").eq("x", inner).to_ir(), verbose=True)
+    for key, author in (("p", "s"), ("q", "b"), ("r", "c")):
+        screen.show(AgentEvent(author, visibility="zero_cost", state_delta={key: "1"}))
+    assert written.getvalue().replace("<faint>", "").replace("</>", "").replace("<agent>", "") == (
+        "ƒ s\n  → p = 1\n\n◆ k: x\n◆ route: a test\n∥ at the same time: a, b\nƒ b\n  → q = 1\n\n"
+        "◆ route: otherwise\nƒ c\n  → r = 1\n"
+    )
 
 
 @pytest.mark.parametrize(
