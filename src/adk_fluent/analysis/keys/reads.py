@@ -145,7 +145,7 @@ def _agent(step: Step) -> Iterator[Read]:
         elif callable(prompt):
             yield from _declared(step, "function", [prompt])
     if isinstance(spec := node.annotations.context, Context):
-        yield from _context(step, spec)
+        yield from (Read(step, read.key, read.via, read.level) for read in spec.reads())
     for field in CALLBACKS:
         if field in given:
             yield from _declared(step, "callback", given[field])
@@ -183,27 +183,6 @@ def _prompt(step: Step, prompt: PromptSpec, *, certain: bool = True) -> Iterator
             yield from _prompt(step, part.then, certain=False)
         elif isinstance(part, Rewrite):
             yield from _prompt(step, part.source, certain=certain)
-
-
-def _context(step: Step, spec: Context, *, certain: bool = True) -> Iterator[Read]:
-    """What a context spec reads; under a condition a missing key may be meant."""
-    if spec.op == "from_state":
-        for key in spec.param["keys"]:
-            yield Read(step, key, "context", "required" if certain else "tolerant")
-    elif spec.op == "template":
-        for placeholder in placeholders(spec.param["text"]):
-            if not placeholder.artifact:
-                needed: Level = "required" if certain else "tolerant"
-                yield Read(step, placeholder.key, "context", "optional" if placeholder.optional else needed)
-    else:
-        level: Level = "optional" if spec.op in ("notes", "write_notes") else "tolerant"
-        own = spec.touches.reads.difference(*(part.access.reads for part in spec.parts))
-        via: Via = (
-            "context" if spec.op == "notes" else "function"
-        )  # the others look at it, and do not show it
-        yield from (Read(step, key, via, level) for key in sorted(own))
-    for part in spec.parts:
-        yield from _context(step, part, certain=certain and spec.op != "when")
 
 
 CALLBACKS: Final = (

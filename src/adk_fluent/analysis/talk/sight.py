@@ -11,7 +11,6 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.analysis.walk.steps import Flow
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import view
 from adk_fluent.ir.nodes import AgentNode
 
 Answer = Literal["yes", "no", "maybe"]
@@ -99,7 +98,7 @@ def shown_of_earlier(flow: Flow, listener: Step) -> set[Step]:
 
 @lru_cache(maxsize=512)
 def _sight(spec: Context) -> Sight:
-    seen = view(spec)
+    seen = spec.view()
     return Sight(
         "none" if seen.history == "none" else "all",
         authors=seen.authors,
