@@ -85,7 +85,7 @@ class SessionBackend(Backend, Protocol):
         user_id: str,
         services: Mapping[str, Any],
     ) -> AsyncIterator[AgentEvent]:
-        """Answer what a paused run waits for, and give the events that follow.
+        """Answer what a paused run waits for, and give the events that follow: at least one, of that run.
 
         Raises:
             SessionError: there is no such session, or it does not wait for one of these approvals.
@@ -111,5 +111,5 @@ class SessionBackend(Backend, Protocol):
     def forget(
         self, compiled: Any, *, session_id: str, user_id: str, services: Mapping[str, Any]
     ) -> Awaitable[None]:
-        """Delete a session that nobody can name any more."""
+        """Delete a session that nobody can name any more; it may be that there is none."""
         ...

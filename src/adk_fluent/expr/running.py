@@ -141,21 +141,19 @@ class Run(Generic[T_co]):
         """What the backend is told of a run.
 
         Raises:
-            ArgumentError: the prompt is empty, or nothing a message can hold; backends that store sessions
-                say so themselves.
+            ArgumentError: the prompt is empty, or nothing a message can hold.
         """
         from adk_fluent.backends.turns import user_said
 
-        told: dict[str, Any] = {
+        user_said(prompt)
+        more = {"history": self._history} if self.sessions is None else {"services": self._services}
+        return {
             "user_id": self._user_id,
             "session_id": session_id,
             "state": self._options.get("state") or {},
             "streaming": streaming,
+            **more,
         }
-        if self.sessions is not None:
-            return {**told, "services": self._services}
-        user_said(prompt)
-        return {**told, "history": self._history}
 
     # --- running ----------------------------------------------------------------------------------
 
