@@ -483,7 +483,10 @@ async def test_an_error_reaches_the_caller(stage: Stage) -> None:
 
 
 def _reading(expression: Expr[Any]) -> Callable[..., Any]:
-    return lambda prompt, **options: _read(expression.stream(prompt, **options))
+    async def reads(prompt: Any, **options: Any) -> list[AgentEvent]:
+        return await _read(expression.stream(prompt, **options))
+
+    return reads
 
 
 async def _read(stream: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
