@@ -212,6 +212,18 @@ def test_a_removed_field_is_refused_when_its_method_was_called(adk_class: str) -
     assert refused == sum(len(methods_of(adk_class, field)) for field in gone)
 
 
+def test_a_removed_option_is_refused_where_generate_was_given_it() -> None:
+    """Options that the installed google-genai lacks are a `CompileError`; those it has go through."""
+    from google.genai.types import GenerateContentConfig
+
+    have = set(GenerateContentConfig.model_fields)
+    assert Agent("a", "m").generate(seed=1).build().model_fields_set >= {"generate_content_config"}
+    gone = {field.name for field in reference().classes["GenerateContentConfig"]} - have
+    for option in gone:
+        with pytest.raises(CompileError, match=f"no option '{option}'"):
+            Agent("a", "m").generate(**{option: None}).build()
+
+
 def tool() -> str:
     """Do something."""
     return ""
