@@ -69,9 +69,7 @@ class Reading:
         if VISIBILITY in event.metadata or event.visibility != "user":
             return event
         sight = SEEN if event.pending else self.outlet.sights.get(event.author, SEEN)
-        return replace(
-            event, visibility=sight.visibility, metadata={**event.metadata, **sight.marks}
-        )
+        return replace(event, visibility=sight.visibility, metadata={**event.metadata, **sight.marks})
 
     def all_marked(self, events: Iterable[AgentEvent]) -> list[AgentEvent]:
         """The events, marked; those of ADK are already."""

@@ -364,9 +364,7 @@ class Run(Generic[T_co]):
         sessions, options = self.sessions, self._options
         if sessions is None or options.get("session_id") or options.get("session_service") is not None:
             return False
-        await sessions.forget(
-            compiled, session_id=session_id, user_id=self._user_id, services=self._services
-        )
+        await sessions.forget(compiled, session_id=session_id, user_id=self._user_id, services=self._services)
         return True
 
     def new_session_id(self) -> str:
@@ -384,9 +382,7 @@ class _Form(NamedTuple):
     reading: Reading
 
 
-def _form(
-    backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[str, Any] | None
-) -> _Form:
+def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[str, Any] | None) -> _Form:
     """The tree, checked and compiled.
 
     Args:
