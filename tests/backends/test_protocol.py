@@ -15,6 +15,7 @@ from google.genai import types
 from adk_fluent import Agent, S
 from adk_fluent.backends import (
     AgentEvent,
+    Pending,
     ToolCallInfo,
     ToolResponseInfo,
     VizBackend,
@@ -157,6 +158,14 @@ async def test_pieces_write_nothing() -> None:
     piece = AgentEvent("a", "he", {"x": "he", "y": 1}, is_partial=True)
     result = await A.run("hi", backend=Giving(piece, AgentEvent("a", "hello", {"x": "hello"}, is_final=True)))
     assert (result.state, result.text) == ({"x": "hello"}, "hello")
+
+
+async def test_who_asks_a_person_is_heard() -> None:
+    """What asks a person is for the user, whoever it is from and whatever the policy hides."""
+    asks = AgentEvent("a", "May I?", pending=(Pending("1", "a", "May I?"),))
+    result = await (A >> B).filtered().run("hi", backend=Giving(asks))
+    assert [(event.content, event.visibility) for event in result] == [("May I?", "user")]
+    assert [pending.id for pending in result.pending] == ["1"]
 
 
 @pytest.mark.parametrize(
