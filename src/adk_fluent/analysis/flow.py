@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from adk_fluent.analysis.keys.reads import Read, reads_of
-from adk_fluent.analysis.origins import Words, WrittenIn, words_in
+from adk_fluent.analysis.origins import Words, WrittenIn, put_by, words_in
 from adk_fluent.analysis.plan import Branch, Plan, Step
 from adk_fluent.analysis.talk.history import AllOf, History, Known, OneOf, Voice, audible, heard
 from adk_fluent.analysis.values.fact import PRESENT, Fact
@@ -52,6 +52,10 @@ class Flow:
     def words(self, read: Read) -> Words:
         """Whose words may be in the value that is read."""
         return words_in(read.facts, self.plan.steps)
+
+    def writers(self, read: Read) -> list[Step]:
+        """The steps whose value the reader may get, in order; one that does not say what it writes is not there."""
+        return put_by(read.facts, self.plan.steps)
 
     def words_left(self, key: str) -> Words:
         """Whose words an earlier run of the session may have left in a key."""

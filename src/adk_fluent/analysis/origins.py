@@ -6,7 +6,7 @@ and only for those who ask, by following these notes; a loop's notes may lead ba
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -27,10 +27,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class WrittenIn:
-    """Whatever may be written to a key inside a step."""
+    """Whatever may be written to a key inside a step, beside what one of its children writes."""
 
     step: Step
     key: str
+    besides: Step | None = None
+
+    def inside(self, steps: list[Step]) -> Iterator[Step]:
+        """The steps that are meant; `steps` are all of the plan."""
+        but = range(0) if self.besides is None else range(self.besides.index, self.besides.end)
+        return (step for step in self.step.walk(steps) if step.index not in but)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,7 @@ def words_in(facts: Iterable[Fact], steps: list[Step]) -> Words:
         elif isinstance(source, Start):
             found.before[source.key] = None
         elif isinstance(source, WrittenIn):
-            pending += writers_in(source.step, source.key, steps)
+            pending += writers_in(source, steps)
         elif isinstance(source, SpokenIn):
             pending += _speakers_in(source.step, steps)
         else:
@@ -117,14 +123,50 @@ def words_in(facts: Iterable[Fact], steps: list[Step]) -> Words:
     return found
 
 
-def writers_in(step: Step, key: str, steps: list[Step]) -> Sources:
-    """The agents whose words may be written to a key inside a step."""
+def put_by(facts: Iterable[Fact], steps: list[Step]) -> list[Step]:
+    """The steps that have put there what the values may be that these facts are about, in order.
+
+    Args:
+        steps: all steps of the plan.
+    """
+    from adk_fluent.analysis.keys.effects import writes_of
+    from adk_fluent.analysis.values.fact import PRESENT, UNKNOWN, Fact
+
+    found: set[Step] = set()
+    pending: list[object] = list(facts)
+    seen: set[object] = set()
+    while pending:
+        source = pending.pop()
+        if isinstance(source, Fact):
+            if not source.mask & (PRESENT | UNKNOWN):
+                continue
+            if source.by is not None:
+                found.add(source.by)
+            elif source not in seen:
+                seen.add(source)
+                pending += source.of
+        elif isinstance(source, Gathered):
+            if source not in seen:
+                seen.add(source)
+                pending += source.facts
+        elif isinstance(source, WrittenIn) and source not in seen:
+            seen.add(source)
+            for inner in source.inside(steps):
+                if source.key in writes_of(inner):
+                    found.add(inner)
+                if inner.target is not None:
+                    pending.append(WrittenIn(inner.target, source.key))
+    return sorted(found, key=lambda step: step.index)
+
+
+def writers_in(place: WrittenIn, steps: list[Step]) -> Sources:
+    """The agents whose words may be written to a key there."""
     from adk_fluent.analysis.keys.effects import effects_of, writes_of
 
     found: list[object] = []
-    for inner in step.walk(steps):
-        if key in writes_of(inner):
-            found += _own_words(inner, key)
+    for inner in place.inside(steps):
+        if place.key in writes_of(inner):
+            found += _own_words(inner, place.key)
         if inner.target is not None or effects_of(inner).unknown is inner:
             found.append(ANYBODY)
     return tuple(found)
