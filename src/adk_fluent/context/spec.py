@@ -9,6 +9,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
+from adk_fluent.ir.keys import KeyRead, KeyReads, Level, Via, in_templates
 from adk_fluent.ir.matching import Predicate, holds
 
 if TYPE_CHECKING:
@@ -53,6 +54,21 @@ class Context(ContextSpec):
     parts: tuple[Context, ...] = ()
     contents: bool = False
     touches: Access = NO_ACCESS
+
+    def key_reads(self, *, certain: bool = True) -> KeyReads:
+        """What it reads; under a condition a missing key may be meant."""
+        needed: Level = "required" if certain else "tolerant"
+        if self.op == "from_state":
+            yield from (KeyRead(key, "context", needed) for key in self.param["keys"])
+        elif self.op == "template":
+            yield from in_templates([self.param["text"]], "context", needed)
+        else:
+            level: Level = "optional" if self.op in ("notes", "write_notes") else "tolerant"
+            via: Via = "context" if self.op == "notes" else "function"  # the others look, and do not show it
+            own = self.touches.reads.difference(*(part.access.reads for part in self.parts))
+            yield from (KeyRead(key, via, level) for key in sorted(own))
+        for part in self.parts:
+            yield from part.key_reads(certain=certain and self.op != "when")
 
     @property
     def access(self) -> Access:

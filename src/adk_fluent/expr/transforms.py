@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent._namespace import Namespace
@@ -12,6 +12,7 @@ from adk_fluent.expr.workflow import check_key, positive
 from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
 from adk_fluent.ir.matching import Predicate, StateView, plain, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
+from adk_fluent.state.delta import detached
 from adk_fluent.state.operations import Operation
 
 if TYPE_CHECKING:
@@ -91,6 +92,11 @@ def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
     return tuple(check_key(key, where) for key in keys)
 
 
+def _fixed(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Values that stay what they are now, whatever the caller does to a list or dict later."""
+    return tuple((key, detached(value)) for key, value in values.items())
+
+
 def _touch(reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Access:
     return Access(frozenset(reads), frozenset(writes))
 
@@ -157,13 +163,13 @@ class S(metaclass=Namespace):
     def set(**values: Any) -> Transform:
         """Write these values."""
         _keys(tuple(values), "S.set()")
-        return _step("set", _touch(writes=values), values=tuple(values.items()))
+        return _step("set", _touch(writes=values), values=_fixed(values))
 
     @staticmethod
     def default(**values: Any) -> Transform:
         """Write these values where the key is absent."""
         _keys(tuple(values), "S.default()")
-        return _step("default", _touch(writes=values), values=tuple(values.items()))
+        return _step("default", _touch(writes=values), values=_fixed(values))
 
     @staticmethod
     def merge(*keys: str, into: str, fn: Callable[..., Any] | None = None) -> Transform:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
+from adk_fluent.ir.keys import KeyReads
 
 Visibility = Literal["user", "internal", "zero_cost"]
 """Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
@@ -63,6 +64,10 @@ class ContextSpec(Frozen):
 
     __slots__ = ()
 
+    def key_reads(self) -> KeyReads:
+        """The keys it reads, each with through what and how much a missing one matters."""
+        return iter(())
+
     @property
     def access(self) -> Access:
         """The state keys it reads and writes, as far as that is known."""
@@ -73,6 +78,10 @@ class InstructionSpec(Frozen):
     """Base of the values that say what an agent is told, where that is more than text."""
 
     __slots__ = ()
+
+    def key_reads(self) -> KeyReads:
+        """The keys it reads beside those of its templates."""
+        return iter(())
 
     @property
     def access(self) -> Access:

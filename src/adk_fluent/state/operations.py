@@ -7,26 +7,40 @@ prints and stores; being callable, it is what a `TransformNode` runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import MissingKeyError, StateGuardError, TransformError
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
+from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared
 from adk_fluent.ir.matching import Predicate, StateView, holds, lost
-from adk_fluent.ir.nodes import TransformFn, TransformNode
-from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
+from adk_fluent.ir.nodes import StateOperation, TransformFn, TransformNode
+from adk_fluent.state.delta import ReadOnlyState, changes, detached, is_session_scoped
+from adk_fluent.state.values import at_path, by_either_name
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 logger: logging.Logger = logging.getLogger("adk_fluent.state")
 
 Result = Mapping[str, Any]
 
+_LEVELS: Final[Mapping[str, Level]] = {
+    "pick": "lenient",
+    "rename": "lenient",
+    "merge": "tolerant",
+    "require": "tolerant",
+    "guard": "tolerant",
+    "log": "tolerant",
+    "counter": "optional",
+    "flatten": "tolerant",
+}
+"""Operations that do not mind a missing key; the others raise or compute nonsense."""
+
 
 @frozen
-class Operation(Frozen):
+class Operation(Frozen, StateOperation):
     """One named state operation with its parameters.
 
     Attributes:
@@ -43,6 +57,28 @@ class Operation(Frozen):
     def step_label(self) -> str:
         """What a step that runs this operation is called."""
         return self.name
+
+    @property
+    def names_keys_as_it_runs(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # read-only
+        """Whether only a run tells which keys it touches."""
+        return self.name in ("flatten", "unflatten")
+
+    def key_reads(self) -> KeyReads:
+        """The keys it reads, each with how much a missing one matters."""
+        params = dict(self.params)
+        match self.name:
+            case "accumulate" | "history":
+                yield KeyRead(params["key"], "operation", "tolerant")
+            case "when":
+                yield from declared([params["test"]], "operation", "tolerant")
+            case "branch":
+                yield KeyRead(params["key"], "operation")
+            case "validate":
+                for name, field in params["model"].model_fields.items():
+                    yield KeyRead(name, "operation", "tolerant" if field.is_required() else "optional")
+            case name:
+                for key in sorted(self.access.reads):
+                    yield KeyRead(key, "operation", _LEVELS.get(name, "required"))
 
     def __call__(self, state: StateView) -> Result:
         """What to write."""
@@ -103,18 +139,42 @@ def require(state: StateView, keys: tuple[str, ...]) -> Result:
 
 
 def validate(state: StateView, model: type[BaseModel]) -> Result:
+    values = {key: state[key] for key in model.model_fields if key in state}
+    error = _misfit(model, values)
+    if error is None:
+        return {}
+    problems = error.errors()
+    # `None` in state means absent, so what is not there may be `None`, where the model allows it.
+    if missing := {problem["loc"]: problem for problem in problems if problem["type"] == "missing"}:
+        left = _misfit(model, _with_none(values, missing))
+        problems = [missing.get(p["loc"], p) for p in left.errors()] if left else []
+    if problems:
+        where = ".".join(map(str, problems[0]["loc"])) or model.__name__
+        raise StateGuardError(
+            f"State does not fit {model.__name__}: {where!r}: {problems[0]['msg']} "
+            f"({len(problems)} problem(s))."
+        ) from error
+    return {}
+
+
+def _misfit(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
+    """What of these values does not fit a model, if anything."""
     from pydantic import ValidationError
 
     try:
-        model.model_validate({key: state[key] for key in model.model_fields if key in state})
+        model.model_validate(values, **by_either_name())
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or model.__name__
-        raise StateGuardError(
-            f"State does not fit {model.__name__}: {where!r}: {first['msg']} "
-            f"({error.error_count()} problem(s))."
-        ) from error
-    return {}
+        return error
+    return None
+
+
+def _with_none(values: Mapping[str, Any], paths: Iterable[tuple[int | str, ...]]) -> Mapping[str, Any]:
+    """The values with `None` at these paths."""
+    filled = detached(dict(values))
+    for *path, last in paths:
+        if isinstance(holder := at_path(filled, path), dict):
+            holder[last] = None
+    return filled
 
 
 def log(state: StateView, keys: tuple[str, ...], label: str) -> Result:

@@ -6,8 +6,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.analysis.keys.effects import writes_of
-from adk_fluent.analysis.keys.reads import reads_of
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.checking import check_all
 from adk_fluent.contracts.refusals import known
@@ -163,6 +161,7 @@ def _finding(issue: ContractIssue, names: Container[str]) -> Finding:
 
 class _Teller:
     def __init__(self, facts: Facts, issues: Iterable[ContractIssue]) -> None:
+        self._facts = facts
         self._anatomies = llm_anatomy(facts)
         self._visibility = facts.visibility
         self._writers = writers(facts)
@@ -195,7 +194,7 @@ class _Teller:
 
     def _reads(self, step: Step, anatomy: LlmAnatomy | None) -> Iterator[KeyRead]:
         shown = () if anatomy is None else anatomy.keys
-        looked_at = sorted({read.key for read in reads_of(step) if read.via != "removal"})
+        looked_at = sorted({read.key for read in self._facts.reads_of(step) if read.via != "removal"})
         for key in dict.fromkeys((*shown, *looked_at)):
             found = self._writers.get((step, key), ())
             own = [step.name] if step in found else []  # in a loop, what it wrote the round before
@@ -208,7 +207,7 @@ class _Teller:
             yield KeyRead(key, place, sources, carries)
 
     def _written(self, step: Step) -> Iterator[KeyWritten]:
-        for key in sorted(writes_of(step)):
+        for key in sorted(self._facts.writes_of(step)):
             yield KeyWritten(key, tuple(self._readers.get((step, key), ())))
 
 
