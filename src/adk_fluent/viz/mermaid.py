@@ -31,6 +31,7 @@ _KEYWORDS: Final = frozenset(
     {"call", "class", "classdef", "click", "default", "direction", "end", "flowchart", "graph", "href"}
     | {"interpolate", "linkstyle", "style", "subgraph"}
 )
+_SPECIAL: Final = re.compile(r"[^\w\s.,:;!?()=+*/@$^|~'°×·–—-]")
 _PLAIN_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -193,4 +194,4 @@ def _free(base: str, taken: set[str]) -> str:
 def _quoted(text: str) -> str:
     """Text as Mermaid shows it unchanged, whatever is in it."""
     flat = " ".join(text.split())
-    return '"' + re.sub(r"[^\w\s.,:;!?()=+*/@$^|~'°×·–—-]", lambda found: f"#{ord(found[0])};", flat) + '"'
+    return f'"{_SPECIAL.sub(lambda found: f"#{ord(found[0])};", flat)}"'
