@@ -77,7 +77,8 @@ def _rename(state: State, step: Step, params: Params) -> None:
 def _copy(state: State, step: Step, key: str, value: Fact) -> None:
     """Write a value that is there only if its source was."""
     status = value.mask & STATUS
-    copied = Fact(PRESENT, some(value.writers, (step,)), value.text_of, value.type, of=value.of)
+    writers = some(value.writers, (step,))
+    copied = Fact(PRESENT, writers, value.text_of, value.type, of=value.of, by=step)
     if status == PRESENT:
         state.set(key, copied)
     elif status & UNKNOWN:
@@ -105,7 +106,8 @@ def _default(state: State, step: Step, params: Params) -> None:
             continue
         fresh = before.mask & STATUS == ABSENT
         writers, kind = some(before.writers, (step,)), type(value) if fresh else None
-        state.set(key, Fact(PRESENT, writers, before.text_of, kind, of=before.of))
+        of = (before, written(step, of=()))
+        state.set(key, Fact(PRESENT, writers, before.text_of, kind, of=of))
 
 
 def _merge(state: State, step: Step, params: Params) -> None:
@@ -154,7 +156,8 @@ def _flatten(state: State, step: Step, params: Params) -> None:
     if before.mask & STATUS == ABSENT:
         return
     state.set(leaves_of(key), written(step, of=(before,)))
-    state.set(key, Fact(before.mask | ABSENT | REMOVED, before.writers, removed_by=step, of=before.of))
+    mask = before.mask | ABSENT | REMOVED
+    state.set(key, Fact(mask, before.writers, removed_by=step, of=before.of, by=before.by))
 
 
 def _unflatten(state: State, step: Step, params: Params) -> None:
@@ -169,7 +172,9 @@ def _unflatten(state: State, step: Step, params: Params) -> None:
         before = state.get(root)
         certain = value.mask & STATUS == PRESENT and not key.endswith(".*")
         mask = PRESENT if certain else before.mask | UNKNOWN
-        state.set(root, Fact(mask, some(before.writers, (step,)), (), dict, of=(before, value)))
+        made = written(step, of=(before, value))
+        of = (made,) if certain else (before, made)
+        state.set(root, Fact(mask, some(before.writers, (step,)), (), dict, of=of))
 
 
 def _require(state: State, step: Step, params: Params) -> None:
