@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
@@ -58,6 +58,10 @@ class ContentSpec(Frozen):
     max_output_tokens: int | None = None
 
 
+Semantics = Literal["merge", "replace_session", "delete_keys"]
+"""What the result of a transform means; see `TransformNode`."""
+
+
 class ContextSpec(Frozen):
     """Base of the values that say what part of the conversation an agent sees."""
 
@@ -83,6 +87,39 @@ class InstructionSpec(Frozen):
     def templates(self) -> tuple[str, ...]:
         """The texts in it that every run uses; their placeholders must be filled."""
         return ()
+
+
+class TransformSpec(Frozen):
+    """Base of the functions that say themselves what they do to the state: the `S` operations."""
+
+    __slots__ = ()
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads and writes, as far as that is known."""
+        return NO_ACCESS
+
+    @property
+    def reads(self) -> tuple[Any, ...]:
+        """How it reads which keys: values of `adk_fluent.state.effects`."""
+        return ()
+
+    @property
+    def effects(self) -> tuple[Any, ...]:
+        """What it does, in order: values of `adk_fluent.state.effects`."""
+        return ()
+
+    semantics: ClassVar[Semantics] = "merge"
+    """What its result means; see `TransformNode`."""
+
+    @property
+    def affected_keys(self) -> frozenset[str] | None:
+        """The keys that it removes by name."""
+        return None
+
+    def completed(self, affected_keys: frozenset[str] | None) -> Self:
+        """The same as a node holds it which was stored with these keys."""
+        return self
 
 
 @frozen

@@ -65,6 +65,15 @@ class Frozen:
         made._fill(changes)
         return made
 
+    def stored(self) -> Frozen:
+        """The value that stands for it in a stored graph."""
+        return self
+
+    @classmethod
+    def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
+        """What a stored graph means by a value of this class with these fields."""
+        return cls(**values)
+
     if not TYPE_CHECKING:  # a type checker that saw these would let any attribute be set
 
         def __setattr__(self, name: str, value: object) -> None:

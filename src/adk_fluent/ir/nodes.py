@@ -9,9 +9,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AGENT_FIELDS, AgentFields, LoopFields, ParallelFields, SequenceFields
-from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, InstructionSpec, ModelCandidate, RetryConfig
+from adk_fluent.ir.annotations import (
+    AuthConfig,
+    EdgeSemantics,
+    InstructionSpec,
+    ModelCandidate,
+    RetryConfig,
+    Semantics,
+    TransformSpec,
+)
 from adk_fluent.ir.base import Node, Runs, node
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.template import all_keys
@@ -185,13 +194,28 @@ class TransformNode(Node):
             `delete_keys` removes `affected_keys`, then writes the dict.
         scope: which keys `replace_session` may remove.
         affected_keys: session-scoped keys that `delete_keys` removes.
+
+    An `S` operation says itself what it removes: of one, `semantics` and `affected_keys` follow.
     """
 
     kind: ClassVar[str] = "transform"
     fn: TransformFn
-    semantics: Literal["merge", "replace_session", "delete_keys"] = "merge"
+    semantics: Semantics = "merge"
     scope: Literal["session", "all"] = "session"
     affected_keys: frozenset[str] | None = None
+
+    def _fill(self, values: Mapping[str, object]) -> None:
+        fn = values.get("fn")
+        if isinstance(fn, TransformSpec):
+            values = {**values, "semantics": fn.semantics, "affected_keys": fn.affected_keys}
+        super()._fill(values)
+
+    @classmethod
+    def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
+        fn = values.get("fn")
+        if isinstance(fn, TransformSpec):
+            values = {**values, "fn": fn.completed(values.get("affected_keys"))}
+        return super().from_stored(values)
 
     @property
     def label(self) -> str:
@@ -200,7 +224,8 @@ class TransformNode(Node):
 
     @property
     def access(self) -> Access:
-        return access(self.fn)
+        fn = self.fn
+        return fn.access if isinstance(fn, TransformSpec) else access(fn)
 
 
 @node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from adk_fluent.analysis.keys.functions import tool_access
 from adk_fluent.analysis.plan import Step
@@ -34,10 +34,8 @@ from adk_fluent.ir.nodes import (
 )
 from adk_fluent.ir.template import placeholders
 from adk_fluent.prompt.spec import FromState, PromptSpec, Rewrite, When
-from adk_fluent.state.operations import Operation
-
-Level = Literal["required", "tolerant", "lenient", "optional"]
-"""What a missing key means: something breaks; it is left out; nothing happens; it was expected."""
+from adk_fluent.state.effects import Level
+from adk_fluent.state.effects import reads_of as transform_reads
 
 Via = Literal[
     "template", "message", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list",
@@ -279,63 +277,12 @@ def _artifact(step: Step) -> Iterator[Read]:
 
 
 def _transform(step: Step) -> Iterator[Read]:
-    fn = step.node.fn
-    if isinstance(fn, Operation):
-        return operation_reads(step, fn)
-    return _declared(step, "function", [fn])
+    return (
+        Read(step, read.key, read.via, read.level)
+        for read in transform_reads(step.node)
+        if read.via != "own"  # nobody is to have written it
+    )
 
-
-def operation_reads(step: Step, operation: Operation) -> Iterator[Read]:
-    """What an `S` operation reads."""
-    params = dict(operation.params)
-    if operation.name in _SPECIAL:
-        yield from _SPECIAL[operation.name](step, params)
-    else:
-        level = _OPERATION_LEVELS.get(operation.name, "required")
-        for key in sorted(operation.access.reads):
-            yield Read(step, key, "operation", level)
-    if operation.name == "drop":
-        for key in sorted(step.node.affected_keys or ()):
-            yield Read(step, key, "removal", "lenient")
-
-
-_OPERATION_LEVELS: Final[Mapping[str, Level]] = {
-    "pick": "lenient",
-    "rename": "lenient",
-    "merge": "tolerant",
-    "require": "tolerant",
-    "guard": "tolerant",
-    "log": "tolerant",
-    "counter": "optional",
-    "flatten": "tolerant",
-}
-"""Operations that do not mind a missing key; the others raise or compute nonsense."""
-
-
-def _into_list(step: Step, params: dict[str, Any]) -> Iterator[Read]:
-    yield Read(step, params["key"], "operation", "tolerant")
-
-
-def _when(step: Step, params: dict[str, Any]) -> Iterator[Read]:
-    yield from _declared(step, "operation", [params["test"]], "tolerant")
-
-
-def _branch(step: Step, params: dict[str, Any]) -> Iterator[Read]:
-    yield Read(step, params["key"], "operation")
-
-
-def _validate(step: Step, params: dict[str, Any]) -> Iterator[Read]:
-    for name, field in params["model"].model_fields.items():
-        yield Read(step, name, "operation", "tolerant" if field.is_required() else "optional")
-
-
-_SPECIAL: Final[Mapping[str, Callable[[Step, dict[str, Any]], Iterator[Read]]]] = {
-    "accumulate": _into_list,
-    "history": _into_list,
-    "when": _when,
-    "branch": _branch,
-    "validate": _validate,
-}
 
 _READERS: Final[Mapping[type[Node], Callable[[Step], Iterator[Read]]]] = {
     AgentNode: _agent,

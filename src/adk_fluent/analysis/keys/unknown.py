@@ -6,12 +6,9 @@ from adk_fluent.analysis.keys.functions import unknown_functions
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, GateNode, LoopNode, RouteNode, TapNode, TransferNode, TransformNode
-from adk_fluent.state.operations import Operation
+from adk_fluent.state.effects import Packs, Unpacks, effects_of
 
 Functions = list[object]
-
-_OPEN = ("flatten", "unflatten")
-"""Operations that name their keys only as they run, and that the analysis knows about."""
 
 
 def unknown_functions_of(node: Node) -> tuple[Functions, Functions]:
@@ -40,7 +37,8 @@ def _silent(functions: tuple[object, ...]) -> Functions:
 
 
 def _of_transform(node: TransformNode) -> tuple[Functions, Functions]:
+    """The function of a transform, unless the analysis knows about what it names only as it runs."""
     fn, touched = node.fn, node.access
-    if isinstance(fn, Operation) and fn.name in _OPEN:
+    if any(isinstance(effect, Packs | Unpacks) for effect in effects_of(node)):
         return [], []
     return [fn] * (not touched.reads_known), [fn] * (not touched.writes_known)
