@@ -403,7 +403,7 @@ class Foreign(Frozen):
     ],
 )
 def test_a_stored_value_is_one_that_nodes_hold(cls: type, values: dict[str, Any], inside: bool) -> None:
-    """A file has nothing made but the library's own plain values: no class of others, no machinery, no node."""
+    """A file has nothing made but the library's own plain values: no foreign class, no machinery, no node."""
     path = f"{cls.__module__}:{cls.__qualname__}"
     stored = {"$value": ref(path), **values}
     root = {**GOOD, "tools": {"$tuple": [stored]}} if inside else stored

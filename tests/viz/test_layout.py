@@ -177,6 +177,48 @@ def test_a_transfer_has_a_line_to_its_target_and_nothing_below() -> None:
     assert arrivals(drawing) == {"to_target", "target"}
 
 
+def leaves(drawing: Drawing) -> set[str]:
+    """The frames at whose bottom a line of control leads out."""
+    lines = [line for line in drawing.lines if line.kind == "control" and not line.arrow]
+    ends = [tuple(float(part) for part in line.path.split("L")[-1].split(",")) for line in lines]
+    return {
+        frame.name
+        for frame in drawing.frames
+        for x, y in ends
+        if abs(y - frame.y - frame.height) < 0.2 and frame.x < x < frame.x + frame.width
+    }
+
+
+AWAY, PERHAPS = transfer("t"), transfer("t", condition=good_enough)
+LEFT: dict[str, tuple[Expr[Any], bool]] = {
+    "always": (AWAY, True),
+    "perhaps": (PERHAPS, False),
+    "in time": (AWAY.timeout(3), True),
+    "perhaps in time": (PERHAPS.timeout(3), False),
+    "on both branches": (Route("k").eq(1, AWAY).otherwise(AWAY), True),
+    "on one branch": (Route("k").eq(1, AWAY).otherwise(b), False),
+    "on the only branch": (Route("k").eq(1, AWAY), False),
+    "in all parallel branches": (FanOut(AWAY, AWAY), True),
+    "in one parallel branch": (FanOut(AWAY, b), False),
+    "whatever fails": (AWAY // AWAY, True),
+    "instead of a failure": (a // AWAY, False),
+    "of an inner sequence": ((a >> AWAY).named("inner"), False),
+    "of a loop": (loop_until(good_enough, AWAY), False),
+}
+"""What stands before a step `next`, and whether it always hands over to another one."""
+
+
+@pytest.mark.parametrize("kind", LEFT)
+def test_what_is_skipped_for_certain_gets_no_arrow(kind: str) -> None:
+    """A step gets an arrow unless what stands before it hands over whatever happens; frames likewise."""
+    expression, away = LEFT[kind]
+    drawing = to_drawing((Agent("first") >> expression >> Agent("next") >> Agent("t")).node)
+    assert ("next" in arrivals(drawing)) == (not away)
+    inside_alone = kind in ("of an inner sequence", "of a loop")  # what it leaves is inside the frame
+    stays = away or inside_alone
+    assert leaves(drawing) == (set[str]() if stays else {frame.name for frame in drawing.frames})
+
+
 def test_what_follows_a_sequence_with_a_transfer_is_reached() -> None:
     """A transfer leaves its own sequence only: a step after the frame of that sequence has its arrow."""
     left = (Agent("x") >> transfer("t") >> Agent("t")).named("inner")

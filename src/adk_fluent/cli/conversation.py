@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -15,7 +15,6 @@ from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ADKFluentError, what_happened
-from adk_fluent.expr.base import Expr
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
@@ -119,9 +118,8 @@ def _compile(target: Target, backend: ADKBackend, state: Mapping[str, Any] | Non
     """`state` is what the check may take to be in the session; `None` if that is not known."""
     name = target.app_name if target.app_name.isidentifier() and target.app_name != "user" else ""
     config = ExecutionConfig(app_name=name) if name else ExecutionConfig()
-    value = cast("Expr[Any] | object", target.value)
-    if isinstance(value, Expr):
-        return backend.compile(cast("Expr[Any]", value).to_ir(), config, state=state)
+    if target.expression is not None:
+        return backend.compile(target.expression.to_ir(), config, state=state)
     from adk_fluent.backends.adk.running.native import adopt
 
-    return adopt(value, config)
+    return adopt(target.value, config)

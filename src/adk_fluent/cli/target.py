@@ -11,6 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any, cast
 
 from adk_fluent.cli.errors import UsageError, one_line
 from adk_fluent.errors import did_you_mean
@@ -37,6 +38,12 @@ class Target:
     value: object
     app_name: str
     folder: Path | None = None
+
+    @property
+    def expression(self) -> Expr[Any] | None:
+        """The value if it is an expression."""
+        value = cast("Expr[Any] | object", self.value)
+        return cast("Expr[Any]", value) if isinstance(value, Expr) else None
 
 
 def load(text: str) -> Target:

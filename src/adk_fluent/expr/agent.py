@@ -16,12 +16,12 @@ from adk_fluent.ir._generated import GENERATE_OPTIONS
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.functions import Access
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from adk_fluent.prompt.spec import Arrangement, PromptSpec
 from adk_fluent.state.answers import check_answer
+from adk_fluent.state.delta import detached
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -122,7 +122,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     def static(self, content: StaticContent) -> Agent[T_co]:
         """Set ADK's `static_instruction`: text or content that never changes, so providers can cache it."""
-        return self._set(static_instruction=content)
+        return self._set(static_instruction=detached(content))
 
     def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
         """Set ADK's `global_instruction`, which every agent of the tree gets; only the root's counts."""
@@ -147,7 +147,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             _check_option(option, self.name)
         present = self.node.generate_content_config
         options = dict(present.options) if isinstance(present, GenerateOptions) else {}
-        return self._set(generate_content_config=GenerateOptions(tuple({**options, **config}.items())))
+        options |= {name: detached(value) for name, value in config.items()}
+        return self._set(generate_content_config=GenerateOptions(tuple(options.items())))
 
     # --- tools ------------------------------------------------------------------------------------
 
@@ -220,10 +221,12 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         """
         if not keys:
             raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
+        from adk_fluent.context.sources import Default, FromState
+
         names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
-        shown = Context("from_state", (("keys", names),), touches=Access(frozenset(names)))
+        shown = FromState(names)
         fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
-        seen = self.context(Context("default") + shown if keep_history else shown)
+        seen = self.context(Default() + shown if keep_history else shown)
         return seen._set(read_fields=tuple(dict.fromkeys(fields)))
 
     # --- data -------------------------------------------------------------------------------------

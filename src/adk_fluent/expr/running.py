@@ -56,15 +56,30 @@ class Run(Generic[T_co]):
 
     @property
     def compiled(self) -> Compiled:
-        """What the backend runs; compiled once per expression, backend and configuration."""
-        from adk_fluent.backends.recent import forms_of
+        """What the backend runs; compiled once per expression, backend and configuration.
+
+        It is checked once for each kind of state that it is run with, since that may make a key be missing.
+        """
+        from adk_fluent.backends.recent import Recent, forms_of
+        from adk_fluent.contracts.checking import check_on_build
 
         backend, node, config = self.backend, self._expression.node, self._config
         given = cast("Mapping[str, Any] | None", self._options.get("state"))
         known = None if "session_id" in self._options else given or {}
-        return forms_of(self._expression, backend).get(
-            config, lambda: backend.compile(node, config, state=known)
+        kind = (
+            None
+            if known is None
+            else frozenset((key, type(value).__qualname__) for key, value in known.items())
         )
+
+        def make() -> tuple[Compiled, Recent[None]]:
+            compiled, checked = backend.compile(node, config, state=known), Recent[None]()
+            checked.get(kind, lambda: None)
+            return compiled, checked
+
+        compiled, checked = forms_of(self._expression, backend).get(config, make)
+        checked.get(kind, lambda: check_on_build(node, config=config, state=known, mode=config.contracts))
+        return compiled
 
     @property
     def services(self) -> Services:

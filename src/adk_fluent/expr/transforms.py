@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent._namespace import Namespace
@@ -13,6 +13,8 @@ from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
 from adk_fluent.ir.matching import Predicate, StateView, plain, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.state import operations
+from adk_fluent.state.delta import detached
+from adk_fluent.state.operations import changes_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -21,10 +23,26 @@ if TYPE_CHECKING:
 class Transform(Step):
     """A step that changes state; what every `S` factory gives.
 
-    `a >> b` chains two, so that `b` sees what `a` wrote; `a + b` gives both the same input.
+    `a >> b` chains two, so that `b` sees what `a` wrote; `a + b` gives both the same input. Called with a
+    state, a transform, or a chain of them, gives the changes it would make: for tests, without a run.
+
+    Example:
+        >>> from adk_fluent import S
+        >>> S.rename(a="b")({"a": 1})
+        {'a': None, 'b': 1}
     """
 
     __slots__ = ()
+
+    def __call__(self, state: StateView) -> dict[str, Any]:
+        """The changes it would make in `state`: key → new value, `None` for a key that goes.
+
+        A key that would keep its value is not among them. `state` itself stays as it is.
+
+        Raises:
+            TransformError: its function is async, or did not return a dict.
+        """
+        return changes_of(self.node, state)
 
     def __add__(self, other: Transform) -> Transform:
         """Run both on the same input.
@@ -82,6 +100,11 @@ def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
     return tuple(check_key(key, where) for key in keys)
 
 
+def _fixed(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Values that stay what they are now, whatever the caller does to a list or dict later."""
+    return tuple((key, detached(value)) for key, value in values.items())
+
+
 def _plain(fn: Any, where: str) -> Any:
     """A function that is not async: its result is used at once.
 
@@ -102,10 +125,16 @@ class S(metaclass=Namespace):
     Only session-scoped keys are ever dropped; `app:`, `user:` and `temp:` keys stay. A key that was dropped
     is absent for everything that follows.
 
+    Each step is a function, too: with a state, it gives the changes it would make, `None` for a key that goes.
+
     Example:
         >>> from adk_fluent import Agent, S
         >>> Agent("researcher").writes("findings") >> S.rename(findings="input") >> Agent("writer")
         Pipeline(researcher, rename, writer)
+        >>> S.pick("input")({"findings": "f", "input": "i"})
+        {'findings': None}
+        >>> (S.default(n=1) >> S.counter("n"))({})
+        {'n': 2}
     """
 
     # --- replacements: they decide what stays -----------------------------------------------------
@@ -139,13 +168,13 @@ class S(metaclass=Namespace):
     def set(**values: Any) -> Transform:
         """Write these values."""
         _keys(tuple(values), "S.set()")
-        return _step(operations.Set(values=tuple(values.items())))
+        return _step(operations.Set(values=_fixed(values)))
 
     @staticmethod
     def default(**values: Any) -> Transform:
         """Write these values where the key is absent."""
         _keys(tuple(values), "S.default()")
-        return _step(operations.Default(values=tuple(values.items())))
+        return _step(operations.Default(values=_fixed(values)))
 
     @staticmethod
     def merge(*keys: str, into: str, fn: Callable[..., Any] | None = None) -> Transform:

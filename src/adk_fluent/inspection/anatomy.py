@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.analysis.keys.effects import writes_of
-from adk_fluent.analysis.keys.functions import unknown_functions
-from adk_fluent.analysis.keys.reads import Read, reads_of
-from adk_fluent.analysis.origins import Words
+from adk_fluent.analysis.flow import Flow
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.talk.sight import shown, shown_of_earlier, sight_of
+from adk_fluent.analysis.shown import shown, shown_of_earlier
+from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS
+from adk_fluent.analysis.values.read import Read
+from adk_fluent.analysis.words import Words
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import known
@@ -175,11 +175,11 @@ class _Look:
 
     def anatomy(self) -> LlmAnatomy:
         """All of it."""
-        context, prompt = shown_keys(self.step)
+        context, prompt = shown_keys(self.step, self.facts)
         reaches = tuple(self._reaches())
         seen = {reach.author for reach in reaches}
         authors = [USER, *(step.name for step in self.models)]
-        stored = writes_of(self.step)
+        stored = self.facts.writes_of(self.step)
         schema, shape = answer_shape(self.node)
         return LlmAnatomy(
             agent=self.step.name,
@@ -205,7 +205,7 @@ class _Look:
         heard = shown(self.facts.flow, self.step)
         for speaker in sorted(heard, key=lambda step: step.index):
             yield Reach(speaker.name, certain=heard[speaker])
-        for read in _shown(self.step):
+        for read in _shown(self.step, self.facts.flow):
             words = self.facts.flow.words(read)
             if words.user:
                 yield Reach(USER, read.key)
@@ -218,7 +218,7 @@ class _Look:
         step = flow.plan.steps[self.step.index]
         found = {speaker.name for speaker in shown_of_earlier(flow, step)}
         user = self.sight.earlier and self.sight.user
-        for read in _shown(step):
+        for read in _shown(step, flow):
             words = flow.words(read)
             left = [flow.words_left(key) for key in words.before if not key.startswith("temp:")]
             copied = [words] if words.anybody else []  # what copies anybody's words copies old ones, too
@@ -233,9 +233,9 @@ class _Look:
         return sorted(found, key=lambda step: step.index)
 
     def _system(self) -> str:
-        given = self.node.given
-        texts = [prompt_text(given.get("global_instruction"))] if self.step.parent is None else []
-        texts.append(prompt_text(given.get("instruction")))
+        root = self.facts.plan.root.node
+        texts = [prompt_text(root.given.get("global_instruction"))] if isinstance(root, AgentNode) else []
+        texts.append(prompt_text(self.node.given.get("instruction")))
         return "\n\n".join(f'"{text}"' if text[:1] != "<" else text for text in filter(None, texts))
 
     def _history(self, reaches: Iterable[Reach]) -> str:
@@ -246,7 +246,7 @@ class _Look:
         perhaps = [reach.author for reach in heard if not reach.certain]
         names = "; ".join(filter(None, [", ".join(surely), "perhaps " * bool(perhaps) + ", ".join(perhaps)]))
         spec = self.node.annotations.context
-        part = isinstance(spec, Context) and spec.op != "default"
+        part = isinstance(spec, Context) and not spec.is_default
         return f"{'PART, ' + self.sight.shown if part or self.sight.history == 'last' else 'FULL'}: {names}"
 
     @cached_property
@@ -272,7 +272,7 @@ class _Look:
         return f"{text}, or hands over to {listed(targets)}" if targets else text
 
     def _unknown(self) -> Iterator[str]:
-        readers, _ = unknown_functions(self.node)
+        readers, _ = self.node.undeclared()
         for reader in readers:
             if isinstance(reader, Context):
                 yield repr(reader)
@@ -290,9 +290,9 @@ def _constraint(schema: object, shape: str) -> str:
     return f"must return JSON {shape}" if shape == fields.strip() else f"must return {shape}{fields}"
 
 
-def _shown(step: Step) -> list[Read]:
+def _shown(step: Step, flow: Flow) -> list[Read]:
     """What an agent reads and its model is shown, each key once."""
-    return list({read.key: read for read in reads_of(step) if read.is_shown and read.reached}.values())
+    return list({read.key: read for read in flow.reads_of(step) if read.is_shown and read.reached}.values())
 
 
 def _surely(read: Read, speaker: Step) -> bool:

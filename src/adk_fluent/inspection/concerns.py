@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.keys.effects import writes_of
-from adk_fluent.analysis.keys.reads import reads_of
+from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.sight import sight_of
-from adk_fluent.context.spec import SHOWN, Context
+from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import known
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import NOT_SET, answer_shape, fields_of, type_name
@@ -94,26 +93,26 @@ def data_flow(subject: object) -> DataFlows:
           writes:   state['answer']
           contract: (not set)
     """
-    steps = [step for step in known(subject).steps if step.is_model]
-    return DataFlows((step.name, _flow_of(step)) for step in steps)
+    facts = known(subject)
+    return DataFlows((step.name, _flow_of(step, facts)) for step in facts.steps if step.is_model)
 
 
-def shown_keys(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def shown_keys(step: Step, facts: Facts) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The state keys whose values an agent's model is shown: by its context, and by its instruction."""
-    reads = list(reads_of(step))
+    reads = list(facts.reads_of(step))
     context = dict.fromkeys(read.key for read in reads if read.via in ("context", "remote"))
     prompt = dict.fromkeys(read.key for read in reads if read.via in ("template", "prompt"))
     return tuple(context), tuple(prompt)
 
 
-def _flow_of(step: Step) -> DataFlow:
+def _flow_of(step: Step, facts: Facts) -> DataFlow:
     node: AgentNode | RemoteAgentNode = step.node
     given = node.given
-    context, prompt = shown_keys(step)
+    context, prompt = shown_keys(step, facts)
     spec = node.annotations.context
     taken = given.get("input_schema")
     answer, shape = answer_shape(node)
-    stored = writes_of(step)
+    stored = facts.writes_of(step)
     return DataFlow(
         agent=step.name,
         reads=_reads(step, prompt),
@@ -143,8 +142,8 @@ def _reads(step: Step, prompt: tuple[str, ...]) -> str:
 
 def _seen(step: Step, spec: object) -> str:
     sight = sight_of(step.node)
-    if isinstance(spec, Context) and spec.op in SHOWN:
-        return "state keys only"
+    if isinstance(spec, Context) and spec.seen_in_words:
+        return spec.seen_in_words
     if sight.history == "none":
         return "the current user message only"
     if sight.history == "last":

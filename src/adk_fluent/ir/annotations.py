@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
+from adk_fluent.ir.keys import KeyRead, KeyReads
 
 Visibility = Literal["user", "internal", "zero_cost"]
 """Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
@@ -67,6 +68,10 @@ class ContextSpec(Frozen):
 
     __slots__ = ()
 
+    def key_reads(self) -> KeyReads:
+        """The keys it reads, each with through what and how much a missing one matters."""
+        return iter(())
+
     @property
     def access(self) -> Access:
         """The state keys it reads and writes, as far as that is known."""
@@ -77,6 +82,10 @@ class InstructionSpec(Frozen):
     """Base of the values that say what an agent is told, where that is more than text."""
 
     __slots__ = ()
+
+    def key_reads(self) -> KeyReads:
+        """The keys it reads beside those of its templates."""
+        return iter(())
 
     @property
     def access(self) -> Access:
@@ -100,14 +109,19 @@ class TransformSpec(Frozen):
         return NO_ACCESS
 
     @property
-    def reads(self) -> tuple[Any, ...]:
-        """How it reads which keys: values of `adk_fluent.state.effects`."""
+    def reads(self) -> tuple[KeyRead, ...]:
+        """The keys it reads, each with how, and how much a missing one matters."""
         return ()
 
     @property
     def effects(self) -> tuple[Any, ...]:
         """What it does, in order: values of `adk_fluent.state.effects`."""
         return ()
+
+    @property
+    def names_keys_as_it_runs(self) -> bool:
+        """Whether only a run tells which keys it touches, which the analysis knows about."""
+        return False
 
     semantics: ClassVar[Semantics] = "merge"
     """What its result means; see `TransformNode`."""

@@ -9,7 +9,8 @@ from typing import ClassVar, Final, Literal, Self, TypeVar, dataclass_transform
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
 from adk_fluent.ir.frozen import Frozen, freeze
-from adk_fluent.ir.functions import NO_ACCESS, Access
+from adk_fluent.ir.functions import Access
+from adk_fluent.ir.keys import KeyReads
 
 
 class Unset(Enum):
@@ -97,9 +98,29 @@ class Node(Frozen):
         return False
 
     @property
+    def may_pause(self) -> bool:
+        """Whether a run may stop at the node itself until somebody answers."""
+        return False
+
+    def key_reads(self) -> KeyReads:
+        """The state keys this node itself (not its children) reads."""
+        return iter(())
+
+    @property
+    def key_writes(self) -> tuple[str, ...]:
+        """The state keys this node itself is known to write, in a stable order."""
+        return ()
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        """Its functions that may read, and those that may write, keys which they do not declare."""
+        return [], []
+
+    @property
     def access(self) -> Access:
-        """The state keys this node itself (not its children) reads and writes, as far as that is known."""
-        return NO_ACCESS
+        """The state keys this node itself reads and writes, as far as that is known."""
+        readers, writers = self.undeclared()
+        reads = frozenset(read.key for read in self.key_reads() if read.via != "removal")
+        return Access(reads, frozenset(self.key_writes), not readers, not writers)
 
     @property
     def reads_keys(self) -> frozenset[str]:

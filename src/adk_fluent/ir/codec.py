@@ -207,7 +207,7 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
         case StateFieldRef():
             return {"$field": value.name, "schema": namer(value.schema, where)}
         case Frozen() if _is_value(type(value)):
-            stored = value.stored()
+            stored = value.as_stored()
             return {"$value": _type_path(stored, where, namer), **_encode_fields(stored, f"{where}.", namer)}
         case _ if hasattr(value, "model_dump"):
             return _encode_model(value, where, namer)
@@ -224,7 +224,7 @@ def _encode_model(value: object, where: str, namer: Namer) -> Json:
 
 
 def _type_path(value: object, where: str, namer: Namer) -> Json:
-    return namer(type(value), where)
+    return namer(getattr(value, "stored_as", None) or type(value), where)
 
 
 def _decode(data: Json) -> object:

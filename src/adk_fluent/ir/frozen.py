@@ -25,6 +25,8 @@ class Frozen:
     """Every field in order; `MISSING` where a value must be given."""
     _required: ClassVar[frozenset[str]] = frozenset()
     _positional: ClassVar[tuple[str, ...]] = ()
+    stored_as: ClassVar[type | None] = None
+    """The class that a stored graph names in place of this one."""
 
     def __init__(self, *args: object, **values: object) -> None:
         cls = type(self)
@@ -65,7 +67,7 @@ class Frozen:
         made._fill(changes)
         return made
 
-    def stored(self) -> Frozen:
+    def as_stored(self) -> Frozen:
         """The value that stands for it in a stored graph."""
         return self
 
@@ -123,7 +125,7 @@ def freeze(cls: C, *, kw_only: bool = False) -> C:
     made = cast(Any, dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls))
     made._defaults = {field.name: field.default for field in fields(made)}
     made._required = frozenset(name for name, default in made._defaults.items() if default is MISSING)
-    made._positional = () if kw_only else tuple(made._defaults)
+    made._positional = tuple(field.name for field in fields(made) if not field.kw_only)
     return made
 
 

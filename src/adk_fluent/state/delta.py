@@ -133,6 +133,7 @@ def is_session_scoped(key: str) -> bool:
 def changes(node: TransformNode, result: object, state: StateView) -> dict[str, Any]:
     """What a transform's `result` changes in `state`: key → new value, `None` for a key that goes.
 
+    The values are detached: a function may return what it keeps, and a tool may change what is in state.
     Keys that keep their value are left out, so an empty dict means that nothing changed.
 
     Raises:
@@ -160,7 +161,7 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
 
 def differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
     """The changes that change something."""
-    return {key: value for key, value in delta.items() if not _same(state.get(key), value)}
+    return {key: detached(value) for key, value in delta.items() if not _same(state.get(key), value)}
 
 
 def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:

@@ -7,36 +7,12 @@ interpreted here. `analysis` does that, with one table of the kinds of effect.
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.nodes import TransformNode
-
-Level = Literal["required", "tolerant", "lenient", "optional"]
-"""What a missing key means: something breaks; it is left out; nothing happens; it was expected."""
-
-How = Literal["operation", "function", "removal", "own"]
-"""How a transform reads a key: an operation its input, a function its own way, what it removes without
-looking at it, and what it keeps there itself."""
-
-
-class KeyRead(NamedTuple):
-    """One key that a transform reads.
-
-    Attributes:
-        key: the state key, scope prefix included.
-        via: how it is read.
-        level: what it means when the key is missing.
-        type: what the value must be, or the transform raises; `None` if any will do.
-    """
-
-    key: str
-    via: How = "operation"
-    level: Level = "required"
-    type: object = None
-
 
 _put: Final = object.__setattr__
 
@@ -443,15 +419,3 @@ def all_effects(node: TransformNode) -> list[Effect]:
         for part in effect.parts:
             found += all_effects(part)
     return found
-
-
-def reads_of(node: TransformNode) -> tuple[KeyRead, ...]:
-    """The keys that a transform reads, in a stable order.
-
-    >>> from adk_fluent import S
-    >>> reads_of(S.drop("a").node)
-    (KeyRead(key='a', via='removal', level='lenient', type=None),)
-    """
-    if isinstance(node.fn, TransformSpec):
-        return cast("tuple[KeyRead, ...]", node.fn.reads)
-    return tuple(KeyRead(key, "function") for key in sorted(node.access.reads))

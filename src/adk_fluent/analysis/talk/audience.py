@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from adk_fluent.analysis.facts import first_after
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.ir.base import ONE_COUNTS
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adk_fluent.analysis.keys.effects import effects_of
-from adk_fluent.analysis.keys.functions import tool_access, unknown_functions
+from adk_fluent.analysis.keys.effects import StepKeys
 from adk_fluent.analysis.origins import ANYBODY, WrittenIn
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Why, written
@@ -13,6 +12,7 @@ from adk_fluent.analysis.values.knowledge import State
 from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, TransferNode
+from adk_fluent.ir.tools import tool_access
 
 
 def call_functions(state: State, step: Step, callbacks: tuple[object, ...]) -> None:
@@ -26,7 +26,7 @@ def call_functions(state: State, step: Step, callbacks: tuple[object, ...]) -> N
 
 def use_tools(state: State, step: Step, node: AgentNode) -> None:
     """Functions that run if the model likes."""
-    if unknown_functions(node)[1]:
+    if node.undeclared()[1]:
         state.blur(step)
     given = node.given
     touched = [tool_access(tool) for tool in node.tools]
@@ -39,9 +39,9 @@ def use_tools(state: State, step: Step, node: AgentNode) -> None:
             state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
 
 
-def fail(state: State, child: Step, step: Step) -> None:
+def fail(keys: StepKeys, state: State, child: Step, step: Step) -> None:
     """Record that a child may have done any part of what it does, and then failed or been stopped."""
-    effects = effects_of(child)
+    effects = keys.effects(child)
     if effects.pauses is not None:
         pause(effects.pauses, state)
     for key, writer in effects.writes.items():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import facts_of, first_after
+from adk_fluent.analysis.facts import facts_of
 from adk_fluent.analysis.overwriting import overwritten
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.contracts.issues import DeadState, Overwritten
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import STEP_BY_STEP

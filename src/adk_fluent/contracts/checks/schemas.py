@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from enum import Enum
 
 from adk_fluent.analysis.facts import Bound, Facts
-from adk_fluent.analysis.keys.effects import writes_of
 from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import fits, named, values_of
@@ -29,7 +28,7 @@ def against_schemas(facts: Facts) -> Iterator[ContractIssue]:
 
 def _writes(facts: Facts, bound: Bound) -> Iterator[ContractIssue]:
     for step in facts.steps[bound.step.index : bound.step.end]:
-        for key in writes_of(step):
+        for key in facts.writes_of(step):
             field = bound.by_key.get(key)
             if field is not None:
                 yield from _typed(step, field, bound)

@@ -14,7 +14,7 @@ from adk_fluent.ir.base import ONE_COUNTS
 def check_visibility_contracts(root: object) -> list[ContractIssue]:
     """The user sees something, whichever branch runs."""
     facts = facts_of(root)
-    speakers = [step for step in facts.steps if step.is_model and step.visits]
+    speakers = [step for step in facts.steps if step.is_model and facts.reaches(step)]
     if not speakers:
         return []
     if not any(facts.visibility[step.name] == "user" for step in speakers):

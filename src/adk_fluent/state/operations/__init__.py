@@ -7,7 +7,7 @@ known about the state (see `adk_fluent.state.effects`), what a step of it is cal
 
 from __future__ import annotations
 
-from adk_fluent.state.operations.base import OPERATIONS, Operation, StateOperation, total_changes
+from adk_fluent.state.operations.base import OPERATIONS, Operation, StateOperation, changes_of
 from adk_fluent.state.operations.checking import Guard, Identity, Log, Require, Validate
 from adk_fluent.state.operations.choosing import Branch, Together, When
 from adk_fluent.state.operations.keys import Drop, Flatten, Pick, Rename, Unflatten
@@ -42,5 +42,5 @@ __all__ = [
     "Validate",
     "When",
     "Zip",
-    "total_changes",
+    "changes_of",
 ]

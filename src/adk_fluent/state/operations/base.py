@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 
-from adk_fluent.errors import MissingKeyError
+from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir.annotations import TransformSpec
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import NO_ACCESS, Access, access
+from adk_fluent.ir.functions import NO_ACCESS, Access, access, function_name
+from adk_fluent.ir.keys import KeyRead, KeyReads, Level
 from adk_fluent.ir.matching import StateView, lost
-from adk_fluent.ir.nodes import TransformNode
+from adk_fluent.ir.nodes import SequenceNode, TransformNode
 from adk_fluent.state.delta import ReadOnlyState, changes, differing
-from adk_fluent.state.effects import Effect, KeyRead, Level
+from adk_fluent.state.effects import Effect, Packs, Unpacks
 
 Changes = Mapping[str, Any]
 
@@ -59,8 +62,8 @@ class StateOperation(TransformSpec):
 
     # --- what it says about itself ----------------------------------------------------------------
 
-    def _reading(self) -> Iterable[KeyRead]:
-        return ()
+    def _reading(self) -> KeyReads:
+        return iter(())
 
     def _doing(self) -> Iterable[Effect]:
         return ()
@@ -115,9 +118,13 @@ class StateOperation(TransformSpec):
         own = Access(frozenset(reads), frozenset(writes), reads_known, writes_known)
         return own | access(*parts) if parts else own
 
+    @property
+    def names_keys_as_it_runs(self) -> bool:
+        return any(isinstance(effect, Packs | Unpacks) for effect in self.effects)
+
     # --- how it is stored -------------------------------------------------------------------------
 
-    def stored(self) -> Operation:
+    def as_stored(self) -> Operation:
         fields = (field for field in self._defaults if field not in self.elsewhere)
         return Operation(self.name, tuple((field, getattr(self, field)) for field in fields), self.access)
 
@@ -159,7 +166,7 @@ class Operation(Frozen):
 # --- what operations have in common ---------------------------------------------------------------
 
 
-def each(keys: Iterable[str], level: Level = "required", type: Any = None) -> Iterable[KeyRead]:
+def each(keys: Iterable[str], level: Level = "required", type: object = None) -> KeyReads:
     """Reads of several keys, in a stable order."""
     return (KeyRead(key, "operation", level, type) for key in sorted(set(keys)))
 
@@ -187,15 +194,41 @@ def chained(state: StateView, steps: Iterable[TransformNode]) -> dict[str, Any]:
     return total
 
 
-def total_changes(steps: Iterable[TransformNode], state: StateView) -> dict[str, Any]:
-    """What several transforms change altogether, outside a run.
+def changes_of(node: Node, state: StateView) -> dict[str, Any]:
+    """What a transform, or a sequence of them, changes in a state, outside a run.
 
     Raises:
-        TransformError: one of them is async, or did not return a dict.
+        ArgumentError: it consists of something else.
+        TransformError: a function is async, or did not return a dict.
 
     >>> from adk_fluent import S
-    >>> total_changes([S.rename(a="b").node, S.drop("b").node], {"a": 1})
+    >>> changes_of((S.rename(a="b") >> S.drop("b")).node, {"a": 1})
     {'a': None}
     """
+    steps = node.children if isinstance(node, SequenceNode) else (node,)
+    for step in steps:
+        if not isinstance(step, TransformNode):
+            raise ArgumentError(
+                f"Only S transforms and functions of the state can be called with a state, and "
+                f"{step.name or step.label!r} is none. To run it, use .run() or .ask()."
+            )
     view = ReadOnlyState(state)
-    return differing(chained(view, steps), view)
+    total: dict[str, Any] = {}
+    for step in cast("tuple[TransformNode, ...]", steps):
+        before = view.over(total)
+        total |= changes(step, _at_once(step, step.fn(before)), before)
+    return differing(total, view)
+
+
+def _at_once(step: TransformNode, result: object) -> object:
+    """What the function of a step gave, unless it must be awaited."""
+    if not inspect.isawaitable(result):
+        return result
+    if inspect.iscoroutine(result):
+        result.close()
+    called = step.fn.functions[0] if isinstance(step.fn, StateOperation) else step.fn
+    name = function_name(called, "its function")
+    raise TransformError(
+        f"Transform {step.name or step.label!r} is async, and nothing awaits it here. Call the function by "
+        f"itself, await {name}(state), or run the step."
+    )

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 from adk_fluent.errors import TransformError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import access
+from adk_fluent.ir.keys import KeyReads
 from adk_fluent.ir.matching import Match, Predicate, StateView, holds
 from adk_fluent.state.delta import changes
-from adk_fluent.state.effects import AtOnce, Effect, KeyRead, OneOf
+from adk_fluent.state.effects import AtOnce, Effect, OneOf
 from adk_fluent.state.operations.base import Cases, Changes, Key, StateOperation, Steps, chained, each
 
 
@@ -25,7 +26,7 @@ class When(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         return chained(state, self.steps) if holds(self.test, state, "S.when") else {}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each(access(self.test).reads, "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
@@ -46,7 +47,7 @@ class Branch(StateOperation):
         label = value.strip() if isinstance(value, str) else str(value)
         return chained(state, next((steps for case, steps in self.cases if case == label), ()))
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each((self.key,))
 
     def _doing(self) -> Iterable[Effect]:
@@ -77,7 +78,7 @@ class Together(StateOperation):
             deltas |= delta
         return deltas | removed | moved
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each(access(*(step.fn for step in self.steps)).reads)
 
     def _doing(self) -> Iterable[Effect]:

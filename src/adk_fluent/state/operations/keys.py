@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self, cast
 from adk_fluent.errors import TransformError
 from adk_fluent.ir.annotations import Semantics
 from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.matching import StateView
 from adk_fluent.state.delta import is_session_scoped
-from adk_fluent.state.effects import Copies, Effect, Keeps, KeyRead, Packs, Removes, Unpacks
+from adk_fluent.state.effects import Copies, Effect, Keeps, Packs, Removes, Unpacks
 from adk_fluent.state.operations.base import Changes, Key, Keys, KeySet, Pairs, StateOperation, each
 
 
@@ -26,7 +27,7 @@ class Pick(StateOperation):
         removed = {key: None for key in state if is_session_scoped(key) and key not in self.keys}
         return {**removed, **{key: state[key] for key in self.keys if key in state}}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each(self.keys, "lenient")
 
     def _doing(self) -> Iterable[Effect]:
@@ -45,7 +46,7 @@ class Drop(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         return {key: None for key in sorted(self.keys) if is_session_scoped(key)}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return (KeyRead(key, "removal", "lenient") for key in sorted(self.keys))
 
     def _doing(self) -> Iterable[Effect]:
@@ -71,7 +72,7 @@ class Rename(StateOperation):
         removed = {old: None for old, _ in self.pairs if is_session_scoped(old)}
         return {**removed, **{new: state[old] for old, new in self.pairs if old in state}}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each((old for old, _ in self.pairs), "lenient")
 
     def _doing(self) -> Iterable[Effect]:
@@ -96,7 +97,7 @@ class Flatten(StateOperation):
         dropped = {self.key: None} if is_session_scoped(self.key) else {}
         return {**dropped, **_leaves(self.key, cast("dict[str, Any]", value))}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each((self.key,), "tolerant")
 
     def _doing(self) -> Iterable[Effect]:

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, cast
 
 from adk_fluent.errors import TransformError
 from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.matching import StateView
-from adk_fluent.state.effects import Copies, Effect, KeyRead, Needs, Writes
+from adk_fluent.state.effects import Copies, Effect, Needs, Writes
 from adk_fluent.state.operations.base import Changes, Key, Keys, StateOperation, ValueFn, each, value_at
 
 
@@ -23,7 +24,7 @@ class Accumulate(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         return {self.into: [*_kept(state, self.into), state[self.key]]} if self.key in state else {}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return _growing(self.key, self.into)
 
     def _doing(self) -> Iterable[Effect]:
@@ -48,7 +49,7 @@ class History(StateOperation):
             return {}
         return {self.into: [*_kept(state, self.into), state[self.key]][-self.max_size :]}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return _growing(self.key, self.into)
 
     def _doing(self) -> Iterable[Effect]:
@@ -71,7 +72,7 @@ class Zip(StateOperation):
             raise TransformError(f"S.zip needs lists of one length: {lengths}.")
         return {self.into: [list(row) for row in zip(*columns, strict=True)]}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each(self.keys, type=list)
 
     def _doing(self) -> Iterable[Effect]:
@@ -93,7 +94,7 @@ class GroupBy(StateOperation):
             groups.setdefault(str(self.fn(item)), []).append(item)
         return {self.into: groups}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each((self.key,), type=list)
 
     def _doing(self) -> Iterable[Effect]:
@@ -104,8 +105,9 @@ class GroupBy(StateOperation):
         return (self.fn,)
 
 
-def _growing(key: str, into: str) -> Iterable[KeyRead]:
-    return KeyRead(key, "operation", "tolerant"), KeyRead(into, "own", "optional", list)
+def _growing(key: str, into: str) -> KeyReads:
+    yield KeyRead(key, "operation", "tolerant")
+    yield KeyRead(into, "own", "optional", list)
 
 
 def _items(state: StateView, key: str, operation: str) -> list[Any]:

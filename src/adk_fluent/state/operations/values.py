@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self, cast
 from adk_fluent.errors import TransformError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, access
+from adk_fluent.ir.keys import KeyReads
 from adk_fluent.ir.matching import StateView
 from adk_fluent.ir.nodes import TransformFn
-from adk_fluent.state.effects import Defaults, Effect, KeyRead, Needs, Sets, Writes, WritesAnything
+from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything
 from adk_fluent.state.operations.base import (
     Changes,
     Combine,
@@ -68,7 +69,7 @@ class Merge(StateOperation):
             return {self.into: self.fn(*(state.get(key) for key in self.keys))}
         return {self.into: "\n".join(str(state[key]) for key in self.keys if key in state)}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each(self.keys, "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
@@ -90,7 +91,7 @@ class Transform(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         return {self.key: self.fn(value_at(state, self.key, "transform"))}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each((self.key,))
 
     def _doing(self) -> Iterable[Effect]:
@@ -111,7 +112,7 @@ class Compute(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         return {key: fn(state) for key, fn in self.values}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each(access(*self.functions).reads)
 
     def _doing(self) -> Iterable[Effect]:
@@ -141,7 +142,7 @@ class Fn(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         return cast(Changes, self.fn(state))
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each(self.declared.reads)
 
     def _doing(self) -> Iterable[Effect]:
@@ -176,7 +177,7 @@ class Counter(StateOperation):
             raise TransformError(f"S.counter({self.key!r}) found {count!r:.40}, which is not a number.")
         return {self.key: count + self.step}
 
-    def _reading(self) -> Iterable[KeyRead]:
+    def _reading(self) -> KeyReads:
         return each((self.key,), "optional", int | float)
 
     def _doing(self) -> Iterable[Effect]:
