@@ -125,7 +125,8 @@ class S(metaclass=Namespace):
     Only session-scoped keys are ever dropped; `app:`, `user:` and `temp:` keys stay. A key that was dropped
     is absent for everything that follows.
 
-    Each step is a function, too: with a state, it gives the changes it would make, `None` for a key that goes.
+    Each step is a function, too: called with a state, it gives the changes it would make, `None` for a key
+    that goes.
 
     Example:
         >>> from adk_fluent import Agent, S

@@ -227,7 +227,7 @@ def _at_once(step: TransformNode, result: object) -> object:
     if inspect.iscoroutine(result):
         result.close()
     called = step.fn.functions[0] if isinstance(step.fn, StateOperation) else step.fn
-    name = function_name(called, "its function")
+    name = function_name(called, "fn")
     raise TransformError(
         f"Transform {step.name or step.label!r} is async, and nothing awaits it here. Call the function by "
         f"itself, await {name}(state), or run the step."
