@@ -18,8 +18,8 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Match, TransferNode, declares, resolve_names, rewrite, walk
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state import StateSchema
-from adk_fluent.state.delta import is_session_scoped
 from adk_fluent.testing import call_tool
 
 KEYS = ("k0", "k1", "k2", "k3", "user:u", "temp:t")
