@@ -22,8 +22,8 @@ from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.cli.pairs import pairs
 from adk_fluent.cli.paper import Paper
 from adk_fluent.cli.screen import brief
+from adk_fluent.context.asking import Rejected
 from adk_fluent.context.entries import Entry
-from adk_fluent.context.model_operations import Rejected
 from adk_fluent.context.selection import Selection, scene_of, select, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ADKFluentError, did_you_mean

@@ -4,7 +4,7 @@ import pytest
 
 from adk_fluent import C
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import NOTHING, View, is_untouched
+from adk_fluent.context.view import NOTHING, View
 from tests import samples
 from tests.context.talk import is_short
 
@@ -97,4 +97,4 @@ def test_whose_text_may_be_seen() -> None:
 )
 def test_what_is_left_to_adk(spec: Context, untouched: bool) -> None:
     """Only what never changes the conversation leaves it to ADK."""
-    assert is_untouched(spec) is untouched
+    assert spec.is_untouched is untouched

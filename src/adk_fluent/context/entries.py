@@ -116,10 +116,17 @@ class Entry:
         """Whether nothing is left of it."""
         return not (self.text or self.files or self.function_calls or self.function_responses)
 
+    @property
+    def identity(self) -> tuple[str, int | str]:
+        """What is the same for two versions of it."""
+        return self.kind, self.index if self.kind == "event" else f"{self.author}: {self.text}"
+
     def by(self, names: Iterable[str]) -> bool:
         """Whether one of these agents is its author, under its own or its derived name."""
         return self.kind == "event" and bool({self.author, self.origin} & set(names))
 
+
+Entries = tuple[Entry, ...]
 
 CODE: Final = "text/x-code"
 """The `mime_type` of code that a model runs, and of its output."""
@@ -151,6 +158,33 @@ class Scene:
     def message(self) -> str:
         """The text of the current user message."""
         return next((entry.text for entry in self.pinned if entry.is_user_message), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an agent sees.
+
+    Attributes:
+        entries: what is selected, values of the state first, then the conversation in order.
+        pinned: what is sent whatever the spec says; see `split`.
+        untouched: whether the conversation is seen as it is, so that ADK can assemble it.
+        writes: state keys that the selection itself writes (`C.extract`, `C.distill`).
+    """
+
+    entries: Entries = ()
+    pinned: Entries = ()
+    untouched: bool = False
+    writes: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def shown(self) -> Entries:
+        """The values shown beside the conversation."""
+        return tuple(entry for entry in self.entries if entry.kind == "state")
+
+    @property
+    def conversation(self) -> Entries:
+        """What is selected of the conversation."""
+        return tuple(entry for entry in self.entries if entry.kind != "state")
 
 
 def split(entries: Iterable[Entry], agent: str) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:

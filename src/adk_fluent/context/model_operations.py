@@ -1,62 +1,53 @@
-"""The `C` operations that ask a model, as generators: they yield an `Ask` and are sent the answer.
-
-So everything but the model call itself is a pure function. An answer of `None` means that the call failed;
-the operation then leaves the selection as it is.
-"""
+"""The `C` operations that ask a model: they yield an `Ask` and are sent the answer."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from adk_fluent.context.entries import CountTokens, Entry, Scene
-from adk_fluent.context.operations import SHRINKING, Entries, fitted, on_events, window
+from adk_fluent.context.asking import Answer, Ask, Asking, Rejected, Result, Selecting, Shortening, Step
+from adk_fluent.context.entries import CountTokens, Entries, Entry, Scene, Selection
+from adk_fluent.context.filters import Filter
+from adk_fluent.context.fitting import SHRINKING, fitted, on_events
 from adk_fluent.context.rendering import show, text, tokens
+from adk_fluent.context.sources import last_turns
+from adk_fluent.context.spec import SELECTS
+from adk_fluent.context.view import View
+from adk_fluent.errors import ContextError
+from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.keys import KeyRead
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
     from pydantic import BaseModel
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question to a helper model.
+class Asked(Filter):
+    """Leaves what a model says; an answer of `None`, for a failed call, leaves the selection as it is."""
 
-    Attributes:
-        operation: the `C` operation that asks.
-        model: a model name or a `BaseLlm`; `None` is the agent's own.
-        prompt: what is asked.
-        schema: the pydantic model the answer is parsed as, if it is not text.
-        texts: texts to embed instead, for an embedding model.
-    """
+    __slots__ = ()
 
-    operation: str
-    model: str | BaseLlm | None
-    prompt: str = ""
-    schema: type[BaseModel] | None = None
-    texts: tuple[str, ...] = ()
+    @property
+    def asks(self) -> bool:
+        return True
 
+    def asking(self, entries: Entries, scene: Scene) -> Asking:
+        """What is kept of some entries, and what is written to state."""
+        return (yield from self.shortened(entries, scene)), ()
 
-Answer = Any
-"""Text; a list of vectors for texts to embed; `None` when the call failed."""
+    def shortened(self, entries: Entries, scene: Scene) -> Shortening:
+        """What is kept of some entries, where nothing is written."""
+        yield from ()
+        return entries
 
+    def applied(self, given: Selection, scene: Scene) -> Selecting:
+        entries, written = yield from self.asking(given.entries, scene)
+        return replace(self.left(given, entries), writes=given.writes + written)
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """Yielded when an answer cannot be used; what follows is the same as for a failed call."""
-
-    operation: str
-    reason: str
-
-
-Step = Ask | Rejected
-Result = tuple[Entries, tuple[tuple[str, Any], ...]]
-"""The entries that are left, and the state keys to write."""
-Asking = Generator[Step, Answer, Result]
 
 SUMMARIZE: Final = (
     "Summarize the conversation below for an agent that continues it. Keep names, numbers, decisions and "
@@ -72,20 +63,9 @@ EXTRACT: Final = (
 RELEVANT: Final = "Which of the numbered messages below help most to answer the question? Answer with a JSON "
 
 
-def summarize(entries: Entries, scene: Scene, model: Any, prompt: str | None, scope: str) -> Asking:
-    old = tuple(entry for entry in entries if _in_scope(entry, scene, scope))
-    return (yield from _summarized(entries, old, "summarize", model, prompt)), ()
-
-
-def _in_scope(entry: Entry, scene: Scene, scope: str) -> bool:
-    if entry.kind == "state":
-        return False
-    return {"all": True, "earlier": entry.turn < scene.turn, "tools": entry.is_tool_use}[scope]
-
-
 def _summarized(
     entries: Entries, old: Entries, operation: str, model: Any, prompt: str | None = None
-) -> Generator[Step, Answer, Entries]:
+) -> Shortening:
     """The entries with `old` replaced, where the first of them stood, by one summary."""
     if not old:
         return entries
@@ -104,38 +84,7 @@ def _synthetic(entries: Entries) -> Entry:
     return Entry(index=first.index, turn=last.turn, timestamp=last.timestamp, branch=first.branch, tier=tier)
 
 
-def rolling(entries: Entries, scene: Scene, n: int, summarize: bool, model: Any) -> Asking:
-    kept = window(entries, scene, n)
-    shown = tuple(entry for entry in entries if entry.kind == "state")
-    if not summarize:
-        return shown + kept, ()
-    old = tuple(e for e in entries if e.kind != "state" and not e.compacted and e.turn <= scene.turn - n)
-    return shown + (yield from _summarized(old + kept, old, "rolling", model)), ()
-
-
-def manus_cascade(
-    entries: Entries, scene: Scene, budget: int, model: Any, count_tokens: CountTokens | None
-) -> Asking:
-    count = count_tokens or scene.count_tokens
-    for smaller in SHRINKING:
-        entries = on_events(smaller, entries, scene)
-        if tokens(entries, count) <= budget:
-            return entries, ()
-    return (yield from _squeezed(entries, budget, count, "manus_cascade", model)), ()
-
-
-def budget_by_summary(
-    entries: Entries, scene: Scene, max_tokens: int, model: Any, count_tokens: CountTokens | None
-) -> Asking:
-    count = count_tokens or scene.count_tokens
-    if tokens(entries, count) <= max_tokens:
-        return entries, ()
-    return (yield from _squeezed(entries, max_tokens, count, "budget", model)), ()
-
-
-def _squeezed(
-    entries: Entries, limit: int, count: CountTokens, operation: str, model: Any
-) -> Generator[Step, Answer, Entries]:
+def _squeezed(entries: Entries, limit: int, count: CountTokens, operation: str, model: Any) -> Shortening:
     """The newest entries that fit into half the tokens, what is older summarized; cut if that is too long."""
     kept = {id(entry) for entry in fitted(entries, limit // 2, count)}
     old = tuple(entry for entry in entries if entry.kind != "state" and id(entry) not in kept)
@@ -143,33 +92,152 @@ def _squeezed(
     return fitted(entries, limit, count)
 
 
+@frozen
+class Summarize(Asked):
+    """A summary in place of what is selected, or of a part of it."""
+
+    op: ClassVar[str] = "summarize"
+
+    model: Any
+    prompt: str | None
+    scope: str
+
+    def shortened(self, entries: Entries, scene: Scene) -> Shortening:
+        old = tuple(entry for entry in entries if self._is_meant(entry, scene))
+        return (yield from _summarized(entries, old, self.op, self.model, self.prompt))
+
+    def _is_meant(self, entry: Entry, scene: Scene) -> bool:
+        if entry.kind == "state":
+            return False
+        return {"all": True, "earlier": entry.turn < scene.turn, "tools": entry.is_tool_use}[self.scope]
+
+
+@frozen
+class Rolling(Asked):
+    """The last turns, and perhaps one summary of all before them."""
+
+    op: ClassVar[str] = "rolling"
+
+    n: int
+    summarize: bool
+    model: Any
+
+    @property
+    def ways(self) -> frozenset[bool]:
+        return SELECTS
+
+    @property
+    def asks(self) -> bool:
+        return self.summarize
+
+    def shortened(self, entries: Entries, scene: Scene) -> Shortening:
+        kept = last_turns(entries, scene, self.n)
+        shown = tuple(entry for entry in entries if entry.kind == "state")
+        if not self.summarize:
+            return shown + kept
+        past = scene.turn - self.n
+        old = tuple(e for e in entries if e.kind != "state" and not e.compacted and e.turn <= past)
+        return shown + (yield from _summarized(old + kept, old, self.op, self.model))
+
+
+@frozen
+class ManusCascade(Asked):
+    """Compacts, drops repetition, summarizes what is older, then truncates, until it fits."""
+
+    op: ClassVar[str] = "manus_cascade"
+
+    budget: int
+    model: Any
+    count_tokens: CountTokens | None
+
+    def shortened(self, entries: Entries, scene: Scene) -> Shortening:
+        count = self.count_tokens or scene.count_tokens
+        for smaller in SHRINKING:
+            entries = on_events(smaller, entries, scene)
+            if tokens(entries, count) <= self.budget:
+                return entries
+        return (yield from _squeezed(entries, self.budget, count, self.op, self.model))
+
+
+@frozen
+class Budget(Asked):
+    """At most so many tokens: the oldest goes, or is summarized, or it is an error."""
+
+    op: ClassVar[str] = "budget"
+
+    max_tokens: int
+    overflow: str
+    model: Any
+    count_tokens: CountTokens | None
+
+    @property
+    def asks(self) -> bool:
+        return self.overflow == "summarize"
+
+    def shortened(self, entries: Entries, scene: Scene) -> Shortening:
+        count = self.count_tokens or scene.count_tokens
+        needed = tokens(entries, count)
+        if needed <= self.max_tokens:
+            return entries
+        if self.overflow == "error":
+            raise ContextError(
+                f"Agent {scene.agent!r}: its context needs {needed} tokens, but C.budget({self.max_tokens}, "
+                "overflow='error') allows no more. Select less, or let it truncate."
+            )
+        if self.overflow == "summarize":
+            return (yield from _squeezed(entries, self.max_tokens, count, self.op, self.model))
+        return fitted(entries, self.max_tokens, count)
+
+
 # --- relevance ------------------------------------------------------------------------------------
 
 
-def relevant(
-    entries: Entries,
-    scene: Scene,
-    query: str | None,
-    query_key: str | None,
-    top_k: int,
-    scorer: Any,
-    model: Any,
-) -> Asking:
-    asked = query or (show(scene.state.get(query_key) or "") if query_key else "") or scene.message
-    said = tuple(entry for entry in entries if entry.kind != "state" and entry.text)
-    if not asked or len(said) <= top_k:
-        return entries, ()
-    if isinstance(scorer, str) or hasattr(scorer, "embed"):
-        scores = yield from _by_embedding(asked, said, scorer)
-    elif scorer is not None:
-        scores = [float(cast(Callable[[str, str], float], scorer)(asked, entry.text)) for entry in said]
-    else:
-        scores = yield from _by_model(asked, said, top_k, model)
-    if scores is None:
-        return entries, ()
-    best = sorted(range(len(said)), key=lambda i: (-scores[i], -i))[:top_k]
-    chosen = {id(said[i]) for i in best}
-    return tuple(entry for entry in entries if entry.kind == "state" or id(entry) in chosen), ()
+@frozen
+class Relevant(Asked):
+    """The texts that bear most on a question."""
+
+    op: ClassVar[str] = "relevant"
+
+    query: str | None
+    query_key: str | None
+    top_k: int
+    scorer: Callable[[str, str], float] | str | BaseLlm | None
+    model: Any
+
+    @property
+    def asks(self) -> bool:
+        return self.scorer is None or self._embeds
+
+    @property
+    def _embeds(self) -> bool:
+        return isinstance(self.scorer, str) or hasattr(self.scorer, "embed")
+
+    def own_reads(self) -> tuple[KeyRead, ...]:
+        return () if self.query_key is None else (KeyRead(self.query_key, "function", "tolerant"),)
+
+    def shortened(self, entries: Entries, scene: Scene) -> Shortening:
+        asked = self._question(scene)
+        said = tuple(entry for entry in entries if entry.kind != "state" and entry.text)
+        if not asked or len(said) <= self.top_k:
+            return entries
+        scores = yield from self._scores(asked, said)
+        if scores is None:
+            return entries
+        best = sorted(range(len(said)), key=lambda i: (-scores[i], -i))[: self.top_k]
+        chosen = {id(said[i]) for i in best}
+        return tuple(entry for entry in entries if entry.kind == "state" or id(entry) in chosen)
+
+    def _question(self, scene: Scene) -> str:
+        found = show(scene.state.get(self.query_key) or "") if self.query_key else ""
+        return self.query or found or scene.message
+
+    def _scores(self, asked: str, said: Entries) -> Generator[Step, Answer, Sequence[float] | None]:
+        if self._embeds:
+            return (yield from _by_embedding(asked, said, self.scorer))
+        if self.scorer is not None:
+            score = cast(Callable[[str, str], float], self.scorer)
+            return [float(score(asked, entry.text)) for entry in said]
+        return (yield from _by_model(asked, said, self.top_k, self.model))
 
 
 def _by_model(
@@ -211,30 +279,69 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
 # --- extraction -----------------------------------------------------------------------------------
 
 
-def extract(entries: Entries, scene: Scene, schema: type[BaseModel], into: str, model: Any) -> Asking:
-    from pydantic import ValidationError
+class _Making(Asked):
+    """What a model makes of a selection, in its place; also written to state."""
 
-    said = tuple(entry for entry in entries if entry.kind != "state")
-    if not said:
-        return entries, ()
-    shape = json.dumps(schema.model_json_schema(), sort_keys=True)
-    answer = yield Ask("extract", model, f"{EXTRACT}{shape}\n\n{text(said)}", schema)
-    if answer is None:
-        return entries, ()
-    try:
-        found = schema.model_validate_json(_unfenced(str(answer)))
-    except ValidationError as error:
-        yield Rejected("extract", f"the answer does not fit {schema.__name__}: {error.errors()[0]['msg']}")
-        return entries, ()
-    return _replaced(entries, said, into, found.model_dump(mode="json"))
+    __slots__ = ()
+    makes: ClassVar[bool] = True
+
+    into: str
+
+    @property
+    def own_writes(self) -> frozenset[str]:
+        return frozenset({self.into})
+
+    def surely_written(self, *, anything: bool) -> frozenset[str]:
+        return self.own_writes if anything else frozenset()
+
+    def sees(self, given: View) -> View:
+        return given.some(unknown=True).beside([self.into])
 
 
-def distill(entries: Entries, scene: Scene, into: str, model: Any) -> Asking:
-    said = tuple(entry for entry in entries if entry.kind != "state")
-    if not said:
-        return entries, ()
-    answer = yield Ask("distill", model, f"{DISTILL}\n\n{text(said)}")
-    return _replaced(entries, said, into, str(answer).strip()) if answer else (entries, ())
+@frozen
+class Extract(_Making):
+    """Data that a model finds."""
+
+    op: ClassVar[str] = "extract"
+
+    schema: type[BaseModel]
+    into: str
+    model: Any
+
+    def asking(self, entries: Entries, scene: Scene) -> Asking:
+        from pydantic import ValidationError
+
+        said = tuple(entry for entry in entries if entry.kind != "state")
+        if not said:
+            return entries, ()
+        schema = self.schema
+        shape = json.dumps(schema.model_json_schema(), sort_keys=True)
+        answer = yield Ask(self.op, self.model, f"{EXTRACT}{shape}\n\n{text(said)}", schema)
+        if answer is None:
+            return entries, ()
+        try:
+            found = schema.model_validate_json(_unfenced(str(answer)))
+        except ValidationError as error:
+            yield Rejected(self.op, f"the answer does not fit {schema.__name__}: {error.errors()[0]['msg']}")
+            return entries, ()
+        return _replaced(entries, said, self.into, found.model_dump(mode="json"))
+
+
+@frozen
+class Distill(_Making):
+    """The facts that a model finds."""
+
+    op: ClassVar[str] = "distill"
+
+    into: str
+    model: Any
+
+    def asking(self, entries: Entries, scene: Scene) -> Asking:
+        said = tuple(entry for entry in entries if entry.kind != "state")
+        if not said:
+            return entries, ()
+        answer = yield Ask(self.op, self.model, f"{DISTILL}\n\n{text(said)}")
+        return _replaced(entries, said, self.into, str(answer).strip()) if answer else (entries, ())
 
 
 def _replaced(entries: Entries, said: Entries, into: str, value: object) -> Result:
@@ -246,14 +353,3 @@ def _replaced(entries: Entries, said: Entries, into: str, value: object) -> Resu
 def _unfenced(answer: str) -> str:
     inside, closing, _ = answer.partition("```")[2].partition("```")
     return inside.removeprefix("json").strip() if closing else answer
-
-
-ASKING: Final[Mapping[str, Callable[..., Asking]]] = {
-    "summarize": summarize,
-    "rolling": rolling,
-    "manus_cascade": manus_cascade,
-    "budget_by_summary": budget_by_summary,
-    "relevant": relevant,
-    "extract": extract,
-    "distill": distill,
-}

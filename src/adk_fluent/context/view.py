@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
-from adk_fluent.context.entries import USER
-from adk_fluent.context.spec import NEUTRAL, SHOWN, Context
-from adk_fluent.ir.template import all_keys
+if TYPE_CHECKING:
+    from adk_fluent.context.spec import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,27 @@ class View:
         allowed = self.authors is None or agent in self.authors
         return self.history != "none" and allowed and agent not in self.excluded
 
+    def some(self, *, unknown: bool = False) -> View:
+        """The same view of no more than a part of it; `unknown`, of what part is not known."""
+        history = "none" if self.history == "none" else "some"
+        return replace(self, history=history, unknown=self.unknown or unknown)
+
+    def by(self, agents: frozenset[str], *, unknown: bool = False) -> View:
+        """A part of it: what these agents said."""
+        authors = agents if self.authors is None else self.authors & agents
+        return replace(self.some(unknown=unknown), authors=authors)
+
+    def beside(self, keys: Sequence[str]) -> View:
+        """The same, with the values of some state keys beside it."""
+        return replace(self, keys=(*self.keys, *keys))
+
+    def perhaps(self) -> View:
+        """The same, where a condition decides whether it is seen."""
+        return replace(self, unknown=True)
+
 
 ALL: Final = View()
 NOTHING: Final = View(history="none", authors=frozenset(), user=False, files=False)
-MAKING: Final = frozenset({"extract", "distill"})
-"""Operations that write what they make of the conversation."""
-
-_SAFE: Final = NEUTRAL | {"default", "compact"}
-"""Filters through which every text still passes as it is."""
 
 
 def view(spec: Context) -> View:
@@ -61,128 +74,13 @@ def view(spec: Context) -> View:
     >>> view(C.from_agents("critic")).may_see("writer")
     False
     """
-    seen = _through(spec, ALL)
-    whole = seen.history == "all" and is_untouched(spec)
+    seen = spec.sees(ALL)
+    whole = seen.history == "all" and spec.is_untouched
     return replace(seen, files=seen.history != "none" and (whole or spec.contents), as_contents=spec.contents)
 
 
-def is_untouched(spec: Context) -> bool:
-    """Whether the conversation always stays as ADK assembles it."""
-    if spec.op == "sum":
-        sources = [part for part in spec.parts if part.is_selection]
-        filters = [part for part in spec.parts if not part.is_selection]
-        certain = any(part.op != "when" and is_untouched(part) for part in sources)
-        whole = certain or all(is_untouched(part) for part in sources)
-        return whole and all(is_untouched(part) for part in filters)
-    if spec.parts:
-        return all(is_untouched(part) for part in spec.parts if part.op not in SHOWN)
-    return spec.op == "default" or spec.op in NEUTRAL
-
-
-def made_by(spec: Context) -> frozenset[str]:
-    """The state keys that a spec may write before its agent is asked: what it makes of the conversation."""
-    if not spec.access.writes:
-        return frozenset()
-    own = spec.access.writes if spec.op in MAKING else frozenset[str]()
-    return own.union(*map(made_by, spec.parts))
-
-
-def surely_written(spec: Context, *, anything: bool) -> frozenset[str]:
-    """The state keys that a spec writes whenever its agent answers.
-
-    Args:
-        anything: whether there is something in the conversation; of nothing, nothing is extracted.
-
-    >>> from adk_fluent import C
-    >>> surely_written(C.write_notes("pad") + C.distill(into="facts"), anything=False)
-    frozenset({'pad'})
-    """
-    if spec.op == "write_notes":
-        return spec.access.writes
-    if spec.op in MAKING:
-        return spec.access.writes if anything else frozenset()
-    if spec.op == "when":
-        return frozenset()
-    whole = all(is_untouched(part) for part in spec.parts if part.op not in MAKING)
-    return frozenset[str]().union(*(surely_written(part, anything=anything and whole) for part in spec.parts))
-
-
-def _through(spec: Context, given: View) -> View:
-    match spec.op:
-        case "pipe":
-            given = _through(spec.parts[0], given)
-            for part in spec.parts[1:]:
-                shown = _keys(part) if part.op in SHOWN else None
-                given = _through(part, given) if shown is None else replace(given, keys=(*given.keys, *shown))
-            return given
-        case "sum":
-            sources = [part for part in spec.parts if part.is_selection]
-            if sources:
-                seen = [_in_sum(part, given) for part in sources]
-                if all(part.op == "when" for part in sources):  # then none of them may be there
-                    seen.append(replace(given, unknown=True))
-                given = _either(seen)
-            for part in spec.parts:
-                if not part.is_selection:
-                    given = _through(part, given)
-            return given
-        case "when":
-            inner = _through(spec.parts[0], given)
-            return replace(_either([inner, given]), unknown=True)
-        case op if op in SHOWN:
-            return replace(NOTHING, keys=_keys(spec))
-        case _:
-            return _one(spec, given)
-
-
-def _in_sum(part: Context, given: View) -> View:
-    """What a part of a sum adds: a condition that does not hold adds nothing."""
-    if part.op != "when":
-        return _through(part, given)
-    return replace(_through(part.parts[0], given), unknown=True)
-
-
-def _one(spec: Context, given: View) -> View:
-    some = replace(given, history="none" if given.history == "none" else "some")
-    match spec.op, spec.param:
-        case op, _ if op in _SAFE:
-            return given if op in NEUTRAL or op == "default" else some
-        case "none", _:
-            return replace(NOTHING, keys=given.keys)
-        case ("user_only" | "user") as op, params:
-            return replace(
-                some, authors=frozenset(), unknown=given.unknown or params.get("strategy", "all") != "all"
-            )
-        case "from_agents", {"names": names}:
-            return replace(some, authors=_both(given.authors, frozenset(names)))
-        case "from_agents_windowed", {"pairs": pairs}:
-            names = frozenset(name for name, _ in pairs)
-            return replace(some, authors=_both(given.authors, names), unknown=True)
-        case "exclude_agents", {"names": names}:
-            return replace(some, excluded=given.excluded | frozenset(names))
-        case "window", {"n": n}:
-            return replace(some, turns=n if given.turns is None else min(n, given.turns))
-        case "select", {"author": author} if author is not None:
-            names = frozenset(author) - {USER}
-            user = given.user and USER in author
-            return replace(some, authors=_both(given.authors, names), user=user, unknown=True)
-        case (("extract" | "distill"), {"into": into}):
-            return replace(some, keys=(*given.keys, into), unknown=True)
-        case _:
-            return replace(some, unknown=True)
-
-
-def _keys(spec: Context) -> tuple[str, ...]:
-    if spec.op == "template":
-        return tuple(sorted(all_keys(spec.param["text"])))
-    return cast("tuple[str, ...]", spec.param["keys"])
-
-
-def _both(one: frozenset[str] | None, other: frozenset[str]) -> frozenset[str]:
-    return other if one is None else one & other
-
-
-def _either(views: list[View]) -> View:
+def either(views: Sequence[View]) -> View:
+    """What is seen where all of these are."""
     first, *others = views
     for other in others:
         seeing = [v for v in (first, other) if v.history != "none"]

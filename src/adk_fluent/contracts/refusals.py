@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from adk_fluent.analysis.facts import Facts, facts_of
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import is_untouched
 from adk_fluent.contracts.issues import (
     ContextConflict,
     EmptyComposite,
@@ -191,7 +190,7 @@ _DOUBTFUL: Final = frozenset({"annotations", "generate_content_config", "include
 def _contradictory(node: Any, name: str) -> Refusal | None:
     """An agent that is told to show the whole conversation and a part of it."""
     spec = node.annotations.context
-    if not isinstance(spec, Context) or spec.op == "default" or is_untouched(spec):
+    if not isinstance(spec, Context) or spec.is_untouched:
         return None
     if node.given.get("include_contents", "none") == "none":
         return None

@@ -16,7 +16,6 @@ from adk_fluent.ir._generated import GENERATE_OPTIONS
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.functions import Access
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
@@ -222,10 +221,12 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         """
         if not keys:
             raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
+        from adk_fluent.context.sources import Default, FromState
+
         names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
-        shown = Context("from_state", (("keys", names),), touches=Access(frozenset(names)))
+        shown = FromState(names)
         fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
-        seen = self.context(Context("default") + shown if keep_history else shown)
+        seen = self.context(Default() + shown if keep_history else shown)
         return seen._set(read_fields=tuple(dict.fromkeys(fields)))
 
     # --- data -------------------------------------------------------------------------------------

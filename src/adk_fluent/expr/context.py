@@ -7,17 +7,51 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adk_fluent._namespace import Namespace
+from adk_fluent.context.control import Validate, When, WriteNotes
 from adk_fluent.context.entries import CountTokens
-from adk_fluent.context.operations import ENTRY_TYPES, FIELDS
+from adk_fluent.context.filters import (
+    FIELDS,
+    Compact,
+    Dedup,
+    Fit,
+    Fresh,
+    Priority,
+    Project,
+    Recent,
+    Redact,
+    Truncate,
+)
+from adk_fluent.context.model_operations import (
+    Budget,
+    Distill,
+    Extract,
+    ManusCascade,
+    Relevant,
+    Rolling,
+    Summarize,
+)
+from adk_fluent.context.sources import (
+    ENTRY_TYPES,
+    Default,
+    ExcludeAgents,
+    FromAgents,
+    FromAgentsWindowed,
+    FromState,
+    Notes,
+    Nothing,
+    Select,
+    Template,
+    User,
+    UserOnly,
+    Window,
+)
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, did_you_mean
 from adk_fluent.expr.base import Step, describe, function, observer
 from adk_fluent.expr.workflow import check_key, positive
-from adk_fluent.ir.functions import NO_ACCESS, Access, access
 from adk_fluent.ir.matching import Predicate, plain
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import CaptureNode
-from adk_fluent.ir.template import all_keys
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
@@ -52,17 +86,17 @@ class C(metaclass=Namespace):
     @staticmethod
     def default() -> Context:
         """Everything, assembled by ADK itself."""
-        return Context("default")
+        return Default()
 
     @staticmethod
     def none() -> Context:
         """Nothing but the current user message and the agent's own tool use in this turn."""
-        return Context("none")
+        return Nothing()
 
     @staticmethod
     def user_only() -> Context:
         """The user's messages; nothing that agents said."""
-        return Context("user_only")
+        return UserOnly()
 
     # --- selection --------------------------------------------------------------------------------
 
@@ -72,23 +106,22 @@ class C(metaclass=Namespace):
 
         Alone it leaves the whole conversation out; in a `+` the other part decides about that.
         """
-        names = _keys(keys, "C.from_state()")
-        return Context("from_state", (("keys", names),), touches=_reads(*names))
+        return FromState(_keys(keys, "C.from_state()"))
 
     @staticmethod
     def from_agents(*names: str) -> Context:
         """The user's messages, and what these agents said and did."""
-        return Context("from_agents", (("names", _agents(names, "C.from_agents()")),))
+        return FromAgents(_agents(names, "C.from_agents()"))
 
     @staticmethod
     def exclude_agents(*names: str) -> Context:
         """Everything but what these agents said and did."""
-        return Context("exclude_agents", (("names", _agents(names, "C.exclude_agents()")),))
+        return ExcludeAgents(_agents(names, "C.exclude_agents()"))
 
     @staticmethod
     def window(n: int = 5) -> Context:
         """The last `n` turns, the current one included."""
-        return Context("window", (("n", _count(n, "C.window(n=)")),))
+        return Window(_count(n, "C.window(n=)"))
 
     @staticmethod
     def last_n_turns(n: int) -> Context:
@@ -103,7 +136,7 @@ class C(metaclass=Namespace):
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.template() takes text, not {describe(cast(object, text))}.")
-        return Context("template", (("text", text),), touches=_reads(*all_keys(text)))
+        return Template(text)
 
     # --- filtering --------------------------------------------------------------------------------
 
@@ -120,7 +153,7 @@ class C(metaclass=Namespace):
         """
         authors = (author,) if isinstance(author, str) else None if author is None else tuple(author)
         _one_of(type, (None, *ENTRY_TYPES), "C.select(type=)")
-        return Context("select", (("author", authors), ("type", type), ("tag", tag)))
+        return Select(authors, type, tag)
 
     @staticmethod
     def recent(half_life: float = 10, min_weight: float = 0.1) -> Context:
@@ -132,14 +165,12 @@ class C(metaclass=Namespace):
         """
         if not 0 < min_weight <= 1:
             raise ArgumentError(f"C.recent(min_weight=) is above 0 and at most 1, not {min_weight!r}.")
-        return Context(
-            "recent", (("half_life", _positive(half_life, "C.recent()")), ("min_weight", min_weight))
-        )
+        return Recent(_positive(half_life, "C.recent()"), min_weight)
 
     @staticmethod
     def compact() -> Context:
         """Adjacent texts of one author joined, and each finished tool call and its result in one line."""
-        return Context("compact")
+        return Compact()
 
     @staticmethod
     def dedup(strategy: Literal["exact", "normalized", "semantic"] = "exact") -> Context:
@@ -151,7 +182,7 @@ class C(metaclass=Namespace):
                 least 0.85) as one, without asking a model.
         """
         _one_of(strategy, ("exact", "normalized", "semantic"), "C.dedup()")
-        return Context("dedup", (("strategy", strategy),))
+        return Dedup(strategy)
 
     @staticmethod
     def truncate(
@@ -174,15 +205,7 @@ class C(metaclass=Namespace):
         _one_of(strategy, ("tail", "head", "middle"), "C.truncate(strategy=)")
         turns = None if max_turns is None else _count(max_turns, "C.truncate(max_turns=)")
         tokens = None if max_tokens is None else _count(max_tokens, "C.truncate(max_tokens=)")
-        return Context(
-            "truncate",
-            (
-                ("max_turns", turns),
-                ("max_tokens", tokens),
-                ("strategy", strategy),
-                ("count_tokens", count_tokens),
-            ),
-        )
+        return Truncate(turns, tokens, strategy, count_tokens)
 
     @staticmethod
     def project(*fields: str) -> Context:
@@ -191,7 +214,7 @@ class C(metaclass=Namespace):
             raise ArgumentError(f"C.project() needs at least one of {', '.join(FIELDS)}.")
         for field in fields:
             _one_of(field, FIELDS, "C.project()")
-        return Context("project", (("fields", fields),))
+        return Project(fields)
 
     # --- constraints ------------------------------------------------------------------------------
 
@@ -216,37 +239,31 @@ class C(metaclass=Namespace):
             count_tokens: counts the tokens of a text; four characters each by default.
         """
         _one_of(overflow, ("truncate_oldest", "error", "summarize"), "C.budget(overflow=)")
-        limit = _count(max_tokens, "C.budget()")
-        return Context(
-            "budget",
-            (("max_tokens", limit), ("overflow", overflow), ("model", model), ("count_tokens", count_tokens)),
-        )
+        return Budget(_count(max_tokens, "C.budget()"), overflow, model, count_tokens)
 
     @staticmethod
     def priority(tier: int) -> Context:
         """Give what is selected a tier; a budget leaves out lower tiers first. Without one it is 0."""
         if not isinstance(tier, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.priority() takes a whole number, not {describe(cast(object, tier))}.")
-        return Context("priority", (("tier", tier),))
+        return Priority(tier)
 
     @staticmethod
     def fit(max_tokens: int, *, count_tokens: CountTokens | None = None) -> Context:
         """Compact, then drop repetition, then truncate, until it fits into `max_tokens`."""
-        limit = _count(max_tokens, "C.fit()")
-        return Context("fit", (("max_tokens", limit), ("count_tokens", count_tokens)))
+        return Fit(_count(max_tokens, "C.fit()"), count_tokens)
 
     @staticmethod
     def fresh(max_age: float) -> Context:
         """Events of the last `max_age` seconds."""
-        return Context("fresh", (("max_age", _positive(max_age, "C.fresh()")),))
+        return Fresh(_positive(max_age, "C.fresh()"))
 
     @staticmethod
     def redact(*patterns: str | re.Pattern[str], replacement: str = "[REDACTED]") -> Context:
         """Everything that a regular expression finds replaced, in the current user message too."""
         if not patterns:
             raise ArgumentError("C.redact() needs at least one regular expression.")
-        compiled = tuple((p.pattern, p.flags) for p in map(_pattern, patterns))
-        return Context("redact", (("patterns", compiled), ("replacement", replacement)))
+        return Redact(tuple((p.pattern, p.flags) for p in map(_pattern, patterns)), replacement)
 
     # --- with a model -----------------------------------------------------------------------------
 
@@ -269,7 +286,7 @@ class C(metaclass=Namespace):
             scope: `all` of it; only `earlier` turns; or only `tools`, calls and results.
         """
         _one_of(scope, ("all", "earlier", "tools"), "C.summarize(scope=)")
-        return Context("summarize", (("model", model), ("prompt", prompt), ("scope", scope)))
+        return Summarize(model, prompt, scope)
 
     @staticmethod
     def relevant(
@@ -292,15 +309,9 @@ class C(metaclass=Namespace):
         """
         if query is not None and query_key is not None:
             raise ArgumentError("C.relevant() takes query= or query_key=, not both.")
-        touches = NO_ACCESS if query_key is None else _reads(check_key(query_key, "C.relevant(query_key=)"))
-        params = (
-            ("query", query),
-            ("query_key", query_key),
-            ("top_k", _count(top_k, "C.relevant(top_k=)")),
-            ("scorer", plain(scorer, "C.relevant(scorer=)")),
-            ("model", model),
-        )
-        return Context("relevant", params, touches=touches)
+        key = None if query_key is None else check_key(query_key, "C.relevant(query_key=)")
+        best = _count(top_k, "C.relevant(top_k=)")
+        return Relevant(query, key, best, plain(scorer, "C.relevant(scorer=)"), model)
 
     @staticmethod
     def extract(schema: type[BaseModel], *, into: str, model: Model | None = None) -> Context:
@@ -313,8 +324,7 @@ class C(metaclass=Namespace):
         """
         if not hasattr(schema, "model_json_schema"):
             raise ArgumentError(f"C.extract() takes a pydantic model class, not {describe(schema)}.")
-        key = check_key(into, "C.extract(into=)")
-        return Context("extract", (("schema", schema), ("into", key), ("model", model)), touches=_writes(key))
+        return Extract(schema, check_key(into, "C.extract(into=)"), model)
 
     @staticmethod
     def distill(*, into: str, model: Model | None = None) -> Context:
@@ -324,29 +334,27 @@ class C(metaclass=Namespace):
             into: the state key that gets the lines, and their label in the context.
             model: who looks for them; by default the agent's own model.
         """
-        key = check_key(into, "C.distill(into=)")
-        return Context("distill", (("into", key), ("model", model)), touches=_writes(key))
+        return Distill(check_key(into, "C.distill(into=)"), model)
 
     # --- ready-made -------------------------------------------------------------------------------
 
     @staticmethod
     def rolling(n: int, *, summarize: bool = False, model: Model | None = None) -> Context:
         """The last `n` turns, and with `summarize` one summary of all before them."""
-        params = (("n", _count(n, "C.rolling()")), ("summarize", bool(summarize)), ("model", model))
-        return Context("rolling", params)
+        return Rolling(_count(n, "C.rolling()"), bool(summarize), model)
 
     @staticmethod
     def from_agents_windowed(**agent_to_n: int) -> Context:
         """The user's messages, and of each agent what it did since the last `n` texts it wrote."""
         _agents(tuple(agent_to_n), "C.from_agents_windowed()")
         pairs = tuple((name, _count(n, f"C.from_agents_windowed({name}=)")) for name, n in agent_to_n.items())
-        return Context("from_agents_windowed", (("pairs", pairs),))
+        return FromAgentsWindowed(pairs)
 
     @staticmethod
     def user(strategy: Literal["all", "first", "last", "bookend"] = "all") -> Context:
         """The user's messages: all, the first, the last (the current one), or the first and the last."""
         _one_of(strategy, ("all", "first", "last", "bookend"), "C.user()")
-        return Context("user", (("strategy", strategy),))
+        return User(strategy)
 
     @staticmethod
     def manus_cascade(
@@ -359,14 +367,12 @@ class C(metaclass=Namespace):
             model: who summarizes; by default the agent's own model.
             count_tokens: counts the tokens of a text; four characters each by default.
         """
-        limit = _count(budget, "C.manus_cascade()")
-        return Context("manus_cascade", (("budget", limit), ("model", model), ("count_tokens", count_tokens)))
+        return ManusCascade(_count(budget, "C.manus_cascade()"), model, count_tokens)
 
     @staticmethod
     def notes(key: str) -> Context:
         """The scratchpad at a state key, which `write_notes` fills; like `from_state` otherwise."""
-        name = check_key(key, "C.notes()")
-        return Context("notes", (("keys", (name,)),), touches=_reads(name))
+        return Notes((check_key(key, "C.notes()"),))
 
     @staticmethod
     def write_notes(key: str, strategy: Literal["append", "replace"] = "append") -> Context:
@@ -376,9 +382,7 @@ class C(metaclass=Namespace):
             strategy: `append` it as a new line, or `replace` what is there.
         """
         _one_of(strategy, ("append", "replace"), "C.write_notes()")
-        name = check_key(key, "C.write_notes()")
-        touches = Access(frozenset({name} if strategy == "append" else ()), frozenset({name}))
-        return Context("write_notes", (("key", name), ("strategy", strategy)), touches=touches)
+        return WriteNotes(check_key(key, "C.write_notes()"), strategy)
 
     @staticmethod
     def validate(*checks: Callable[[str], bool]) -> Context:
@@ -389,7 +393,7 @@ class C(metaclass=Namespace):
         if not checks:
             raise ArgumentError("C.validate() needs at least one function of the text.")
         where = "C.validate()"
-        return Context("validate", (("checks", tuple(function(plain(c, where), where) for c in checks)),))
+        return Validate(tuple(function(plain(c, where), where) for c in checks))
 
     @staticmethod
     def when(predicate: Predicate | str, spec: Context) -> Context:
@@ -397,11 +401,10 @@ class C(metaclass=Namespace):
         if not isinstance(spec, Context):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.when() takes a C spec, not {describe(spec)}.")
         if isinstance(predicate, str):
-            touches = _reads(check_key(predicate, "C.when()"))
+            check_key(predicate, "C.when()")
         else:
-            read = access(observer(plain(predicate, "C.when()"), "C.when()"))
-            touches = Access(read.reads, reads_known=read.reads_known)
-        return Context("when", (("test", predicate),), (spec,), spec.contents, touches)
+            observer(plain(predicate, "C.when()"), "C.when()")
+        return When(predicate, parts=(spec,), contents=spec.contents)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -415,14 +418,6 @@ class C(metaclass=Namespace):
         """A step that writes the last `n` turns as text to `key`."""
         turns = _count(n, "C.capture_turns(n=)")
         return Step.from_node(CaptureNode(key=check_key(key, "C.capture_turns()"), turns=turns))
-
-
-def _reads(*keys: str) -> Access:
-    return Access(frozenset(keys))
-
-
-def _writes(key: str) -> Access:
-    return Access(writes=frozenset({key}))
 
 
 def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:

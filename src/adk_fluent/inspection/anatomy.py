@@ -312,7 +312,7 @@ class _Look:
         perhaps = [reach.author for reach in heard if not reach.certain]
         names = "; ".join(filter(None, [", ".join(surely), "perhaps " * bool(perhaps) + ", ".join(perhaps)]))
         spec = self.node.annotations.context
-        part = isinstance(spec, Context) and spec.op != "default"
+        part = isinstance(spec, Context) and not spec.is_default
         return f"{'PART, ' + self.sight.shown if part or self.sight.history == 'last' else 'FULL'}: {names}"
 
     @cached_property

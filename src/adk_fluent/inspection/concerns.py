@@ -5,7 +5,7 @@ from __future__ import annotations
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.sight import sight_of
-from adk_fluent.context.spec import SHOWN, Context
+from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import known
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import NOT_SET, answer_shape, fields_of, type_name
@@ -142,8 +142,8 @@ def _reads(step: Step, context: tuple[str, ...], prompt: tuple[str, ...]) -> str
 
 def _seen(step: Step, spec: object) -> str:
     sight = sight_of(step.node)
-    if isinstance(spec, Context) and spec.op in SHOWN:
-        return "state keys only"
+    if isinstance(spec, Context) and spec.seen_in_words:
+        return spec.seen_in_words
     if sight.history == "none":
         return "the current user message only"
     if sight.history == "last":

@@ -207,7 +207,8 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
         case StateFieldRef():
             return {"$field": value.name, "schema": namer(value.schema, where)}
         case Frozen() if _is_value(type(value)):
-            return {"$value": _type_path(value, where, namer), **_encode_fields(value, f"{where}.", namer)}
+            stored = value.as_stored()
+            return {"$value": _type_path(stored, where, namer), **_encode_fields(stored, f"{where}.", namer)}
         case _ if hasattr(value, "model_dump"):
             return _encode_model(value, where, namer)
         case _:
@@ -223,7 +224,7 @@ def _encode_model(value: object, where: str, namer: Namer) -> Json:
 
 
 def _type_path(value: object, where: str, namer: Namer) -> Json:
-    return namer(type(value), where)
+    return namer(getattr(value, "stored_as", None) or type(value), where)
 
 
 def _decode(data: Json) -> object:
@@ -270,7 +271,7 @@ def _decode_value(data: dict[str, Json]) -> object:
     cls = _decode_type(data["$value"])
     if not _is_value(cls):
         raise CodecError(f"{data['$value']['$ref']} is not a value of adk-fluent.")
-    return _construct(cls, data)
+    return _construct(cast("type[Frozen]", cls), data)
 
 
 def _is_value(cls: type) -> bool:
@@ -279,8 +280,8 @@ def _is_value(cls: type) -> bool:
     return own and is_dataclass(cls) and issubclass(cls, Frozen) and not issubclass(cls, Node)
 
 
-def _construct(cls: type, data: dict[str, Json]) -> object:
-    return cls(**{key: _decode(value) for key, value in data.items() if not key.startswith("$")})
+def _construct(cls: type[Frozen], data: dict[str, Json]) -> object:
+    return cls.from_stored({key: _decode(value) for key, value in data.items() if not key.startswith("$")})
 
 
 def _decode_model(data: dict[str, Json]) -> object:

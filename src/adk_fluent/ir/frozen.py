@@ -25,6 +25,8 @@ class Frozen:
     """Every field in order; `MISSING` where a value must be given."""
     _required: ClassVar[frozenset[str]] = frozenset()
     _positional: ClassVar[tuple[str, ...]] = ()
+    stored_as: ClassVar[type | None] = None
+    """The class that a stored graph names in place of this one."""
 
     def __init__(self, *args: object, **values: object) -> None:
         cls = type(self)
@@ -64,6 +66,15 @@ class Frozen:
         made.__dict__.update(self.__dict__)
         made._fill(changes)
         return made
+
+    def as_stored(self) -> Frozen:
+        """The value that stands for it in a stored graph."""
+        return self
+
+    @classmethod
+    def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
+        """What a stored graph means by a value of this class with these fields."""
+        return cls(**values)
 
     if not TYPE_CHECKING:  # a type checker that saw these would let any attribute be set
 
@@ -114,7 +125,7 @@ def freeze(cls: C, *, kw_only: bool = False) -> C:
     made = cast(Any, dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls))
     made._defaults = {field.name: field.default for field in fields(made)}
     made._required = frozenset(name for name, default in made._defaults.items() if default is MISSING)
-    made._positional = () if kw_only else tuple(made._defaults)
+    made._positional = tuple(field.name for field in fields(made) if not field.kw_only)
     return made
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import view
 from adk_fluent.ir.nodes import AgentNode
 
 Answer = Literal["yes", "no", "maybe"]
@@ -80,7 +79,7 @@ def sight_of(node: Any) -> Sight:
 
 @lru_cache(maxsize=512)
 def _sight(spec: Context) -> Sight:
-    seen = view(spec)
+    seen = spec.view()
     return Sight(
         "none" if seen.history == "none" else "all",
         authors=seen.authors,

@@ -14,7 +14,6 @@ from adk_fluent.analysis.values.knowledge import State
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.walk.moves import call_functions, may_hand_over, may_return, pause, use_tools
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import made_by, surely_written
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import AgentNode
@@ -141,7 +140,7 @@ class ModelWalk:
     def _before_asking(self, step: Step, key: str, state: State) -> Fact:
         """What the instruction meets at a key: its own context may just have written it."""
         fact, spec = state.look(key), step.node.annotations.context
-        if isinstance(spec, Context) and key in made_by(spec):
+        if isinstance(spec, Context) and key in spec.made:
             fact = fact.or_else(ANYBODY)
             fact.mask |= PRESENT
         return fact
@@ -151,7 +150,7 @@ class ModelWalk:
         if not isinstance(spec, Context):
             return frozenset()
         speakers = heard([(state.talk.history, self.branch(step))])
-        return surely_written(spec, anything=any(speakers.values()))
+        return spec.surely_written(anything=any(speakers.values()))
 
     def speak(self, step: Step, state: State, *, certain: bool = True) -> None:
         """Note that the step says something on its conversation branch."""

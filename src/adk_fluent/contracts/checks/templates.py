@@ -13,7 +13,6 @@ from adk_fluent.context.spec import Context
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.nodes import AgentNode, GateNode, MapOverNode
 from adk_fluent.ir.template import SCOPES, is_key, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
@@ -88,8 +87,8 @@ def _texts(node: AgentNode | GateNode) -> Iterable[str]:
     for field in ("instruction", "global_instruction"):
         if isinstance(prompt := given.get(field), PromptSpec):
             texts = (*texts, *_conditional(prompt))
-    if node.annotations.context is not None:
-        texts = (*texts, *_of_context(node.annotations.context))
+    if isinstance(spec := node.annotations.context, Context):
+        texts = (*texts, *spec.templates)
     return texts
 
 
@@ -100,14 +99,6 @@ def _conditional(prompt: PromptSpec) -> Iterator[str]:
             yield from _conditional(part.then)
         elif isinstance(part, Rewrite):
             yield from _conditional(part.source)
-
-
-def _of_context(spec: ContextSpec) -> Iterator[str]:
-    if isinstance(spec, Context):
-        if spec.op == "template":
-            yield spec.param["text"]
-        for part in spec.parts:
-            yield from _of_context(part)
 
 
 def _slip(step: Step, inner: str, facts: Facts) -> ContractIssue | None:

@@ -91,11 +91,4 @@ def _misses(listener: Step, caller: Step, spec: Context, facts: Facts) -> bool:
         return False
     if apart(caller, listener) is not None:
         return False
-    return sight_of(listener.node).admits(caller) == "no" or _without_calls(spec)
-
-
-def _without_calls(spec: Context) -> bool:
-    """Whether only other parts of each event are kept."""
-    if spec.op == "project" and "function_calls" not in spec.param["fields"]:
-        return True
-    return spec.op == "pipe" and any(map(_without_calls, spec.parts))
+    return sight_of(listener.node).admits(caller) == "no" or spec.drops_calls

@@ -40,6 +40,7 @@ from adk_fluent.backends.adk.steps.mapping import MapComposite
 from adk_fluent.backends.adk.steps.racing import RaceComposite
 from adk_fluent.backends.adk.steps.shells import known_as
 from adk_fluent.backends.adk.steps.timing import TimeoutComposite
+from adk_fluent.context.sources import Default
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse, structural
 from adk_fluent.errors import CompileError, did_you_mean
@@ -191,7 +192,7 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     if isinstance(options := values.get("generate_content_config"), GenerateOptions):
         values["generate_content_config"] = _generate_config(node, options)
     if delivering is None and _asks_a_model(node.instruction):
-        delivering = Delivering(Context("default"), scope.named.origins)
+        delivering = Delivering(Default(), scope.named.origins)
     if delivering is not None or "instruction" in values:
         values["instruction"] = compile_instruction(values.get("instruction"), delivering)
     if "global_instruction" in values:
@@ -233,7 +234,7 @@ def _asks_a_model(instruction: object) -> bool:
 def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
     """What delivers the context of an agent; `None` where ADK assembles the conversation."""
     spec = node.annotations.context
-    if not isinstance(spec, Context) or spec.op == "default":
+    if not isinstance(spec, Context) or spec.is_default:
         return None
     delivering = Delivering(spec, scope.named.origins)
     if not delivering.is_untouched:

@@ -24,12 +24,11 @@ from adk_fluent.backends.adk.context.entries import conversation, to_entries, to
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.context.helper_models import Helpers, Used
 from adk_fluent.backends.adk.events.signals import spoken_text
-from adk_fluent.context.model_operations import Answer, Ask, Rejected
-from adk_fluent.context.operations import Entries
+from adk_fluent.context.asking import Answer, Ask, Rejected, Selecting
+from adk_fluent.context.entries import Entries, Selection
 from adk_fluent.context.rendering import block
-from adk_fluent.context.selection import Selecting, Selection, scene_of, selecting
+from adk_fluent.context.selection import scene_of, selecting
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import is_untouched
 
 HELPER = "adk_fluent.helper"
 """Metadata of an event that reports what a helper model used: the operation that asked it."""
@@ -73,7 +72,7 @@ class Delivering:
     @property
     def is_untouched(self) -> bool:
         """Whether the spec never changes what ADK shows of the conversation."""
-        return is_untouched(self.spec)
+        return self.spec.is_untouched
 
     async def deliver(self, ctx: InvocationContext) -> Delivery:
         """Evaluate the spec for the model call that comes next in `ctx`."""
@@ -95,8 +94,7 @@ class Delivering:
         """The block, and the events that are left to ADK; `None` for all."""
         if chosen.untouched:
             return block(chosen.shown), None
-        native = chosen.conversation if self.spec.contents else ()
-        shown = chosen.shown if self.spec.contents else chosen.entries
+        shown, native = self.spec.delivered(chosen)
         sent = to_events(native, chosen.pinned, events, entries)
         return block(shown), [*_delegation(ctx), *sent]
 
@@ -162,23 +160,13 @@ class Delivering:
         text = spoken_text(event)
         if event.partial or not text or not event.is_final_response():
             return
-        for key, strategy in _scratchpads(self.spec.resolved(state_of(ctx), _name(ctx))):
-            before = ctx.session.state.get(key)
-            kept = [str(before)] if before and strategy == "append" else []
-            written = "\n".join([*kept, text])
-            event.actions.state_delta[key] = written
+        spec = self.spec.resolved(state_of(ctx), _name(ctx))
+        for pad in spec.scratchpads if spec else ():
+            event.actions.state_delta[pad.key] = pad.noted(ctx.session.state.get(pad.key), text)
 
 
 def _name(ctx: InvocationContext) -> str:
     return ctx.agent.name if ctx.agent else ""
-
-
-def _scratchpads(spec: Context | None) -> list[tuple[str, str]]:
-    if spec is None:
-        return []
-    if spec.op == "write_notes":
-        return [(spec.param["key"], spec.param["strategy"])]
-    return [pad for part in spec.parts for pad in _scratchpads(part)]
 
 
 def _delegation(ctx: InvocationContext) -> list[Event]:

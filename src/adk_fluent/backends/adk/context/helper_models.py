@@ -17,7 +17,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adk_fluent.context.model_operations import Answer, Ask
+from adk_fluent.context.asking import Answer, Ask
 from adk_fluent.errors import MockError, RunError
 from adk_fluent.ir.nodes import AgentNode
 

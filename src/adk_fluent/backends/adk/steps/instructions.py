@@ -19,7 +19,7 @@ from adk_fluent.backends.adk.context.functions import resolved, state_of
 from adk_fluent.backends.adk.context.missing import explain, needs
 from adk_fluent.backends.adk.steps.leaves import FluentAgent
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent, tree_of
-from adk_fluent.context.model_operations import Ask
+from adk_fluent.context.asking import Ask
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.template import Placeholder, Segment, is_portable, segments
 from adk_fluent.prompt.spec import PromptSpec, Rewrite

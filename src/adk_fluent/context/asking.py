@@ -1,0 +1,56 @@
+"""What a context spec asks of a helper model: it yields an `Ask` and is sent the answer.
+
+So everything but the model call itself is a pure function. An answer of `None` means that the call failed;
+the operation then leaves the selection as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from adk_fluent.context.entries import Entries, Selection
+
+if TYPE_CHECKING:
+    from google.adk.models import BaseLlm
+    from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to a helper model.
+
+    Attributes:
+        operation: the `C` operation that asks.
+        model: a model name or a `BaseLlm`; `None` is the agent's own.
+        prompt: what is asked.
+        schema: the pydantic model the answer is parsed as, if it is not text.
+        texts: texts to embed instead, for an embedding model.
+    """
+
+    operation: str
+    model: str | BaseLlm | None
+    prompt: str = ""
+    schema: type[BaseModel] | None = None
+    texts: tuple[str, ...] = ()
+
+
+Answer = Any
+"""Text; a list of vectors for texts to embed; `None` when the call failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Yielded when an answer cannot be used; what follows is the same as for a failed call."""
+
+    operation: str
+    reason: str
+
+
+Step = Ask | Rejected
+Result = tuple[Entries, tuple[tuple[str, Any], ...]]
+"""The entries that are left, and the state keys to write."""
+Asking = Generator[Step, Answer, Result]
+Shortening = Generator[Step, Answer, Entries]
+Selecting = Generator[Step, Answer, Selection]

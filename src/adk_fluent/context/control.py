@@ -1,0 +1,140 @@
+"""What decides whether a spec holds, whether a model is called at all, and what is noted of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from adk_fluent.context.entries import Scene, Selection
+from adk_fluent.context.rendering import text
+from adk_fluent.context.spec import Context
+from adk_fluent.context.view import View, either
+from adk_fluent.errors import ContextError
+from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.functions import Access, access, function_name
+from adk_fluent.ir.keys import KeyRead
+from adk_fluent.ir.matching import Predicate, at_once, holds
+
+if TYPE_CHECKING:
+    from adk_fluent.context.asking import Selecting
+
+
+@frozen
+class When(Context):
+    """A spec that is there only if a condition holds.
+
+    Attributes:
+        test: a function of the state, or a key that must be set and true.
+    """
+
+    op: ClassVar[str] = "when"
+
+    test: Predicate | str
+
+    @property
+    def spec(self) -> Context:
+        """The spec that is there or not."""
+        return self.parts[0]
+
+    def resolved(self, state: Mapping[str, Any], agent: str = "") -> Context | None:
+        held = (
+            bool(state.get(self.test))
+            if isinstance(self.test, str)
+            else holds(self.test, state, "C.when", agent)
+        )
+        return self.spec.resolved(state, agent) if held else None
+
+    @property
+    def ways(self) -> frozenset[bool]:
+        return self.spec.ways
+
+    @property
+    def may_vanish(self) -> bool:
+        return True
+
+    @property
+    def is_untouched(self) -> bool:
+        return self.spec.is_untouched
+
+    @property
+    def only_adds(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is the same for any condition
+        return self.spec.only_adds
+
+    def sees(self, given: View) -> View:
+        return either([self.spec.sees(given), given]).perhaps()
+
+    def sees_piped(self, given: View) -> View:
+        if self.only_adds:
+            return self.spec.sees_piped(given)
+        return either([self.spec.sees_piped(given), given]).perhaps()
+
+    def sees_in_sum(self, given: View) -> View:
+        return self.spec.sees_in_sum(given).perhaps()
+
+    def _touched(self) -> Access:
+        if isinstance(self.test, str):
+            return Access(frozenset({self.test}))
+        read = access(self.test)
+        return Access(read.reads, reads_known=read.reads_known)
+
+    def own_reads(self) -> tuple[KeyRead, ...]:
+        inner = self.spec.access.reads
+        return tuple(KeyRead(key, "function", "tolerant") for key in sorted(self.touches.reads - inner))
+
+    def key_reads(self, *, certain: bool = True) -> Iterator[KeyRead]:
+        return Context.key_reads(self, certain=False)
+
+    def surely_written(self, *, anything: bool) -> frozenset[str]:
+        return frozenset()
+
+
+@frozen
+class Validate(Context):
+    """Refuses a context before the model is called, unless every check of its text holds."""
+
+    op: ClassVar[str] = "validate"
+    spread: ClassVar[str] = "checks"
+
+    checks: tuple[Callable[[str], bool], ...]
+
+    def applied(self, given: Selection, scene: Scene) -> Selecting:
+        yield from ()
+        message = tuple(entry for entry in given.pinned if entry.is_user_message)
+        seen = text((*given.entries, *message))
+        for check in self.checks:
+            name = function_name(check, "<lambda>")
+            if not at_once(check(seen), f"{scene.agent!r}: its check {name!r} in C.validate", "C.validate"):
+                raise ContextError(
+                    f"Agent {scene.agent!r}: C.validate({name}) refuses its context, "
+                    "so its model is not called."
+                )
+        return given
+
+
+@frozen
+class WriteNotes(Context):
+    """Writes the agent's answer to a scratchpad; what it sees stays as it is."""
+
+    op: ClassVar[str] = "write_notes"
+
+    key: str
+    strategy: str
+
+    def own_reads(self) -> tuple[KeyRead, ...]:
+        return (KeyRead(self.key, "function", "optional"),) if self.strategy == "append" else ()
+
+    @property
+    def own_writes(self) -> frozenset[str]:
+        return frozenset({self.key})
+
+    def surely_written(self, *, anything: bool) -> frozenset[str]:
+        return self.own_writes
+
+    @property
+    def scratchpads(self) -> tuple[WriteNotes, ...]:
+        return (self,)
+
+    def noted(self, before: object, answer: str) -> str:
+        """What the scratchpad holds after an answer."""
+        kept = [str(before)] if before and self.strategy == "append" else []
+        return "\n".join([*kept, answer])

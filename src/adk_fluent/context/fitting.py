@@ -1,0 +1,201 @@
+"""Making a context smaller: without its tool use in full, without repetition, and by leaving entries out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from math import sqrt
+from typing import Final
+
+from adk_fluent.context.entries import Call, CountTokens, Entries, Entry, Response, Scene
+from adk_fluent.context.rendering import line, tokens
+
+Narrowing = Callable[[Entries, Scene], Entries]
+
+
+def on_events(narrow: Narrowing, entries: Entries, scene: Scene) -> Entries:
+    """Narrow the conversation, leaving what is shown beside it."""
+    shown = tuple(entry for entry in entries if entry.kind == "state")
+    return shown + narrow(tuple(entry for entry in entries if entry.kind != "state"), scene)
+
+
+def compacted(entries: Entries, scene: Scene) -> Entries:
+    """Adjacent texts of one author joined, and each finished tool call and its result in one line."""
+    results = {answer.id: answer.result for entry in entries for answer in entry.function_responses}
+    calls = {call.id for entry in entries for call in entry.function_calls}
+    done = results.keys() & calls
+    merged: list[Entry] = []
+    for entry in entries:
+        small = _collapsed(entry, results, done)
+        if small.is_empty:
+            continue
+        if merged and _adjoins(merged[-1], small):
+            said = "\n".join(filter(None, (merged[-1].text, small.text)))
+            merged[-1] = replace(merged[-1], text=said)
+        else:
+            merged.append(small)
+    return tuple(merged)
+
+
+def _collapsed(entry: Entry, results: Mapping[str, str], done: Iterable[str]) -> Entry:
+    """The entry with each finished tool call, and its result, as one piece of text at the call."""
+    finished = [call for call in entry.function_calls if call.id in done]
+    lines = [f"({call.name}({call.args}) gave {results[call.id]})" for call in finished]
+    return replace(
+        entry,
+        text="\n".join(filter(None, [entry.text, *lines])),
+        function_calls=tuple(call for call in entry.function_calls if call.id not in done),
+        function_responses=tuple(r for r in entry.function_responses if r.id not in done),
+    )
+
+
+def _adjoins(first: Entry, second: Entry) -> bool:
+    plain = not (first.files or second.files or first.is_tool_use or second.is_tool_use)
+    same = first.kind == second.kind == "event" and first.author == second.author
+    return plain and same and first.branch == second.branch and first.turn == second.turn
+
+
+SIMILAR: Final = 0.85
+"""Texts whose word counts have at least this cosine say the same, for `dedup("semantic")`."""
+
+
+def once(entries: Entries, strategy: str) -> Entries:
+    """Each text once, where it was said first."""
+    kept: list[Entry] = []
+    seen: set[str] = set()
+    alike = _Alike()
+    for entry in entries:
+        if entry.text and not entry.files and not entry.is_tool_use:
+            said = entry.text if strategy == "exact" else " ".join(_words(entry.text)) or entry.text.strip()
+            if said in seen or (strategy == "semantic" and alike.has(said)):
+                continue
+            seen.add(said)
+            if strategy == "semantic":
+                alike.add(said)
+        kept.append(entry)
+    return tuple(kept)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+class _Alike:
+    """Texts that can be asked whether one of them has nearly the words of another text."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, list[tuple[int, int]]] = {}
+        """Word → the texts that have it, and how often."""
+        self._sizes: list[float] = []
+
+    def has(self, text: str) -> bool:
+        """Whether the word counts of a text and of one that was added have a cosine of at least `SIMILAR`."""
+        counts = Counter(text.split())
+        size = sqrt(sum(n * n for n in counts.values()))
+        products: Counter[int] = Counter()
+        for word, count in counts.items():
+            for place, other in self._places.get(word, ()):
+                products[place] += count * other
+        return any(product >= SIMILAR * size * self._sizes[place] for place, product in products.items())
+
+    def add(self, text: str) -> None:
+        """Remember a text."""
+        counts = Counter(text.split())
+        for word, count in counts.items():
+            self._places.setdefault(word, []).append((len(self._sizes), count))
+        self._sizes.append(sqrt(sum(n * n for n in counts.values())))
+
+
+def _unchanged(entries: Entries, scene: Scene) -> Entries:
+    return entries
+
+
+def _without_repeats(entries: Entries, scene: Scene) -> Entries:
+    return once(entries, "normalized")
+
+
+SHRINKING: Final[tuple[Narrowing, ...]] = (_unchanged, compacted, _without_repeats)
+"""What is tried, one after another, to make a context fit before anything is left out."""
+
+
+def fitted(entries: Entries, limit: int, count: CountTokens, strategy: str = "tail") -> Entries:
+    """What of `entries` fits into `limit` tokens.
+
+    Of entries of the lowest tier, those go first that `strategy` gives up: the oldest for `tail`, the newest
+    for `head`, the middle ones for `middle`; values of the state go last. A call and its result go together.
+    A text that would not even fit alone is cut short, if a piece of it fits beside the rest.
+    """
+    costs = [count(line(entry) + "\n") for entry in entries]
+    total = sum(costs)
+    dropped: set[int] = set()
+    for group in sorted(_groups(entries), key=_sacrifice(entries, strategy)):
+        if total <= limit:
+            break
+        dropped.update(group)
+        total -= sum(costs[position] for position in group)
+        if total <= limit and len(group) == 1 and costs[group[0]] > limit:
+            (position,) = group
+            piece = _cut(entries[position], limit - total, count, from_start=strategy == "head")
+            if piece is not None:
+                return tuple(
+                    piece if i == position else entry
+                    for i, entry in enumerate(entries)
+                    if i == position or i not in dropped
+                )
+    return tuple(entry for i, entry in enumerate(entries) if i not in dropped)
+
+
+def _groups(entries: Entries) -> list[tuple[int, ...]]:
+    """Positions that must stay or go together: a tool call with its results."""
+    owner: dict[str, int] = {}
+    groups: dict[int, list[int]] = {}
+    for position, entry in enumerate(entries):
+        linked = [owner[i] for i in (x.id for x in _uses(entry)) if i in owner]
+        first = min(linked, default=position)
+        for other in {*linked} - {first}:
+            groups[first] += groups.pop(other)
+            owner = {key: first if at == other else at for key, at in owner.items()}
+        groups.setdefault(first, []).append(position)
+        owner |= {use.id: first for use in _uses(entry) if use.id}
+    return [tuple(sorted(group)) for group in groups.values()]
+
+
+def _uses(entry: Entry) -> tuple[Call | Response, ...]:
+    return (*entry.function_calls, *entry.function_responses)
+
+
+def _sacrifice(entries: Entries, strategy: str) -> Callable[[tuple[int, ...]], tuple[int, bool, float]]:
+    middle = (len(entries) - 1) / 2
+    orders: dict[str, Callable[[int], float]] = {
+        "tail": lambda position: position,
+        "head": lambda position: -position,
+        "middle": lambda position: abs(position - middle),
+    }
+
+    def order(group: tuple[int, ...]) -> tuple[int, bool, float]:
+        first = entries[group[0]]
+        return max(entries[i].tier for i in group), first.kind == "state", orders[strategy](group[0])
+
+    return order
+
+
+CUT: Final = "[...]"
+"""Stands where text was cut off."""
+
+
+def _cut(entry: Entry, limit: int, count: CountTokens, *, from_start: bool) -> Entry | None:
+    """The entry with as much of its text as fits, from its start or its end; `None` if nothing does."""
+    if not entry.text or entry.files or entry.is_tool_use:
+        return None
+
+    def piece(size: int) -> Entry:
+        text = entry.text[:size] + CUT if from_start else CUT + entry.text[len(entry.text) - size :]
+        return replace(entry, text=text)
+
+    low, high = 0, len(entry.text) - 1
+    while low < high:
+        size = (low + high + 1) // 2
+        low, high = (size, high) if tokens([piece(size)], count) <= limit else (low, size - 1)
+    return piece(low) if low > 0 and tokens([piece(low)], count) <= limit else None

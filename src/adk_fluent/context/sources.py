@@ -1,0 +1,322 @@
+"""What says by itself what is seen: of the conversation, or of the state in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from adk_fluent.context.entries import USER, Entries, Entry, Scene, Selection
+from adk_fluent.context.filters import Filter
+from adk_fluent.context.rendering import TEMPLATE, show
+from adk_fluent.context.spec import SELECTS, Context
+from adk_fluent.context.view import NOTHING, View
+from adk_fluent.errors import MissingKeyError
+from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.keys import KeyRead
+from adk_fluent.ir.matching import lost
+from adk_fluent.ir.template import Placeholder, all_keys, placeholders, render
+
+if TYPE_CHECKING:
+    from adk_fluent.context.asking import Selecting
+
+
+class Source(Filter):
+    """Selects of the conversation, by whatever it is given of it."""
+
+    __slots__ = ()
+
+    @property
+    def ways(self) -> frozenset[bool]:
+        return SELECTS
+
+
+@frozen
+class Default(Source):
+    """Everything, assembled by ADK itself."""
+
+    op: ClassVar[str] = "default"
+    is_default: ClassVar[bool] = True
+    neutral: ClassVar[bool] = True
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        return tuple(entry for entry in entries if not entry.compacted)
+
+
+@frozen
+class Nothing(Source):
+    """Nothing of the conversation."""
+
+    op: ClassVar[str] = "none"
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        return ()
+
+    def sees(self, given: View) -> View:
+        return replace(NOTHING, keys=given.keys)
+
+
+@frozen
+class UserOnly(Source):
+    """The user's messages."""
+
+    op: ClassVar[str] = "user_only"
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        return _by_user(entries)
+
+    def sees(self, given: View) -> View:
+        return replace(given.some(), authors=frozenset())
+
+
+def _by_user(entries: Entries) -> Entries:
+    return tuple(entry for entry in entries if entry.is_user_message)
+
+
+@frozen
+class User(Source):
+    """Some of the user's messages."""
+
+    op: ClassVar[str] = "user"
+
+    strategy: str = "all"
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        said = _by_user(entries)
+        has_current = any(entry.is_user_message for entry in scene.pinned)
+        last = said[-1:] if not has_current else ()
+        chosen = {"all": said, "first": said[:1], "last": last, "bookend": (*said[:1], *last)}[self.strategy]
+        return tuple(dict.fromkeys(chosen))
+
+    def sees(self, given: View) -> View:
+        return replace(given.some(unknown=self.strategy != "all"), authors=frozenset())
+
+
+@frozen
+class FromAgents(Source):
+    """The user's messages, and what some agents said and did."""
+
+    op: ClassVar[str] = "from_agents"
+    spread: ClassVar[str] = "names"
+
+    names: tuple[str, ...]
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        return tuple(entry for entry in entries if entry.is_user_message or entry.by(self.names))
+
+    def sees(self, given: View) -> View:
+        return given.by(frozenset(self.names))
+
+
+@frozen
+class ExcludeAgents(Source):
+    """Everything but what some agents said and did."""
+
+    op: ClassVar[str] = "exclude_agents"
+    spread: ClassVar[str] = "names"
+
+    names: tuple[str, ...]
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        # A summary that ADK made may hold what an excluded agent said; the events it covers are here as well.
+        return tuple(entry for entry in entries if entry.kind == "event" and not entry.by(self.names))
+
+    def sees(self, given: View) -> View:
+        return replace(given.some(), excluded=given.excluded | frozenset(self.names))
+
+
+def last_turns(entries: Entries, scene: Scene, n: int) -> Entries:
+    """The events of the last turns, the current one included."""
+    return tuple(entry for entry in entries if entry.kind == "event" and entry.turn > scene.turn - n)
+
+
+@frozen
+class Window(Source):
+    """The last turns, the current one included."""
+
+    op: ClassVar[str] = "window"
+
+    n: int
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        return last_turns(entries, scene, self.n)
+
+    def sees(self, given: View) -> View:
+        return replace(given.some(), turns=self.n if given.turns is None else min(self.n, given.turns))
+
+
+@frozen
+class FromAgentsWindowed(Source):
+    """The user's messages, and of each agent what it did since the last texts it wrote."""
+
+    op: ClassVar[str] = "from_agents_windowed"
+
+    pairs: tuple[tuple[str, int], ...]
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        found = {entry.index for entry in entries if entry.is_user_message}
+        for name, n in self.pairs:
+            mine = [entry for entry in entries if entry.by([name])]
+            said = [entry.index for entry in mine if entry.text][-n:]
+            found |= {entry.index for entry in mine if said and entry.index >= said[0]}
+        return tuple(entry for entry in entries if entry.kind == "event" and entry.index in found)
+
+    def sees(self, given: View) -> View:
+        return given.by(frozenset(name for name, _ in self.pairs), unknown=True)
+
+    def _arguments(self) -> list[str]:
+        return [f"{name}={n!r}" for name, n in self.pairs]
+
+
+@frozen
+class Select(Source):
+    """The events that match all that is given."""
+
+    op: ClassVar[str] = "select"
+    tears: ClassVar[bool] = True
+
+    author: tuple[str, ...] | None = None
+    type: str | None = None
+    tag: str | None = None
+
+    def kept(self, entries: Entries, scene: Scene) -> Entries:
+        author, kind, tag = self.author, self.type, self.tag
+        return tuple(
+            entry
+            for entry in entries
+            if entry.kind == "event"
+            and (author is None or entry.by(author))
+            and (kind is None or _TYPES[kind](entry))
+            and (tag is None or tag in entry.tags)
+        )
+
+    def sees(self, given: View) -> View:
+        if self.author is None:
+            return given.some(unknown=True)
+        agents = frozenset(self.author) - {USER}
+        return replace(given.by(agents, unknown=True), user=given.user and USER in self.author)
+
+
+_TYPES: Final[Mapping[str, Callable[[Entry], bool]]] = {
+    "text": lambda entry: bool(entry.text),
+    "tool_call": lambda entry: bool(entry.function_calls),
+    "tool_response": lambda entry: bool(entry.function_responses),
+    "file": lambda entry: bool(entry.files),
+}
+ENTRY_TYPES: Final = tuple(_TYPES)
+
+
+# --- values of the state --------------------------------------------------------------------------
+
+
+class Shown(Context):
+    """Shows values of the state: alone in place of the conversation, behind a `|` beside it."""
+
+    __slots__ = ()
+    only_adds: ClassVar[bool] = True
+
+    @property
+    def ways(self) -> frozenset[bool]:
+        return SELECTS
+
+    @property
+    def is_untouched(self) -> bool:
+        return False
+
+    @property
+    def seen_in_words(self) -> str:
+        return "state keys only"
+
+    def values(self, scene: Scene) -> Entries:
+        """What is shown."""
+        return ()
+
+    def applied(self, given: Selection, scene: Scene) -> Selecting:
+        yield from ()
+        return replace(given, entries=self.values(scene), untouched=False)
+
+    def piped(self, given: Selection, scene: Scene) -> Selecting:
+        yield from ()
+        return replace(given, entries=given.entries + self.values(scene))
+
+    def sees(self, given: View) -> View:
+        return self.sees_piped(NOTHING)
+
+    def sees_piped(self, given: View) -> View:
+        return given.beside([read.key for read in self.own_reads()])
+
+
+def _labelled(keys: tuple[str, ...], scene: Scene) -> Entries:
+    values = ((key, scene.state.get(key)) for key in keys)
+    return tuple(
+        Entry(kind="state", author=key, text=show(value)) for key, value in values if value is not None
+    )
+
+
+@frozen
+class FromState(Shown):
+    """Values of the state, under their keys."""
+
+    op: ClassVar[str] = "from_state"
+    spread: ClassVar[str] = "keys"
+
+    keys: tuple[str, ...]
+
+    def values(self, scene: Scene) -> Entries:
+        return _labelled(self.keys, scene)
+
+    def own_reads(self) -> tuple[KeyRead, ...]:
+        return tuple(KeyRead(key, "context") for key in self.keys)
+
+
+@frozen
+class Notes(Shown):
+    """The scratchpad that `C.write_notes` fills; it may well be empty."""
+
+    op: ClassVar[str] = "notes"
+    spread: ClassVar[str] = "keys"
+
+    keys: tuple[str, ...]
+
+    def values(self, scene: Scene) -> Entries:
+        return _labelled(self.keys, scene)
+
+    def own_reads(self) -> tuple[KeyRead, ...]:
+        return tuple(KeyRead(key, "context", "optional") for key in self.keys)
+
+
+@frozen
+class Template(Shown):
+    """A text, filled from state."""
+
+    op: ClassVar[str] = "template"
+
+    text: str
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        return (self.text,)
+
+    def values(self, scene: Scene) -> Entries:
+        def value(placeholder: Placeholder) -> str:
+            found = scene.state.get(placeholder.key)
+            if found is None and not placeholder.optional:
+                raise MissingKeyError(_missing(placeholder.key, scene))
+            return "" if found is None else str(found)
+
+        return (Entry(kind="state", author=TEMPLATE, text=render(self.text, value)),)
+
+    def own_reads(self) -> tuple[KeyRead, ...]:
+        return tuple(
+            KeyRead(placeholder.key, "context", "optional" if placeholder.optional else "required")
+            for placeholder in placeholders(self.text)
+            if not placeholder.artifact
+        )
+
+    def sees_piped(self, given: View) -> View:
+        return given.beside(sorted(all_keys(self.text)))
+
+
+def _missing(key: str, scene: Scene) -> str:
+    remedy = lost(scene.state, key) or f" Write it before, or write {{{key}?}} if it may be missing."
+    return f"Agent {scene.agent!r} needs state key {key!r} for its C.template, and it is not set.{remedy}"
