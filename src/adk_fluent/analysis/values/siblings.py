@@ -44,7 +44,11 @@ class Siblings:
             mask |= UNKNOWN
         beside = WrittenIn(self.step, key, self.step.children[own])
         if mask == base.mask:
-            return base.or_else(beside) if others or unknown else base
+            if not others and not unknown:
+                return base
+            either = base.or_else(beside)
+            either.type = None  # of what another branch writes instead, nothing is known
+            return either
         writers = tuple(self._effects[index].writes[key] for index in others)
         why = Why("sibling", self.step, writers)
         return Fact(mask, base.writers + writers, (), None, why, of=(base, beside))
