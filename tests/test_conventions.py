@@ -157,6 +157,85 @@ def test_every_test_states_its_promise() -> None:
     assert matches(python_files("tests"), AVOIDED_TEST) == []
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Place = tuple[str, str]
+"""A function of the tests: its file, and its name."""
+
+
+def asserts(node: ast.AST) -> bool:
+    """Whether something in a function can fail a test on purpose: an `assert`, or a block that must raise."""
+    for inside in ast.walk(node):
+        if isinstance(inside, ast.Assert):
+            return True
+        if isinstance(inside, ast.Call) and isinstance(inside.func, ast.Attribute):
+            pytests = isinstance(inside.func.value, ast.Name) and inside.func.value.id == "pytest"
+            if pytests and inside.func.attr in ("raises", "warns", "fail"):
+                return True
+    return False
+
+
+def helpers(node: ast.AST, places: dict[str, Place]) -> set[Place]:
+    """The functions of the tests that a function calls by name."""
+    called = (inside.func for inside in ast.walk(node) if isinstance(inside, ast.Call))
+    return {places[func.id] for func in called if isinstance(func, ast.Name) and func.id in places}
+
+
+def places_in(file: str, tree: ast.Module) -> dict[str, Place]:
+    """What the names of a file mean that are functions of the tests."""
+    found: dict[str, Place] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+            home = f"{(node.module or '').replace('.', '/')}.py"
+            found |= {alias.asname or alias.name: (home, alias.name) for alias in node.names}
+        elif isinstance(node, Function):
+            found[node.name] = (file, node.name)
+    return found
+
+
+def never_assert(files: dict[str, str]) -> list[str]:
+    """The tests in these files, path → source, of which neither they nor what they call asserts."""
+    holding: set[Place] = set()
+    calls: dict[Place, set[Place]] = {}
+    tests: dict[Place, int] = {}
+    for file, source in files.items():
+        tree = ast.parse(source)
+        places = places_in(file, tree)
+        for node in ast.walk(tree):
+            if isinstance(node, Function):
+                place = (file, node.name)
+                holding |= {place} if asserts(node) else set()
+                calls.setdefault(place, set()).update(helpers(node, places))
+                if node.name.startswith("test_"):
+                    tests[place] = node.lineno
+    while more := {place for place, called in calls.items() if called & holding} - holding:
+        holding |= more
+    return [f"{file}:{line} {name}" for (file, name), line in tests.items() if (file, name) not in holding]
+
+
+def test_every_test_can_fail() -> None:
+    """Every test asserts something, itself or in a function of the tests that it calls."""
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in python_files("tests")}
+    assert never_assert(files) == []
+
+
+def test_a_test_that_asserts_nothing_is_found() -> None:
+    """What counts is an assertion, here or in a helper, in this file or another, or that something raises."""
+    helping = "def check(x):\n    assert x\n\ndef look(x):\n    return x\n"
+    tests = [
+        "from tests.helping import check as held, look",
+        "def here():\n    held(1)",
+        "def test_a():\n    assert True",
+        "def test_b():\n    held(1)",
+        "async def test_c():\n    here()",
+        "def test_d():\n    with pytest.raises(ValueError):\n        look(1)",
+        "def test_e():\n    look(1)",
+        "def test_f():\n    thing.check(1)",
+        "def test_g():\n    test_e()",
+    ]
+    found = never_assert({"tests/helping.py": helping, "tests/test_x.py": "\n".join(tests)})
+    assert [line.split()[1] for line in found] == ["test_e", "test_f", "test_g"]
+
+
 def test_every_type_ignore_gives_its_rule_and_reason() -> None:
     """An ignored type error names the pyright rule and, in a comment after it, why it is wrong here."""
     ignored = matches(python_files(*CODE), IGNORE)

@@ -464,6 +464,38 @@ print(address.startswith("unix://"), os.path.exists(address.removeprefix("unix:/
     assert (done.returncode, done.stdout, done.stderr) == (0, "True False\n", "")
 
 
+FORKED = """
+import os, signal
+from adk_fluent import Agent
+from adk_fluent.local import LocalLlm
+agent = Agent("a", LocalLlm(context_tokens=512)).instruct("Say hello.").generate(max_output_tokens=4)
+def asked():
+    return bool(agent.ask("Hi"))
+print("before", asked(), flush=True)
+for number in (1, 2):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends it, should it wait for threads that only its parent has
+        print("child", number, asked(), flush=True)
+        os._exit(0)  # as multiprocessing does
+    assert os.waitpid(child, 0)[1] == 0
+print("after", asked(), flush=True)
+"""
+
+
+def test_a_forked_process_asks_again() -> None:
+    """A child of a process that has asked the model asks it, too, and takes nothing away from its parent."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = "before True\nchild 1 True\nchild 2 True\nafter True\n"
+    assert (done.returncode, done.stdout) == (0, told), done.stderr
+
+
 # --- What the model reads. ------------------------------------------------------------------------
 
 

@@ -237,7 +237,7 @@ READS: dict[str, Callable[[ToolContext], Any]] = {
 @pytest.mark.parametrize("shape", ["race", "map"])
 @pytest.mark.parametrize("way", READS)
 async def test_branches_share_nothing_inside_a_value(way: str, shape: str) -> None:
-    """What a tool changes inside a value is seen by no other branch or item, nor in the session before it won."""
+    """What a tool changes inside a value is seen by no other branch or item, nor in the session."""
     found: list[list[str]] = []
 
     def append(tool_context: ToolContext) -> str:

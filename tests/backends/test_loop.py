@@ -8,6 +8,7 @@ import pytest
 from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, loop_until, until
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ExpressionError, PredicateError
 from adk_fluent.testing import call_tool
 from tests.backends.support import play, script, speakers
@@ -59,6 +60,31 @@ async def test_the_limit_ends_a_loop_whose_until_never_holds() -> None:
 async def test_until_is_tested_after_the_round() -> None:
     """The body runs once even if `until` holds from the start."""
     assert (await play(COUNT.until(lambda s: True))).state == {"n": 1}
+
+
+@pytest.mark.parametrize("resumable", [False, True])
+@pytest.mark.parametrize(
+    "loop",
+    [
+        A >> COUNT >> B,
+        (A >> COUNT >> B) * 1,
+        Loop(A, COUNT, B, max_iterations=1),
+        Loop("l").step(A).step(COUNT).step(B).max_iterations(1),
+        (A >> COUNT >> B) * until(lambda s: s["n"] == 1, max=1),
+        (A >> COUNT >> B) * until(lambda s: s["n"] == 1, max=5),
+        (A >> COUNT >> B) * until(lambda s: False, max=1),
+        loop_until(lambda s: s["n"] == 1, A >> COUNT >> B),
+        Loop(Loop(A, COUNT, B, max_iterations=1), max_iterations=1),
+    ],
+)
+async def test_one_round_is_as_without_a_loop(loop: Any, resumable: bool) -> None:
+    """A loop of one round, whatever ends it, does what its steps do one after another, then what follows."""
+    config = ExecutionConfig(resumable=resumable)
+    result = await play(loop >> Agent("after"), config=config)
+    assert speakers(result) == ["a", "b", "after"]
+    assert result.state == {"n": 1}
+    assert result.text == "ok"
+    assert [event.content for event in result.visible if event.content] == ["ok"]
 
 
 async def test_until_is_tested_after_the_whole_round_only() -> None:

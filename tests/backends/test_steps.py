@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent import Agent, FanOut, Pipeline, S, tap
 from adk_fluent.errors import ArgumentError, MissingKeyError, StateGuardError, TransformError
+from adk_fluent.testing import call_tool
 from tests.backends.support import each, play, raises_from, speakers
 
 A, B = Agent("a"), Agent("b")
@@ -296,3 +298,42 @@ async def test_steps_only() -> None:
     assert result.state == {"x": 2}
     assert result.text == ""
     assert speakers(result) == []
+
+
+KEPT: list[Any] = [["was"]]
+
+
+def give_kept(state: Any) -> dict[str, Any]:
+    """Write a list that a module keeps."""
+    return {"found": KEPT}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        S.set(found=[["was"]]),
+        S.default(found=[["was"]]),
+        S.compute(found=lambda state: KEPT),
+        S.fn(give_kept, writes=["found"]),
+        Pipeline("p", give_kept),
+        S.identity() + S.set(found=[["was"]]),
+        S.when(lambda state: True, S.set(found=[["was"]])),
+        S.set(other=1) >> S.default(found=[["was"]]),
+    ],
+    ids=repr,
+)
+async def test_what_a_step_writes_is_the_same_in_every_run(step: Any) -> None:
+    """What a tool does to a written value, in place, changes neither the step nor what its function keeps."""
+
+    def append(tool_context: ToolContext) -> str:
+        """Change a list in place."""
+        here: list[str] = tool_context.state["found"][0]
+        here.append("changed")
+        return str(here)
+
+    expression = step >> Agent("a").tool(append)
+    for _ in range(2):
+        result = await play(expression, {"a": [call_tool("append"), "done"]})
+        (response,) = [response for event in result for response in event.tool_responses]
+        assert response.result == {"result": "['was', 'changed']"}
+    assert KEPT == [["was"]]

@@ -448,7 +448,7 @@ async def test_map_keeps_the_order() -> None:
 
 @pytest.mark.parametrize(("allowed", "running"), [(1, 1), (2, 2), (7, 7), (50, 7), (None, 5)])
 async def test_map_is_bounded(allowed: int | None, running: int) -> None:
-    """As many runs are under way at once as `concurrency` allows, five where it is not given, and never more."""
+    """As many runs are under way at once as `concurrency` allows, by default five, and never more."""
     crowd, prompts = Crowd(7), ["hi"] * 7
     bound: dict[str, Any] = {} if allowed is None else {"concurrency": allowed}
     answers, _ = await asyncio.gather(

@@ -16,7 +16,7 @@ from google.genai import types
 from adk_fluent import Agent, FanOut, Loop, Pipeline, S, map_over, race
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import AgentTimeoutError
+from adk_fluent.errors import AgentTimeoutError, RunError
 from tests.backends.clock import Works, advance, on_clock
 from tests.backends.support import Hang, play, speakers
 
@@ -254,14 +254,18 @@ async def hold_out(request: Any) -> AsyncGenerator[str, None]:
         yield "too late"
 
 
-async def break_down(request: Any) -> AsyncGenerator[str, None]:
+def breaks_down(error: Exception) -> Any:
     """A model that cannot clean up when it is cancelled."""
-    advance(2 * LIMIT)
-    try:
-        await asyncio.Event().wait()
-    finally:
-        raise ConnectionError("could not hang up")
-    yield ""
+
+    async def respond(request: Any) -> AsyncGenerator[str, None]:
+        advance(2 * LIMIT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise error
+        yield ""
+
+    return respond
 
 
 def test_an_agent_that_ignores_being_cancelled_is_too_slow_all_the_same() -> None:
@@ -271,8 +275,61 @@ def test_an_agent_that_ignores_being_cancelled_is_too_slow_all_the_same() -> Non
     assert caught.value.__cause__ is None
 
 
-def test_an_error_while_cleaning_up_is_the_cause() -> None:
+@pytest.mark.parametrize(
+    "error", [ConnectionError("could not hang up"), TimeoutError("own"), AgentTimeoutError("own")], ids=repr
+)
+def test_an_error_while_cleaning_up_is_the_cause(error: Exception) -> None:
     """An agent that fails in its clean-up after the time was up was too slow; the failure is chained."""
-    with pytest.raises(AgentTimeoutError) as caught:
-        on_clock(play(A.timeout(LIMIT), {"a": break_down}))
-    assert isinstance(caught.value.__cause__, ConnectionError)
+    with pytest.raises(AgentTimeoutError, match=r"'a' did not finish within 3600 seconds") as caught:
+        on_clock(play(A.timeout(LIMIT), {"a": breaks_down(error)}))
+    assert caught.value.__cause__ is error
+
+
+def has_own_limit(own: float, passed: float) -> Any:
+    """A model that gives itself `own` seconds, and waits while `passed` go by."""
+
+    async def respond(request: Any) -> AsyncGenerator[str, None]:
+        async with asyncio.timeout(own):
+            advance(passed)
+            await asyncio.Event().wait()
+        yield ""
+
+    return respond
+
+
+def raises_late(passed: float) -> Any:
+    """A model whose request times out by itself, noticed after so many seconds without a pause."""
+
+    async def respond(request: Any) -> AsyncGenerator[str, None]:
+        advance(passed)
+        raise TimeoutError("own")
+        yield ""
+
+    return respond
+
+
+@pytest.mark.parametrize(
+    ("model", "ours"),
+    [
+        (has_own_limit(LIMIT / 2, 0.75 * LIMIT), False),
+        (has_own_limit(LIMIT / 2, 2 * LIMIT), True),
+        (has_own_limit(LIMIT, LIMIT), True),
+        (has_own_limit(2 * LIMIT, 1.5 * LIMIT), True),
+        (has_own_limit(2 * LIMIT, 4 * LIMIT), True),
+        (raises_late(LIMIT / 2), False),
+        (raises_late(2 * LIMIT), False),
+    ],
+)
+def test_an_agents_own_timeout_is_told_from_the_limit(model: Any, ours: bool) -> None:
+    """A `TimeoutError` of the agent's own is the agent's, unless our seconds are over too when it comes."""
+
+    async def main() -> int:
+        with pytest.raises(TimeoutError if ours else RunError) as caught:
+            await play(A.timeout(LIMIT), {"a": model})
+        assert isinstance(caught.value, AgentTimeoutError) is ours
+        assert (type(caught.value.__cause__) is TimeoutError) is not ours
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    assert on_clock(main()) == 0

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,57 @@ def test_state_before_the_first_turn(cli: Cli) -> None:
     done = cli("run", f"{PIPELINES}:needy", "Hi", "--state", "nothing_writes_this=hammer", "--json")
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out.splitlines()[-1])["state"] == {"nothing_writes_this": "hammer"}
+
+
+def results(out: str) -> list[dict[str, Any]]:
+    """What each turn came to, of the output with --json."""
+    return [found for line in out.splitlines() if (found := json.loads(line))["type"] == "result"]
+
+
+def test_state_is_given_once_in_a_chat(cli: Cli) -> None:
+    """--state is there before the first turn; what the turns make of it is not set back."""
+    given = ("--state", "n=5", "--state", "tier=gold")
+    done = cli("run", f"{PIPELINES}:counted", *given, "--json", stdin="a\nb\n")
+    assert (done.code, done.err) == (0, "")
+    assert [result["state"] for result in results(done.out)] == [
+        {"n": 6, "tier": "gold"},
+        {"n": 7, "tier": "gold"},
+    ]
+
+
+def test_state_is_given_to_a_session_that_goes_on(cli: Cli, tmp_path: Path) -> None:
+    """With a session that is there, --state replaces what it names and leaves the rest."""
+    again = ["run", f"{PIPELINES}:counted", "Hi", "--session-db", "kept.db", "--session", "s", "--json"]
+    cli(*again, "--state", "n=5", "--state", "tier=gold")
+    (result,) = results(cli(*again, "--state", "tier=silver").out)
+    assert result["state"] == state(tmp_path / "kept.db", "s") == {"n": 7, "tier": "silver"}
+
+
+def test_of_two_values_for_one_state_key_the_last_wins(cli: Cli) -> None:
+    """--state may be given several times; a key that comes again has its last value."""
+    given = ("--state", "n=1", "--state", "tier=gold", "--state", "n=8", "--state", 'tier="silver"')
+    (result,) = results(cli("run", f"{PIPELINES}:counted", "Hi", *given, "--json").out)
+    assert result["state"] == {"n": 9, "tier": "silver"}
+
+
+GATES = [
+    ("y\ny\n", 2, "Hello."),
+    ("y\nn\n", 2, "Not approved: Really?"),
+    ("n\ny\n", 1, "Not approved: Send it?"),
+]
+
+
+@pytest.mark.parametrize(("typed", "asked", "end"), GATES, ids=["both", "the first", "none"])
+def test_gates_one_after_the_other_are_asked_in_one_run(cli: Cli, typed: str, asked: int, end: str) -> None:
+    """Each gate is asked once it is reached, and the first that is refused ends the run."""
+    done = cli("run", f"{PIPELINES}:gates", "Hi", "-v", stdin=typed)
+    questions = [line for line in done.out.splitlines() if " asks: " in line]
+    assert done.code == 0
+    assert questions == ["■ gate asks: Send it?", "■ second asks: Really?"][:asked]
+    assert end in done.out
+    assert ("● editor" in done.out) == (end == "Hello.")
+    (result,) = results(cli("run", f"{PIPELINES}:gates", "Hi", "--json", stdin=typed).out)
+    assert result["text"] == end
 
 
 def test_the_question_of_a_gate_does_not_mix_with_the_answer() -> None:

@@ -3,11 +3,14 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel
 
 from adk_fluent import C
 from adk_fluent.context.entries import Entry, FileRef, estimate_tokens
+from adk_fluent.context.filters import Filter
+from adk_fluent.context.operations import OPERATIONS
 from adk_fluent.context.rendering import block, line, text, tokens
-from adk_fluent.context.selection import select
+from adk_fluent.context.selection import Selection, scene_of, select, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ContextError, MissingKeyError
 from tests.context.talk import answer, call, chosen, entry, talk, texts
@@ -265,6 +268,55 @@ def test_the_running_turn_counts_before_anybody_answered(spec: Context, expected
     assert texts(select(spec, FIRST_OF_TURN, agent="me")) == expected
 
 
+FIVE = talk(*(("user", f"turn {n}") for n in range(1, 6)), ("user", "now"))
+
+
+@pytest.mark.parametrize(
+    ("turns", "kept"),
+    [(1, [1]), (2, [1, 6]), (3, [1, 2, 6]), (4, [1, 2, 5, 6]), (5, [1, 2, 3, 5, 6]), (6, [*range(1, 7)])],
+)
+def test_the_middle_turns_are_left_out(turns: int, kept: list[int]) -> None:
+    """`truncate("middle")` keeps both ends of the conversation, one turn more of the beginning if odd."""
+    left = chosen(C.truncate(max_turns=turns, strategy="middle"), FIVE)
+    assert left == [f"turn {turn}" for turn in kept if turn < 6]
+
+
+@pytest.mark.parametrize(
+    ("count", "room", "kept"),
+    [
+        (5, 5, [0, 1, 2, 3, 4]),
+        (5, 4, [0, 1, 3, 4]),
+        (5, 3, [0, 3, 4]),
+        (5, 2, [0, 4]),
+        (5, 1, [4]),
+        (4, 3, [0, 2, 3]),
+        (4, 2, [0, 3]),
+    ],
+)
+def test_the_middle_texts_go_first(count: int, room: int, kept: list[int]) -> None:
+    """Of texts that do not all fit, the nearest to the middle goes first; of two equally near, the older."""
+    entries = talk(*(("writer", f"text {n}") for n in range(count)))
+    spec = C.truncate(max_tokens=room, strategy="middle", count_tokens=lambda text: 1)
+    assert chosen(spec, entries) == [f"text {n}" for n in kept]
+
+
+@pytest.mark.parametrize(
+    ("scores", "top_k", "kept"),
+    [
+        ([1, 1, 1, 1], 2, ["c", "d"]),
+        ([2, 1, 1, 1], 2, ["a", "d"]),
+        ([1, 2, 1, 2], 3, ["b", "c", "d"]),
+        ([1, 2, 2, 1], 1, ["c"]),
+        ([3, 1, 2, 0], 4, ["a", "b", "c", "d"]),
+    ],
+)
+def test_of_equally_relevant_texts_the_newest_stay(scores: list[int], top_k: int, kept: list[str]) -> None:
+    """Where a scorer cannot tell texts apart, `relevant` keeps the newest; those kept stay in their order."""
+    known = dict(zip("abcd", scores, strict=True))
+    spec = C.relevant(query="q", top_k=top_k, scorer=lambda query, text: known[text])
+    assert chosen(spec, talk(*(("writer", said) for said in "abcd"))) == kept
+
+
 def test_a_strict_budget_stops() -> None:
     """`overflow="error"` names the agent, what it needs and what it may have."""
     with pytest.raises(ContextError, match=r"'me': its context needs \d+ tokens, but C.budget\(3"):
@@ -289,6 +341,95 @@ def test_fit_compacts_before_it_cuts() -> None:
     assert chosen(C.fit(13), entries) == ["same words", "x", "Same words!\nmore"]
     repeated = talk(("a", "same words"), ("b", "x"), ("a", "Same words!"), ("b", "more"))
     assert chosen(C.fit(9), repeated) == ["same words", "x", "more"]
+
+
+class Found(BaseModel):
+    word: str
+
+
+PAIRS = [
+    entry("user", "question one", turn=1, index=0, timestamp=0),
+    entry(
+        "writer",
+        "I look",
+        turn=1,
+        index=1,
+        timestamp=1,
+        function_calls=(call("look", "1"), call("find", "2")),
+    ),
+    entry("writer", "", turn=1, index=2, timestamp=2, function_responses=(answer("look", "1"),)),
+    entry("writer", "same words", turn=1, index=3, timestamp=3),
+    entry("critic", "same words", turn=1, index=4, timestamp=4),
+    entry("user", "question two", turn=2, index=5, timestamp=5),
+    entry("critic", "", turn=2, index=6, timestamp=6, function_responses=(answer("find", "2"),)),
+    entry("critic", "", turn=2, index=7, timestamp=7, function_calls=(call("look", "3"),)),
+    entry("user", "question three", turn=3, index=8, timestamp=8),
+    entry("writer", "", turn=3, index=9, timestamp=9, function_responses=(answer("look", "3"),)),
+    entry("writer", "at last", turn=3, index=10, timestamp=10),
+    entry("user", "now", turn=4, index=11, timestamp=11),
+]
+"""Calls whose results come later: in another event, by another author, in another turn."""
+
+FILTERS: dict[str, list[Context]] = {
+    "default": [C.default()],
+    "none": [C.none()],
+    "user_only": [C.user_only()],
+    "user": [C.user("first"), C.user("bookend")],
+    "from_agents": [C.from_agents("writer"), C.from_agents("critic")],
+    "exclude_agents": [C.exclude_agents("writer"), C.exclude_agents("critic")],
+    "window": [C.window(n) for n in (2, 3, 4)],
+    "from_agents_windowed": [C.from_agents_windowed(writer=1), C.from_agents_windowed(critic=1, writer=2)],
+    "recent": [C.recent(half_life=1, min_weight=weight) for weight in (0.5, 0.25)],
+    "fresh": [C.fresh(age) for age in range(1, 11)],
+    "compact": [C.compact(), C.window(3) | C.compact()],
+    "dedup": [C.dedup(), C.dedup("normalized"), C.dedup("semantic")],
+    "priority": [C.priority(1), C.from_agents("writer") | C.priority(2) | C.budget(20)],
+    "truncate": [
+        *(C.truncate(max_turns=n, strategy=end) for n in (2, 3) for end in ("tail", "head", "middle")),
+        *(C.truncate(max_tokens=n, strategy=end) for n in (10, 20, 30) for end in ("tail", "head", "middle")),
+    ],
+    "budget": [*(C.budget(n) for n in range(5, 60, 5)), C.budget(20, overflow="summarize")],
+    "fit": [C.fit(n) for n in range(5, 60, 5)],
+    "redact": [C.redact("look|1|true")],
+    "summarize": [C.summarize(), C.summarize(scope="earlier"), C.summarize(scope="tools")],
+    "relevant": [C.relevant(top_k=n) for n in (1, 2, 3)],
+    "extract": [C.extract(Found, into="found")],
+    "distill": [C.distill(into="found")],
+    "rolling": [C.rolling(2), C.rolling(2, summarize=True), C.rolling(3, summarize=True)],
+    "manus_cascade": [C.manus_cascade(n) for n in range(5, 60, 5)],
+}
+"""For each operation that leaves something out, some of its uses."""
+
+
+def answered(spec: Context, entries: list[Entry]) -> Selection:
+    """What a spec selects when every helper model answers."""
+    steps = selecting(spec, scene_of(entries, agent="me", now=11))
+    said: dict[str, str] = {"relevant": "[1, 5]", "extract": '{"word": "x"}'}
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(said.get(step.operation, "in short"))
+    except StopIteration as done:
+        return done.value
+
+
+@pytest.mark.parametrize("op", FILTERS)
+def test_no_operation_tears_a_call_from_its_result(op: str) -> None:
+    """Whatever is left out, of a tool call and its result both are seen or neither, with helpers or not."""
+    for spec in FILTERS[op]:
+        for selection in (select(spec, PAIRS, agent="me", now=11), answered(spec, PAIRS)):
+            seen = (*selection.conversation, *selection.pinned)
+            calls = [use.id for one in seen for use in one.function_calls]
+            results = [use.id for one in seen for use in one.function_responses]
+            assert sorted(calls) == sorted(results), spec
+
+
+def test_every_operation_is_asked_whether_it_tears() -> None:
+    """The test above knows all that `C` can leave out; `select` and `project` alone may halve a pair."""
+    leaving_out = {name for name, cls in OPERATIONS.items() if issubclass(cls, Filter)}
+    tearing = {name for name in leaving_out if getattr(OPERATIONS[name], "tears", False)}
+    assert tearing == {"select", "project"}
+    assert FILTERS.keys() | tearing == leaving_out
 
 
 def test_calls_and_results_go_together() -> None:

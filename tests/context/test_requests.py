@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from adk_fluent.errors import ContextError, MissingKeyError, PredicateError, Rea
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.testing import MockBackend, call_tool
+from tests.backends.support import replies
 from tests.context.talk import ask, contents, everything, last, system
 
 SAYS = {"writer": "W-TEXT", "critic": "C-TEXT", "me": "M-TEXT", "other": "O-TEXT"}
@@ -463,6 +465,57 @@ async def test_notes_can_be_replaced() -> None:
     async with me.session(backend=backend) as chat:
         assert (await chat.send("a")).state["pad"] == "old"
         assert (await chat.send("b")).state["pad"] == "new"
+
+
+def _parts(*parts: types.Part) -> types.Content:
+    return types.Content(role="model", parts=[*parts])
+
+
+BEFORE_THE_ANSWER: dict[str, list[Any]] = {
+    "text beside a call": [
+        _parts(
+            types.Part(text="let me see"), types.Part.from_function_call(name="lookup", args={"city": "Rome"})
+        ),
+        "the answer",
+    ],
+    "text beside two calls": [
+        *(
+            _parts(types.Part(text="hm"), types.Part.from_function_call(name="lookup", args={"city": c}))
+            for c in "ab"
+        ),
+        "the answer",
+    ],
+    "thoughts": [_parts(types.Part(text="I think", thought=True), types.Part(text="the answer"))],
+    "pieces": [replies(lambda request: _pieces("the ", "answer"))],
+}
+
+
+async def _pieces(*texts: str) -> AsyncGenerator[str, None]:
+    for text in texts:
+        yield text
+
+
+@pytest.mark.parametrize("mode", ["none", "sse"])
+@pytest.mark.parametrize("strategy", ["append", "replace"])
+@pytest.mark.parametrize("responses", BEFORE_THE_ANSWER.values(), ids=BEFORE_THE_ANSWER)
+async def test_only_answers_become_notes(responses: list[Any], strategy: Any, mode: Any) -> None:
+    """What an agent says on the way, beside a tool call, in thought or in pieces, is no note of its own."""
+    me = Agent("me").tool(lookup).context(C.write_notes("pad", strategy))
+    result = await me.run(
+        "GO", backend=MockBackend({"me": responses}), config=ExecutionConfig(streaming_mode=mode)
+    )
+    assert result.state["pad"] == "the answer"
+    assert [event.state_delta for event in result if event.state_delta] == [{"pad": "the answer"}]
+
+
+async def test_an_answer_without_words_is_no_note() -> None:
+    """An image says nothing that could be noted: the scratchpad stays as it was."""
+    image = _parts(types.Part.from_bytes(data=b"png", mime_type="image/png"))
+    me = Agent("me").context(C.write_notes("pad", "replace"))
+    async with me.session(backend=MockBackend({"me": [image, "words", image]})) as chat:
+        assert "pad" not in (await chat.send("a")).state
+        assert (await chat.send("b")).state["pad"] == "words"
+        assert (await chat.send("c")).state["pad"] == "words"
 
 
 async def test_a_refused_context_stops_before_the_model() -> None:

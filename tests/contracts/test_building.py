@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from google.adk.sessions import InMemorySessionService
@@ -11,6 +13,7 @@ from adk_fluent import Agent, Route
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import checking
 from adk_fluent.errors import ArgumentError, ContractError
+from adk_fluent.expr.base import Expr
 from adk_fluent.testing import mock_backend
 
 LOGGER = "adk_fluent.contracts"
@@ -73,6 +76,46 @@ async def test_the_state_of_a_run_counts(caplog: pytest.LogCaptureFixture) -> No
     await LOST.run("hi", backend=backend, state={"nothing_here": "x"})
     await LOST.named("again").run("hi", backend=backend, session_id="s", state={"nothing_here": "x"})
     assert caplog.records == []
+
+
+async def _run(expression: Expr[Any], **options: Any) -> str:
+    return (await expression.run("hi", **options)).text
+
+
+async def _stream(expression: Expr[Any], **options: Any) -> str:
+    events = [event async for event in expression.stream("hi", **options)]
+    return "".join(event.content or "" for event in events if not event.is_partial)
+
+
+async def _ask(expression: Expr[Any], **options: Any) -> str:
+    return str(await expression.ask_async("hi", **options))
+
+
+async def _session(expression: Expr[Any], **options: Any) -> str:
+    async with expression.session(**options) as chat:
+        return (await chat.send("hi")).text
+
+
+@pytest.mark.parametrize("terminal", [_run, _stream, _ask, _session])
+@pytest.mark.parametrize("strict", [False, True])
+async def test_what_is_stored_in_a_named_session_counts(
+    terminal: Callable[..., Awaitable[str]], strict: bool
+) -> None:
+    """The check before a run knows that a named session may hold what no step writes; a new one cannot."""
+    expression = Agent("reader").instruct("Use {stored} and {said}.")
+    expression = expression.strict() if strict else expression
+    options: dict[str, Any] = {
+        "backend": mock_backend(default="ok", session_service=InMemorySessionService())
+    }
+    await Agent("first").writes("said").run("hi", session_id="s", state={"stored": "x"}, **options)
+    if not strict:
+        options["config"] = ExecutionConfig(contracts="error")
+    assert await terminal(expression, session_id="s", **options) == "ok"
+    with pytest.raises(ContractError, match="stored"):
+        await terminal(expression, **options)
+    with pytest.raises(ContractError, match="stored"):
+        await terminal(expression, state={"said": "x"}, **options)
+    assert await terminal(expression, state={"stored": "x", "said": "x"}, **options) == "ok"
 
 
 async def test_a_run_without_the_state_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, loop_until, race, transfer
-from adk_fluent.analysis.keys.reads import (
-    _READERS,  # pyright: ignore[reportPrivateUsage]  # held against the list of types
-    reads_of,
-)
 from adk_fluent.analysis.overwriting import PASS
 from adk_fluent.analysis.walk.steps import VISITORS, analyse
 from adk_fluent.expr.base import Expr
@@ -23,8 +19,8 @@ def heard(expression: Expr[object], listener: str) -> dict[str, bool]:
 
 
 def test_every_node_type_is_known() -> None:
-    """The walks pass every node type and know what each reads."""
-    assert set(VISITORS) == set(PASS) == set(_READERS) == set(NODE_TYPES)
+    """The walks pass every node type."""
+    assert set(VISITORS) == set(PASS) == set(NODE_TYPES)
 
 
 def test_steps_have_the_names_that_compiling_gives() -> None:
@@ -77,7 +73,7 @@ def test_the_walk_is_linear() -> None:
             ),
         )
         flow = analyse(Pipeline(*[block] * count).node)
-        return sum(step.visits for step in flow.plan.steps)
+        return sum(flow.visits.values())
 
     assert visits(40) == 2 * visits(20) - 1  # the pipeline itself is visited once
 
@@ -88,7 +84,7 @@ def test_nesting_costs_a_visit_per_level() -> None:
     for level in range(12):
         nested = Loop(nested, Agent(f"a{level}").instruct("{x}"))
     flow = analyse(nested.node)
-    assert flow.plan.by_name["core"].visits <= 14
+    assert flow.visits[flow.plan.by_name["core"]] <= 14
 
 
 def test_a_later_run_finds_what_an_earlier_one_left() -> None:
@@ -98,7 +94,7 @@ def test_a_later_run_finds_what_an_earlier_one_left() -> None:
     root = Pipeline(reads, *writers).node
     for later, statuses in ((False, ["never", "unknown", "never"]), (True, ["may", "may", "never"])):
         flow = analyse(root, later_run=later)
-        assert [read.status for read in reads_of(flow.plan.by_name["r"])] == statuses
+        assert [read.status for read in flow.reads_of(flow.plan.by_name["r"])] == statuses
 
 
 def test_an_agent_hears_of_an_earlier_run_through_state_that_stays() -> None:
@@ -121,7 +117,7 @@ def test_a_field_that_may_be_null_may_take_a_value_away() -> None:
         tags >> (fields // Agent("o")) >> reader,
     ):
         flow = analyse(pipeline.node)
-        (read,) = reads_of(flow.plan.by_name["r"])
+        (read,) = flow.reads_of(flow.plan.by_name["r"])
         assert read.status == "may"
 
 
@@ -129,7 +125,7 @@ def test_nothing_follows_an_unconditional_transfer() -> None:
     """What stands behind it in its sequence never runs, nor does it write; what stands behind that does."""
     inner = Pipeline("inner", Agent("a"), transfer("z"), Agent("never").writes("x"))
     flow = analyse((inner >> Agent("then").instruct("{x?}") >> Agent("z")).node)
-    assert flow.plan.by_name["never"].visits == 0
+    assert flow.plan.by_name["never"] not in flow.visits
     assert heard(inner >> Agent("then") >> Agent("z"), "then") == {"a": True, "z": True}
-    (read,) = reads_of(flow.plan.by_name["then"])
+    (read,) = flow.reads_of(flow.plan.by_name["then"])
     assert read.status == "never"

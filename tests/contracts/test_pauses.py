@@ -12,7 +12,6 @@ import pytest
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, tap, transfer
-from adk_fluent.analysis.keys.reads import reads_of
 from adk_fluent.analysis.walk.steps import analyse
 from adk_fluent.backends.events import RunResult
 from adk_fluent.config import ExecutionConfig
@@ -149,7 +148,7 @@ async def test_what_is_said_of_temp_keys_is_what_happens(seeds: range) -> None:
         flow = analyse(expression.node, {"items": [1, 2], "temp:a": 0})
         await run(expression, dice)
         for step in flow.plan.steps:
-            for read in reads_of(step) if step.name in maker.seen else ():
+            for read in flow.reads_of(step) if step.name in maker.seen else ():
                 for there in maker.seen[step.name]:
                     where = f"seed {seed}: {step.name} reads {read.key}, called {read.status}"
                     lost = read.lost is not None

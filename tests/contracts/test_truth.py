@@ -12,7 +12,6 @@ from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.keys.reads import reads_of
 from adk_fluent.analysis.overwriting import overwritten
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts.checks.tools import unseen
@@ -80,7 +79,7 @@ def statuses(flow: Flow, origin: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for step in flow.plan.steps:
         if step.origin == origin:
-            for read in reads_of(step):
+            for read in flow.reads_of(step):
                 found.setdefault(read.key, set()).add(read.status if read.reached else "unreached")
     return found
 
@@ -175,7 +174,7 @@ def compare_missing(seed: int, flow: Flow, ran: Ran, tally: Tally) -> None:
     message = str(ran.error) if ran.error else ""
     for step in flow.plan.steps:
         if message.startswith(f"Agent {step.name!r} needs state key"):
-            for read in reads_of(step):
+            for read in flow.reads_of(step):
                 if f"state key {read.key!r} " in message:
                     where = f"seed {seed}: {message} called {read.status}"
                     tally.hold("missing", not (read.reached and read.status == "must"), where)

@@ -233,7 +233,9 @@ async def test_an_option_of_the_wrong_kind(
 async def test_an_option_that_is_none_is_not_given(way: Callable[..., Awaitable[None]]) -> None:
     """`None` stands for the default of every option."""
     options = ["state", "session_service", "user_id", "app_name", "config", "session_id", "memory_service"]
-    await way(backend=mock_backend(default="x"), **dict.fromkeys(options))
+    backend = mock_backend(default="x")
+    await way(backend=backend, **dict.fromkeys(options))
+    assert [len(requests) for requests in backend.calls.values()] == [1]
 
 
 @pytest.mark.parametrize("service", ["session_service", "artifact_service", "memory_service"])

@@ -17,6 +17,7 @@ from adk_fluent import (
     Loop,
     P,
     Pipeline,
+    Preset,
     Route,
     S,
     gate,
@@ -31,7 +32,7 @@ from adk_fluent.expr.base import Conditional, Expr, Step, Timeout
 from adk_fluent.expr.transforms import Transform
 from adk_fluent.expr.workflow import Fallback, MapOver, Race
 from adk_fluent.state import declares
-from tests.samples import EXPRESSIONS, is_done, look
+from tests.samples import EXPRESSIONS, is_done, log_call, look
 
 a, b = Agent("a"), Agent("b")
 every_expression = pytest.mark.parametrize("name", EXPRESSIONS)
@@ -267,3 +268,52 @@ def test_what_only_looks_cannot_declare_writes(where: str) -> None:
         f"{where}: '_notes' declares that it writes 'seen', and here it can only read. "
         "Write in a step of its own: a function of the state that returns a dict, or S.set(...)."
     )
+
+
+untyped: Any = Agent("a")
+KEEPS: dict[str, Callable[[list[str]], Any]] = {
+    "S.set": lambda given: S.set(k={"in": given}),
+    "S.default": lambda given: S.default(k=given),
+    "generate": lambda given: Agent("a").generate(stop_sequences=given),
+    "static": lambda given: untyped.static(given),
+    "Preset": lambda given: Agent("a").use(Preset(generate={"stop_sequences": given})),
+}
+
+
+@pytest.mark.parametrize("make", KEEPS.values(), ids=KEEPS)
+def test_a_list_that_was_given_can_change(make: Callable[[list[str]], Any]) -> None:
+    """What the caller does to a list or dict after giving it to an expression changes no expression."""
+    given = ["x"]
+    made, same = make(given), make(["x"])
+    given.append("changed")
+    assert made == same
+    assert make(["x", "changed"]) != made
+
+
+def test_agents_of_one_preset_share_nothing() -> None:
+    """Two agents have lists and dicts of their own from a preset, which keeps what it was written with."""
+    options: dict[str, Any] = {"stop_sequences": ["x"], "labels": {"a": "b"}}
+    written = copy.deepcopy(options)
+    static = ["x"]
+    preset = Preset(model="m", generate=options, static=static)
+    made: list[Any] = [Agent(name).use(preset) for name in "ab"]
+    built: list[Any] = [agent.build() for agent in made]
+    options["stop_sequences"].append("changed")
+    options["temperature"] = 1
+    static.append("changed")
+    built[0].generate_content_config.stop_sequences.append("changed")
+    built[0].generate_content_config.labels["changed"] = "c"
+    built += [agent.build() for agent in (*made, Agent("c").use(preset))]
+    for agent in built[1:]:
+        assert agent.generate_content_config.model_dump(exclude_none=True) == written
+        assert agent.static_instruction == ["x"]
+
+
+def test_a_list_in_a_preset_is_one_argument() -> None:
+    """A tuple gives several arguments, a list is one; where several are wanted, the message says how."""
+    several: Any = ["x", "y"]
+    assert Agent("a").use(Preset(static=several)) == Agent("a").static(several)
+    with pytest.raises(ArgumentError, match=r"Unpack the list: \.tools\("):
+        Agent("a").use(Preset(tools=[print, repr]))
+    twice = Agent("a").use(Preset(before_agent=log_call)).use(Preset(before_agent=log_call))
+    assert twice == Agent("a").before_agent(log_call, log_call)

@@ -22,10 +22,10 @@ from google.adk.tools.agent_tool import AgentTool
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 
 from adk_fluent import Agent, C, Loop, Route, S, StateSchema, gate, until
-from adk_fluent.backends.stand_ins import smallest
+from adk_fluent.backends.stand_ins import smallest, stand_in
 from adk_fluent.errors import ArgumentError, MissingKeyError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import Match
+from adk_fluent.ir import AgentNode, Match, walk
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import seen, system
 
@@ -79,6 +79,38 @@ async def test_a_route_gets_its_first_value() -> None:
     """Where nobody says what a model answers, a route takes its first branch."""
     found = await PIPELINE.preview("A flight")
     assert system(found["booker"][0]).startswith("Book: booking")
+
+
+Y, N = Agent("yes"), Agent("no")
+K = Agent("a").writes("k")
+STAND_INS: dict[str, tuple[Expr[Any], str]] = {
+    "equal": (K >> Route("k").eq("x", Y).otherwise(N), "x"),
+    "equal to a number": (K >> Route("k").eq(3, Y).otherwise(N), "3"),
+    "containing": (K >> Route("k").contains("x y", Y).otherwise(N), "x y"),
+    "the first of several": (K >> Route("k").contains("x", Y).eq("z", N).otherwise(N), "x"),
+    "the first of a kind": (K >> Route("k").eq("x", Y).eq("z", N), "x"),
+    "the first that can be made up": (K >> Route("k").matches("z", N).contains("x", Y).otherwise(N), "x"),
+    "the first of two routes": (K >> Route("k").contains("x", Y) >> Route("k").eq("z", N), "x"),
+    "a route before a loop": (
+        Loop(K, Route("k").contains("x", Y), max_iterations=2).until(Match("k", "eq", "z")),
+        "x",
+    ),
+    "not what is not there": (K >> Route("k").eq(None, N).contains("x", Y), "x"),
+    "of its own key": (S.set(j=1) >> K >> Route("j").eq("z", N) >> Route("k").contains("x", Y), "x"),
+    "in a set of values": (K >> Y >> Route("other").eq("x", N), "(what a answers)"),
+}
+"""Where a route compares what `a` answers: what that is, and that `yes` runs then, and `no` does not."""
+
+
+@pytest.mark.parametrize("kind", STAND_INS)
+async def test_an_answer_is_made_up_that_fits_the_first_branch(kind: str) -> None:
+    """Where nobody says what a model answers, a route compares it with success."""
+    expression, answer = STAND_INS[kind]
+    told = expression.node
+    assert stand_in(next(n for n in walk(told) if isinstance(n, AgentNode) and n.name == "a"), told) == answer
+    found = await expression.preview("Hi")
+    assert [agent for agent, _ in found.order if agent != "a"][:1] == ["yes"]
+    assert not found.get("no")
 
 
 async def test_a_loop_gets_what_it_waits_for() -> None:
@@ -206,10 +238,12 @@ async def test_a_type_without_end_cannot_be_made_up() -> None:
 
 
 @pytest.mark.parametrize("schema", [Intent, Deep, list[Intent], dict[str, int], Tree, Intent | None])
-async def test_a_typed_agent_answers_with_an_instance(schema: Any) -> None:
+def test_a_typed_agent_answers_with_an_instance(schema: Any) -> None:
     """Where nobody says what a model answers, it answers with the smallest instance of its type."""
-    described = TypeAdapter[Any](schema).json_schema()
-    TypeAdapter[Any](schema).validate_python(smallest(described, described.get("$defs", {})))
+    adapter = TypeAdapter[Any](schema)
+    described = adapter.json_schema()
+    made = smallest(described, described.get("$defs", {}))
+    assert adapter.dump_python(adapter.validate_python(made), mode="json", exclude_unset=True) == made
 
 
 async def test_a_typed_answer_is_stored() -> None:

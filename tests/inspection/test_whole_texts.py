@@ -166,7 +166,7 @@ LLM Call Anatomy: desk
   6. After:      response goes to the conversation, or hands over to billing, refunds and shop
 
 LLM Call Anatomy: billing
-  1. System:     (none)
+  1. System:     "Be polite."
   2. History:    SUPPRESSED
   3. Context:    state["invoice"], state["tier"] injected
   4. Tools:      transfer_to_agent
@@ -174,7 +174,7 @@ LLM Call Anatomy: billing
   6. After:      response goes to the conversation, or hands over to refunds and shop
 
 LLM Call Anatomy: refunds
-  1. System:     (none)
+  1. System:     "Be polite."
   2. History:    PART, C.from_agents('billing'): user; perhaps billing
   3. Context:    none
   4. Tools:      transfer_to_agent
@@ -182,7 +182,7 @@ LLM Call Anatomy: refunds
   6. After:      response goes to the conversation, or hands over to desk
 
 LLM Call Anatomy: shop
-  1. System:     (none)
+  1. System:     "Be polite."
   2. History:    SUPPRESSED
   3. Context:    none
   4. Tools:      none

@@ -6,11 +6,14 @@ import importlib
 import inspect
 import json
 import pkgutil
+from typing import get_args
 
 import pytest
 
 import adk_fluent
 import adk_fluent.ir.nodes as nodes_module
+from adk_fluent.analysis.visibility import infer_visibility
+from adk_fluent.analysis.walk.steps import VISITORS as ANALYSED
 from adk_fluent.backends.adk.compile.compiler import REFUSED_TYPES, VISITORS
 from adk_fluent.backends.adk.compile.workflow import build_workflow
 from adk_fluent.errors import UnsupportedNodeError
@@ -43,6 +46,7 @@ from adk_fluent.ir import (
     topological_order,
     walk,
 )
+from adk_fluent.ir.base import Runs
 from adk_fluent.viz.mermaid import to_mermaid
 from tests.samples import count_words, is_done, look
 
@@ -86,6 +90,23 @@ def test_the_list_of_node_types_is_complete() -> None:
     }
     assert defined == set(NODE_TYPES) == set(EXAMPLES)
     assert len(NODE_TYPES) == len(set(NODE_TYPES))
+
+
+@every_type
+def test_it_says_how_it_runs_its_children(cls: type[Node]) -> None:
+    """A node that holds others says how they run, and one that holds none says so."""
+    holds = "children" in {*vars(cls), *cls.__annotations__}
+    assert (cls.runs != "none") is holds
+    assert cls.runs in get_args(Runs)
+    assert holds or not cls.apart
+
+
+@every_type
+def test_the_analysis_knows_it(cls: type[Node]) -> None:
+    """The walk over the steps has a way to pass it, and who sees it is known."""
+    assert cls in ANALYSED
+    seen = infer_visibility(tree_with(cls))
+    assert set(seen) == {node.name for node in walk(tree_with(cls))}
 
 
 @every_type

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent import C
 from adk_fluent.errors import ArgumentError
@@ -116,6 +117,10 @@ def test_what_nodes_read_and_write() -> None:
     assert route.writes_keys == frozenset()
 
 
+def remember(note: str, tool_context: ToolContext) -> None:
+    """A tool that is given the state, and declares nothing."""
+
+
 def test_what_an_agent_reads_and_writes() -> None:
     """Templates, declared keys, the output key, tools and callbacks all count."""
     node = AgentNode(
@@ -128,7 +133,8 @@ def test_what_an_agent_reads_and_writes() -> None:
     node = node.replace(tools=(FunctionTool(declared),))
     assert (node.reads_keys, node.writes_keys) == ({"a", "b", "r"}, {"c", "d", "w"})
     assert node.access.reads_known
-    assert not node.replace(tools=(samples.add,)).access.writes_known
+    assert node.replace(tools=(samples.add,)).access.writes_known  # it is not given the state
+    assert not node.replace(tools=(remember,)).access.writes_known
     assert not node.replace(before_model_callback=(samples.log_call,)).access.writes_known
     assert not node.replace(instruction=samples.to_text).access.reads_known
 

@@ -71,6 +71,17 @@ def drawn(expression: Expr[object]) -> set[str]:
             Pipeline("p", a, Route("k").eq(1, transfer("p")).otherwise(b)),
             {"a>route", "route>to_p branch", "route>b branch", "to_p>a transfer"},
         ),
+        (
+            Pipeline(Loop("l", a, transfer("c"), b), c),
+            {"a>to_c", "to_c>c transfer", "b>a back", "c>a back", "b>c", "c>c"},
+        ),
+        (
+            Pipeline(Loop("l", a, Route("k").eq(1, transfer("d")).otherwise(b), c), d),
+            {
+                *("a>route", "route>to_d branch", "route>b branch", "to_d>d transfer", "b>c"),
+                *("c>a back", "d>a back", "c>d", "d>d"),
+            },
+        ),
         (a >> transfer("nowhere", condition=is_done) >> b, {"a>to_nowhere", "to_nowhere>b"}),
     ],
 )

@@ -92,8 +92,9 @@ def test_a_step_is_never_called_by_a_reserved_name() -> None:
 
 def test_a_label_that_is_no_identifier_still_gives_a_name() -> None:
     """Every derived name is one that ADK takes, whatever the node calls itself."""
-    for name in names(SequenceNode(children=(ArtifactNode(operation="publish"),))):
-        check_name(name)
+    found = names(SequenceNode(children=(ArtifactNode(operation="publish"),)))
+    assert len(found) == 2
+    assert [check_name(name) for name in found] == found
 
 
 def test_different_nodes_of_one_name_are_refused() -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from adk_fluent import Agent, C, P, Pipeline, Route, S
 from adk_fluent.context.selection import select
@@ -242,6 +242,22 @@ class Strict(BaseModel):
     tags: list[str]
 
 
+class Size(BaseModel):
+    width: float
+    unit: str | None
+
+
+class Parcel(BaseModel):
+    weight: float
+    note: str | None
+    any: Any
+    size: Size | None = None
+    sizes: list[Size] = []
+    label: str = Field("", alias="printedLabel")
+    stamp: str | None = Field(alias="Stamp")
+    count: int = 1
+
+
 @pytest.mark.parametrize(
     ("step", "state", "message"),
     [
@@ -266,6 +282,22 @@ class Strict(BaseModel):
             {"number": 1, "tags": ["x", 5]},
             "State does not fit Strict: 'tags.1': Input should be a valid string (1 problem(s)).",
         ),
+        (S.validate(Parcel), {}, "State does not fit Parcel: 'weight': Field required (1 problem(s))."),
+        (
+            S.validate(Parcel),
+            {"weight": 1, "size": {"unit": "cm"}},
+            "State does not fit Parcel: 'size.width': Field required (1 problem(s)).",
+        ),
+        (
+            S.validate(Parcel),
+            {"weight": 1, "note": 5, "count": "x"},
+            "State does not fit Parcel: 'note': Input should be a valid string (2 problem(s)).",
+        ),
+        (
+            S.validate(Parcel),
+            {"weight": 1, "stamp": 5},
+            "State does not fit Parcel: 'stamp': Input should be a valid string (1 problem(s)).",
+        ),
         (S.guard(is_done, "stop") >> S.set(x=1), {}, "stop"),
         (S.when("k", S.require("a")), {"k": 1}, "State is missing 'a'; an earlier step must write them."),
     ],
@@ -284,6 +316,14 @@ def test_checks_that_fail(step: Any, state: dict[str, Any], message: str) -> Non
         (S.require("a", "b"), {"a": 0, "b": ""}),
         (S.validate(Invoice), {"number": "5", "unrelated": [1]}),
         (S.validate(Ticket), {"intent": "x"}),
+        (S.validate(Parcel), {"weight": 1.5, "note": "n", "any": 1, "count": 2}),
+        (S.validate(Parcel), {"weight": 1}),
+        (S.validate(Parcel), {"weight": 1, "label": "l", "stamp": "s"}),
+        (S.validate(Parcel), {"weight": 1, "note": None, "size": None, "any": None}),
+        (
+            S.validate(Parcel),
+            {"weight": 1, "size": {"width": 2}, "sizes": [{"width": 1, "unit": "m"}, {"width": 2}]},
+        ),
     ],
 )
 def test_checks_that_hold_change_nothing(step: Transform, state: dict[str, Any]) -> None:

@@ -178,7 +178,7 @@ INSIDE: dict[str, Callable[[Any], list[Any]]] = {
 
 @pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
 def test_a_mutable_default_is_not_shared(read: Callable[[Any], list[Any]]) -> None:
-    """What one reader does to a default, however deep in it, no other reader sees: nor itself when it reads again."""
+    """What one reader does to a default, however deep in it, is not there when it or another one reads."""
     state = Nested.bind({})
     before = list(read(state))
     read(state).append("changed")
@@ -188,7 +188,7 @@ def test_a_mutable_default_is_not_shared(read: Callable[[Any], list[Any]]) -> No
 
 @pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
 def test_what_is_read_is_not_what_is_stored(read: Callable[[Any], list[Any]]) -> None:
-    """Changing something inside a value that was read, however deep, changes neither the state nor other reads."""
+    """Changing something inside a value that was read, however deep, does not change the state."""
     stored: dict[str, Any] = {}
     state = Nested.bind(stored)
     for name in Nested.fields():
@@ -245,6 +245,47 @@ def test_a_value_of_the_wrong_type_is_an_error_when_written() -> None:
     with pytest.raises(StateTypeError, match=r"user key 'user:user_tier'"):
         setattr(state, "user_tier", None)  # noqa: B010
     assert stored == {}
+
+
+class Numbers(StateSchema):
+    one: float
+    maybe: float | None
+    some: list[float]
+    named: dict[str, float]
+    rated: Annotated[float, Field(ge=0)]
+    whole: int
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "floats"),
+    [
+        ("one", 2, 2.0),
+        ("one", -0.5, -0.5),
+        ("maybe", 0, 0.0),
+        ("some", [1, 2.5], [1.0, 2.5]),
+        ("named", {"a": 3}, {"a": 3.0}),
+        ("rated", 1, 1.0),
+        ("whole", 4, 4),
+    ],
+)
+def test_whole_numbers_are_floats_where_the_field_is(field: str, given: Any, floats: Any) -> None:
+    """A whole number, as models and JSON write floats, is read and stored as one."""
+    read = getattr(Numbers.bind({field: given}), field)
+    assert repr(read) == repr(floats)
+    stored: dict[str, Any] = {}
+    setattr(Numbers.bind(stored), field, given)
+    assert repr(stored) == repr({field: floats})
+
+
+@pytest.mark.parametrize(
+    ("field", "given"), [("one", True), ("one", "1"), ("whole", 1.0), ("some", [True]), ("rated", -1)]
+)
+def test_other_numbers_are_not_converted(field: str, given: Any) -> None:
+    """A truth value or text is no float, and a float no whole number."""
+    with pytest.raises(StateTypeError, match=f"Numbers.{field}"):
+        getattr(Numbers.bind({field: given}), field)
+    with pytest.raises(StateTypeError, match=f"Numbers.{field}"):
+        setattr(Numbers.bind({}), field, given)
 
 
 def test_constraints_are_pydantics() -> None:
@@ -448,7 +489,7 @@ def test_a_child_may_give_another_default() -> None:
 
 
 def test_a_field_that_is_declared_again_keeps_its_default() -> None:
-    """A child that repeats a field without a default has that of its nearest parent, and may change it below."""
+    """A child that repeats a field without a default has that of its nearest parent, until one changes it."""
 
     class Repeats(ClassifierState):
         shared: int

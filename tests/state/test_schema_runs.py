@@ -15,7 +15,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.tool_context import ToolContext
 from pydantic import BaseModel, Field
 
-from adk_fluent import Agent, Route, S, StateSchema, gate, map_over
+from adk_fluent import Agent, Route, S, StateSchema, gate, map_over, tap
 from adk_fluent.errors import (
     ArgumentError,
     ExpressionError,
@@ -102,6 +102,23 @@ async def test_one_field_that_is_no_text_is_asked_for_as_json() -> None:
     pipeline = Agent("a").writes(Bill.mood) >> {"upset": Agent("yes"), "calm": Agent("no")}
     run = await pipeline.run("x", backend=backend)
     assert (run.text, run.state) == ("sorry", {"mood": "upset"})
+
+
+class Rated(StateSchema):
+    score: float
+    scores: list[float]
+
+
+async def test_a_model_may_write_a_float_as_a_whole_number() -> None:
+    """An agent that answers `1` for a field that is a float has written `1.0`, which later steps read."""
+    got: list[Any] = []
+    rater = Agent("rater").writes(Rated.score, Rated.scores)
+    step = tap(lambda state: got.append((state["score"], Rated.bind(state).scores)))
+    result = await (rater >> step).run(
+        "hi", backend=mock_backend({"rater": '{"score": 1, "scores": [2, 0.5]}'})
+    )
+    assert repr(result.state) == "{'score': 1.0, 'scores': [2.0, 0.5]}"
+    assert repr(got) == "[(1.0, [2.0, 0.5])]"
 
 
 async def test_a_returned_model_that_has_the_fields_is_the_answer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import sys
@@ -63,8 +64,11 @@ def test_any_expression_is_well_formed(expression: Expr[Any]) -> None:
 def test_any_text_is_well_formed(message: str) -> None:
     """Whatever characters a message holds, the image is well-formed and can be written as UTF-8."""
     tree = gate(good_enough, message=message).node
-    ElementTree.fromstring(to_svg(tree).encode())
-    to_html(tree).encode()
+    svg, page = to_svg(tree).encode(), to_html(tree).encode()
+    assert ElementTree.fromstring(svg).tag == f"{SVG}svg"
+    assert page.startswith(b"<!doctype html>")
+    (drawn,) = re.findall(rb"<svg .*?</svg>", page, re.DOTALL)
+    assert ElementTree.fromstring(drawn).tag == f"{SVG}svg"
 
 
 def test_equal_expressions_give_equal_images_in_any_process() -> None:

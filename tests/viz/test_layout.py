@@ -11,13 +11,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from adk_fluent import Agent, FanOut, RemoteAgent, Route, loop_until, transfer
+from adk_fluent.analysis.facts import Facts
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import NODE_TYPES, ModelSelectorNode, Node, SequenceNode, TransferNode, resolve_names, walk
+from adk_fluent.ir import ModelSelectorNode, Node, SequenceNode, TransferNode, resolve_names, walk
 from adk_fluent.ir.graph import predecessors
 from adk_fluent.viz.drawing import SMALL, TITLE, Box, Drawing, Frame, text_width, wrapped
 from adk_fluent.viz.flow import data_edges
-from adk_fluent.viz.layout import FRAMED, MOST_ACROSS, SHAPES, to_drawing
+from adk_fluent.viz.layout import MOST_ACROSS, to_drawing
+from adk_fluent.viz.looks import look_of
 from tests.properties.strategies import EXPRESSIONS
 from tests.viz.pipelines import BY_SIZE, good_enough
 
@@ -60,9 +62,8 @@ def arrivals(drawing: Drawing) -> set[str]:
     }
 
 
-def test_the_tables_cover_every_node_type() -> None:
-    """Every node type is a box, a frame, the sequence that needs neither, or is no step."""
-    assert {*SHAPES, *FRAMED, SequenceNode, ModelSelectorNode} == set(NODE_TYPES)
+def test_what_is_no_step_is_refused() -> None:
+    """A node that only another holds is not drawn by itself."""
     with pytest.raises(UnsupportedNodeError, match="is no step"):
         to_drawing(ModelSelectorNode(name="chooser"))
 
@@ -128,17 +129,22 @@ def test_every_step_is_there_and_is_reached(expression: Expr[Any]) -> None:
     assert len(names) == len(set(names))
     assert set(names) >= {name for name, node in nodes.items() if not isinstance(node, SequenceNode)}
     lines = {(line.source, line.target, line.keys) for line in drawing.lines if line.kind == "data"}
-    assert lines == {(edge.source, edge.target, edge.keys) for edge in data_edges(tree)}
+    assert lines == {(edge.source, edge.target, edge.keys) for edge in data_edges(Facts(expression.node))}
     assume(not any(isinstance(node, TransferNode) for node in nodes.values()))
     before = {name: [found.name for found in predecessors(tree, node)] for name, node in nodes.items()}
-    reached = {name for name in names if before[name] and type(nodes[name]) in SHAPES}
+    reached = {name for name in names if before[name] and is_box(nodes[name])}
     loops = {name for name in reached if all(source == name for source in before[name])}
     assert reached - loops <= arrivals(drawing) | _first(tree)
 
 
+def is_box(node: Node) -> bool:
+    """Whether a node is drawn as a box of its own."""
+    return look_of(node).shape != "header"
+
+
 def _first(node: Node) -> set[str]:
     """The step that control enters first, which only a loop can lead back to."""
-    while node.children and type(node) not in SHAPES:
+    while node.children and not is_box(node):
         node = node.children[0]
     return {node.name}
 
@@ -175,6 +181,48 @@ def test_a_transfer_has_a_line_to_its_target_and_nothing_below() -> None:
         ("to_target", "target")
     ]
     assert arrivals(drawing) == {"to_target", "target"}
+
+
+def leaves(drawing: Drawing) -> set[str]:
+    """The frames at whose bottom a line of control leads out."""
+    lines = [line for line in drawing.lines if line.kind == "control" and not line.arrow]
+    ends = [tuple(float(part) for part in line.path.split("L")[-1].split(",")) for line in lines]
+    return {
+        frame.name
+        for frame in drawing.frames
+        for x, y in ends
+        if abs(y - frame.y - frame.height) < 0.2 and frame.x < x < frame.x + frame.width
+    }
+
+
+AWAY, PERHAPS = transfer("t"), transfer("t", condition=good_enough)
+LEFT: dict[str, tuple[Expr[Any], bool]] = {
+    "always": (AWAY, True),
+    "perhaps": (PERHAPS, False),
+    "in time": (AWAY.timeout(3), True),
+    "perhaps in time": (PERHAPS.timeout(3), False),
+    "on both branches": (Route("k").eq(1, AWAY).otherwise(AWAY), True),
+    "on one branch": (Route("k").eq(1, AWAY).otherwise(b), False),
+    "on the only branch": (Route("k").eq(1, AWAY), False),
+    "in all parallel branches": (FanOut(AWAY, AWAY), True),
+    "in one parallel branch": (FanOut(AWAY, b), False),
+    "whatever fails": (AWAY // AWAY, True),
+    "instead of a failure": (a // AWAY, False),
+    "of an inner sequence": ((a >> AWAY).named("inner"), False),
+    "of a loop": (loop_until(good_enough, AWAY), False),
+}
+"""What stands before a step `next`, and whether it always hands over to another one."""
+
+
+@pytest.mark.parametrize("kind", LEFT)
+def test_what_is_skipped_for_certain_gets_no_arrow(kind: str) -> None:
+    """A step gets an arrow unless what stands before it hands over whatever happens; frames likewise."""
+    expression, away = LEFT[kind]
+    drawing = to_drawing((Agent("first") >> expression >> Agent("next") >> Agent("t")).node)
+    assert ("next" in arrivals(drawing)) == (not away)
+    inside_alone = kind in ("of an inner sequence", "of a loop")  # what it leaves is inside the frame
+    stays = away or inside_alone
+    assert leaves(drawing) == (set[str]() if stays else {frame.name for frame in drawing.frames})
 
 
 def test_what_follows_a_sequence_with_a_transfer_is_reached() -> None:

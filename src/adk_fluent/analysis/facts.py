@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from adk_fluent.analysis.keys.effects import writes_of
-from adk_fluent.analysis.keys.reads import Read
+from adk_fluent.analysis.keys.effects import Effects
 from adk_fluent.analysis.keys.spelling import Spelling
-from adk_fluent.analysis.keys.unknown import unknown_functions_of
 from adk_fluent.analysis.plan import Plan, Step
+from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.visibility import visibility_of
 from adk_fluent.analysis.walk.steps import Flow, analyse
 from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
-from adk_fluent.ir.nodes import AgentNode, LoopNode
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:
@@ -99,6 +98,22 @@ class Facts:
         """Every step, parents first."""
         return self.flow.plan.steps
 
+    def reads_of(self, step: Step) -> tuple[Read, ...]:
+        """Everything that a step itself reads."""
+        return self.flow.reads_of(step)
+
+    def writes_of(self, step: Step) -> tuple[str, ...]:
+        """The keys that a step itself is known to write, in a stable order."""
+        return self.flow.keys.writes(step)
+
+    def effects_of(self, step: Step) -> Effects:
+        """What a step and all inside it may do to the state."""
+        return self.flow.keys.effects(step)
+
+    def reaches(self, step: Step) -> bool:
+        """Whether a step can run at all."""
+        return step in self.flow.visits
+
     @cached_property
     def later(self) -> Flow:
         """The same for a later run of the session; its steps are others, in the same order."""
@@ -114,7 +129,7 @@ class Facts:
         """Key → the steps that are known to write it, in order."""
         found: dict[str, list[Step]] = {}
         for step in self.steps:
-            for key in writes_of(step):
+            for key in self.writes_of(step):
                 found.setdefault(key, []).append(step)
         return found
 
@@ -187,18 +202,12 @@ class Facts:
         readers: dict[Step, list[object]] = {}
         writers: dict[Step, list[object]] = {}
         for step in self.steps:
-            reading, writing = unknown_functions_of(step.node)
+            reading, writing = step.node.undeclared()
             if reading:
                 readers[step] = reading
             if writing:
                 writers[step] = writing
         return readers, writers
-
-
-def first_after(step: Step) -> int:
-    """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
-    loops = [outer.index for outer in step.above() if isinstance(outer.node, LoopNode)]
-    return min(loops, default=step.index)
 
 
 def facts_of(subject: object) -> Facts:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
-from adk_fluent.analysis.keys.reads import Read, reads_of
-from adk_fluent.analysis.origins import Words, WrittenIn, words_in
+from adk_fluent.analysis.keys.effects import StepKeys
+from adk_fluent.analysis.origins import WrittenIn
 from adk_fluent.analysis.plan import Branch, Plan, Step
 from adk_fluent.analysis.talk.history import AllOf, History, Known, OneOf, Voice, audible, heard
 from adk_fluent.analysis.values.fact import PRESENT, Fact
+from adk_fluent.analysis.values.read import Read
+from adk_fluent.analysis.words import Words, words_in
+from adk_fluent.analysis.writers import put_by
 
 
 @dataclass(slots=True)
@@ -18,6 +21,8 @@ class Flow:
 
     Attributes:
         plan: the steps of the tree.
+        keys: what they do with state keys.
+        visits: step → how often the walk came by; one that is missing cannot be reached.
         situations: model step → what was said before it ran, and the conversation branch it ran on, once per
             time the walk came by.
         upstream: model step → steps whose answer it is the first to react to.
@@ -26,6 +31,8 @@ class Flow:
     """
 
     plan: Plan
+    keys: StepKeys = field(default_factory=StepKeys)
+    visits: dict[Step, int] = field(default_factory=dict[Step, int])
     situations: dict[Step, list[tuple[History | None, Branch]]] = field(
         default_factory=dict[Step, "list[tuple[History | None, Branch]]"]
     )
@@ -33,30 +40,50 @@ class Flow:
     voices: dict[Voice, None] = field(default_factory=dict["Voice", None])
     edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
     _known: Known = field(default_factory=dict["OneOf | AllOf", "dict[Voice, bool]"])
+    _reads: dict[Step, tuple[Read, ...]] = field(default_factory=dict[Step, "tuple[Read, ...]"])
+    _earlier: dict[frozenset[Branch], frozenset[Step]] = field(
+        default_factory=dict["frozenset[Branch]", "frozenset[Step]"]
+    )
     _left: dict[str, Words] = field(default_factory=dict[str, Words])
 
     @property
     def reads(self) -> list[Read]:
         """Everything that is read where the walk came by, in order of the steps."""
-        return [read for step in self.plan.steps if step.visits for read in reads_of(step)]
+        return [read for step in self.plan.steps if step in self.visits for read in self.reads_of(step)]
+
+    def reads_of(self, step: Step) -> tuple[Read, ...]:
+        """Everything that a step itself reads; of what it reads twice through one thing, the last."""
+        found = self._reads.get(step)
+        if found is None:
+            once = {(read.key, read.via): read for read in step.node.key_reads()}
+            found = self._reads[step] = tuple(Read(step, read) for read in once.values())
+        return found
 
     def speakers(self, step: Step) -> Mapping[Step, bool]:
         """Whose text may be in the conversation that `step` could see; true where it certainly is."""
         return heard(self.situations.get(step, ()), self._known)
 
-    def earlier_speakers(self, step: Step) -> set[Step]:
+    def earlier_speakers(self, step: Step) -> Set[Step]:
         """Whose text of earlier runs of the session may be in the conversation that `step` could see."""
-        branches = {branch for _, branch in self.situations.get(step, ())}
-        return {speaker for speaker, spoken_on in self.voices if any(audible(spoken_on, b) for b in branches)}
+        branches = frozenset(branch for _, branch in self.situations.get(step, ()))
+        found = self._earlier.get(branches)
+        if found is None:
+            heard_by = (s for s, spoken_on in self.voices if any(audible(spoken_on, b) for b in branches))
+            found = self._earlier[branches] = frozenset(heard_by)
+        return found
 
     def words(self, read: Read) -> Words:
         """Whose words may be in the value that is read."""
-        return words_in(read.facts, self.plan.steps)
+        return words_in(read.facts, self.plan.steps, self.keys)
+
+    def writers(self, read: Read) -> list[Step]:
+        """The steps whose value a reader may get, in order; one that does not say so is missing."""
+        return put_by(read.facts, self.plan.steps, self.keys)
 
     def words_left(self, key: str) -> Words:
         """Whose words an earlier run of the session may have left in a key."""
         found = self._left.get(key)
         if found is None:
             left = Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))
-            found = self._left[key] = words_in([left], self.plan.steps)
+            found = self._left[key] = words_in([left], self.plan.steps, self.keys)
         return found

@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from adk_fluent.analysis.keys.effects import writes_of
-from adk_fluent.analysis.keys.functions import ends_loops
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.matches import exhaustive
 from adk_fluent.analysis.walk.moves import may_hand_over
@@ -37,7 +35,8 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
-from adk_fluent.state.operations import Operation
+from adk_fluent.ir.tools import ends_loops
+from adk_fluent.state.effects import effects_of
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
@@ -48,8 +47,6 @@ Ahead = dict[str, Step]
 Limits = tuple[frozenset[str] | range, ...]
 """Which keys may join those ahead: only some, or only those that no step of a range of indexes reads."""
 
-_REPLACING: Final = frozenset({"merge", "transform", "compute", "counter", "zip", "group_by"})
-"""Operations that always write the keys they name, beside `set`."""
 _FOLLOWED: Final = 64
 """So many keys are followed into branches, those that are written again soonest; more would take too long."""
 _SHARED: Final = ("user:", "app:")
@@ -117,7 +114,7 @@ class _Places:
 def _may_go_on_elsewhere(step: Step) -> bool:
     """Whether what follows an agent may not run after it."""
     given = step.node.given
-    return "children" in given or ("tools" in given and ends_loops(step.node))
+    return "children" in given or ("tools" in given and ends_loops(step.node.tools))
 
 
 def _any_within(indexes: Sequence[int], start: int, end: int) -> bool:
@@ -135,6 +132,7 @@ class _Backwards:
     """
 
     def __init__(self, facts: Facts, keys: frozenset[str]) -> None:
+        self._facts = facts
         self.keys = keys
         self.found: list[tuple[Step, str, Step]] = []
         self._places = _Places(facts, keys)
@@ -151,7 +149,7 @@ class _Backwards:
 
     def _matters(self, step: Step) -> bool:
         """Whether the walk has to take notice of something in a step."""
-        return bool(step.visits) and _any_within(self._places.all, step.index, step.end)
+        return self._facts.reaches(step) and _any_within(self._places.all, step.index, step.end)
 
     def _each(self, step: Step, ahead: Ahead, limits: Limits) -> list[Ahead]:
         """What is ahead of each child, if after any of them the same is."""
@@ -162,7 +160,7 @@ class _Backwards:
         return ways
 
     def _note(self, step: Step, ahead: Ahead) -> None:
-        self.found += [(step, key, ahead[key]) for key in writes_of(step) if key in ahead]
+        self.found += [(step, key, ahead[key]) for key in self._facts.writes_of(step) if key in ahead]
 
     def _write(self, step: Step, keys: Collection[str], ahead: Ahead, limits: Limits) -> None:
         """Keys that the step always writes."""
@@ -265,14 +263,14 @@ class _Backwards:
         """The remote agent, or what runs in its place."""
         self._note(step, ahead)
         ways = self._each(step, ahead, limits)
-        self._write(step, writes_of(step), ahead, limits)
+        self._write(step, self._facts.writes_of(step), ahead, limits)
         _either(ahead, [_soonest(ahead), *ways])
         self._read(step, ahead)
 
     def over_items(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """The body runs for several items at the same time, or for none."""
         self._note(step, ahead)
-        self._write(step, writes_of(step), ahead, limits)
+        self._write(step, self._facts.writes_of(step), ahead, limits)
         beside = range(step.index, step.end)
         way = self._unread_in(ahead, beside)
         self.pass_by(step.children[0], way, (*limits, beside))
@@ -285,13 +283,7 @@ def _always(node: Node) -> Collection[str]:
     """The keys that a step which is no agent writes whenever it runs."""
     if not isinstance(node, TransformNode):
         return node.access.writes
-    fn = node.fn
-    if not isinstance(fn, Operation):
-        return node.access.writes
-    if fn.name == "set":
-        values = dict(fn.params)["values"]
-        return [key for key, value in values if value is not None]
-    return node.access.writes if fn.name in _REPLACING else ()
+    return [key for effect in effects_of(node) for key in effect.always_writes]
 
 
 def _soonest(ahead: Ahead) -> Ahead:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Any, Final, NoReturn
 
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import (
-    AgentNode,
-    FallbackNode,
-    MapOverNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
     RouteNode,
     TransferNode,
 )
 
-if TYPE_CHECKING:
-    from adk_fluent.analysis.keys.reads import Read
-    from adk_fluent.analysis.values.siblings import Effects
-
+_put: Final = object.__setattr__
 Branch = tuple[int, ...]
 """The branch of the conversation that a step runs on: the parallel branches around it, outermost first."""
 
 
 class Step:
-    """One place in the tree. A node that is used twice stands at two places.
+    """One place in the tree, immutable once the plan stands. A node that is used twice stands at two places.
 
     Attributes:
         node: what runs there.
@@ -39,43 +30,34 @@ class Step:
         index: its place in the order parents first.
         end: one more than the index of the last step inside it.
         branch: the conversation branch it runs on.
-        reads: what it reads from state; filled when it is first visited.
-        effects: what it and all inside it may do to the state; filled when first asked for.
         target: of a transfer, the step it hands over to, if there is one.
-        visits: how often the analysis came by; 0 for a step that cannot be reached.
-        writes: the keys that it is known to write itself; filled when first asked for.
     """
 
-    __slots__ = (
-        "branch",
-        "children",
-        "effects",
-        "end",
-        "index",
-        "name",
-        "node",
-        "origin",
-        "parent",
-        "reads",
-        "target",
-        "visits",
-        "writes",
-    )
+    __slots__ = ("branch", "children", "end", "index", "name", "node", "origin", "parent", "target")
+
+    node: Any
+    name: str
+    origin: str
+    parent: Step | None
+    children: tuple[Step, ...]
+    index: int
+    end: int
+    branch: Branch
+    target: Step | None
 
     def __init__(self, node: Node, name: str, parent: Step | None, index: int, branch: Branch) -> None:
-        self.node: Any = node
-        self.name: str = name
-        self.origin: str = node.name or name
-        self.parent: Step | None = parent
-        self.children: list[Step] = []
-        self.index: int = index
-        self.end: int = index + 1
-        self.branch: Branch = branch
-        self.reads: tuple[Read, ...] | None = None
-        self.effects: Effects | None = None
-        self.target: Step | None = None
-        self.visits: int = 0
-        self.writes: tuple[str, ...] | None = None
+        _put(self, "node", node)
+        _put(self, "name", name)
+        _put(self, "origin", node.name or name)
+        _put(self, "parent", parent)
+        _put(self, "children", ())
+        _put(self, "index", index)
+        _put(self, "end", index + 1)
+        _put(self, "branch", branch)
+        _put(self, "target", None)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __repr__(self) -> str:
         return f"Step({self.name})"
@@ -83,7 +65,7 @@ class Step:
     @property
     def is_model(self) -> bool:
         """Whether a model or a remote agent answers here."""
-        return isinstance(self.node, AgentNode | RemoteAgentNode)
+        return self.node.speaks
 
     def walk(self, steps: list[Step]) -> Iterator[Step]:
         """This step and all inside it, in order; `steps` is the plan's list."""
@@ -95,6 +77,12 @@ class Step:
         while step is not None:
             yield step
             step = step.parent
+
+
+def first_after(step: Step) -> int:
+    """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
+    loops = [outer.index for outer in step.above() if outer.node.runs == "again"]
+    return min(loops, default=step.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +114,29 @@ def plan(root: Node, *, resolved: bool = False) -> Plan:
     given, clashing = named_nodes(root)
     giver = NameGiver(given)
     steps: list[Step] = []
+    inside: dict[Step, list[Step]] = {}
     stack: list[tuple[Node, Step | None, Branch]] = [(root, None, ())]
     while stack:
         node, parent, branch = stack.pop()
         step = Step(node, giver.name(node), parent, len(steps), branch)
         steps.append(step)
         if parent is not None:
-            parent.children.append(step)
+            inside.setdefault(parent, []).append(step)
         if children := node.children:
-            inside = _BRANCHES.get(type(node), _same)(step)
+            apart = node.apart  # the index tells composites apart, the number children
             for number in range(len(children) - 1, -1, -1):
-                stack.append((children[number], step, inside(number)))
+                below = (*branch, step.index, number) if apart else branch
+                stack.append((children[number], step, below))
     by_name = {step.name: step for step in steps}
     if resolved:
         for step in steps:
-            step.origin = _origin(step.node, given)
+            _put(step, "origin", _origin(step.node, given))
     for step in reversed(steps):
-        if step.children:
-            step.end = step.children[-1].end
+        if step in inside:
+            _put(step, "children", tuple(inside[step]))
+            _put(step, "end", step.children[-1].end)
         elif isinstance(step.node, TransferNode):
-            step.target = by_name.get(step.node.target)
+            _put(step, "target", by_name.get(step.node.target))
     return Plan(steps, by_name, clashing)
 
 
@@ -157,33 +148,12 @@ def _origin(node: Node, given: Mapping[str, Node]) -> str:
     return base if same else node.name
 
 
-Inside = Callable[[int], Branch]
-
-
-def _same(step: Step) -> Inside:
-    return lambda number: step.branch
-
-
-def _apart(step: Step) -> Inside:
-    """Each child has a conversation branch of its own; `index` tells composites apart, `number` children."""
-    return lambda number: (*step.branch, step.index, number)
-
-
-_BRANCHES: dict[type[Node], Callable[[Step], Inside]] = {
-    ParallelNode: _apart,
-    RaceNode: _apart,
-    MapOverNode: _apart,
-}
-
-
-def branch_names(step: Step, children: list[Step]) -> str:
+def branch_names(step: Step, children: Sequence[Step]) -> str:
     """How a message calls some alternatives of a step: the branches of a route by their tests."""
     node = step.node
     if isinstance(node, RouteNode):
         numbers = [step.children.index(child) for child in children]
         return at_most_three([_test_of(node, number, step.children[number]) for number in numbers])
-    if isinstance(node, FallbackNode) and children:
-        return at_most_three([repr(child.name) for child in children])
     return at_most_three([repr(child.name) for child in children])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.analysis.keys.reads import Read
 from adk_fluent.analysis.values.fact import PRESENT, stored_values
 from adk_fluent.analysis.values.kinds import values_of
+from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.fields import StateFieldRef
 
 

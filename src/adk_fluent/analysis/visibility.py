@@ -9,26 +9,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
-from adk_fluent.ir.base import Node, root_of
+from adk_fluent.ir.base import STEP_BY_STEP, Node, root_of
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
     TransferNode,
-    TransformNode,
 )
 
 VISIBILITY: Final = "adk_fluent.visibility"
@@ -141,7 +125,7 @@ class _Place:
         self.name = name
         self.parent = parent
         self.children: list[_Place] = []
-        self.speaks = isinstance(node, AgentNode | RemoteAgentNode)
+        self.speaks = node.speaks
         self.answers = False
         """Whether something in it is sure to speak, and not hidden; see `_answers`."""
         self.follows = self.follows_surely = False
@@ -195,7 +179,7 @@ class _Inference:
 
     def _order(self, place: _Place) -> None:
         """What follows those inside the place."""
-        in_order = isinstance(place.node, SequenceNode | LoopNode)
+        in_order = place.node.runs in STEP_BY_STEP
         follows, surely = place.follows, place.follows_surely
         for child in reversed(place.children):
             child.follows, child.follows_surely = follows, surely
@@ -210,9 +194,8 @@ class _Inference:
         return _sight_of(seen, place.filtered, by_place and not place.follows_surely)
 
     def _seen(self, place: _Place, final: set[str]) -> Visibility:
-        silent = _SILENT[type(place.node)]
-        if silent is not None:
-            return silent
+        if not place.node.speaks:
+            return "user" if place.node.asks else "zero_cost"
         if place.said is not None:
             return place.said
         if not place.follows or (final and _is_last_in(place, final)):
@@ -223,17 +206,11 @@ class _Inference:
 def _answers(place: _Place) -> bool:
     """Whether it says something to the user, or to agents that do, whenever it runs and does not fail."""
     inside = [child.answers for child in place.children]
-    if isinstance(place.node, AgentNode | RemoteAgentNode):
+    if place.node.speaks:
         return place.said in (None, "user") or any(inside)
-    match place.node:
-        case FallbackNode() | RaceNode():  # one of them, whichever it is
-            return bool(inside) and all(inside)
-        case (
-            RouteNode(key=None, default=None) | MapOverNode()
-        ):  # nothing, where a condition or a list says so
-            return False
-        case _:
-            return any(inside)
+    if place.node.runs == "until_one_succeeds":
+        return bool(inside) and all(inside)
+    return any(inside) and not place.node.may_be_skipped
 
 
 def _override(node: Node) -> Visibility | None:
@@ -250,7 +227,7 @@ def _hands_over_last(place: _Place) -> bool:
     left = place
     for outer in _outwards(place):
         left = outer
-        if isinstance(outer.node, SequenceNode):
+        if outer.node.runs == "in_order":
             break
     return not left.follows
 
@@ -268,30 +245,8 @@ def _is_last_in(place: _Place, final: set[str]) -> bool:
         if outer.name in final:
             return True
         parent = outer.parent
-        if parent is not None and isinstance(parent.node, SequenceNode | LoopNode):
+        if parent is not None and parent.node.runs in STEP_BY_STEP:
             later = parent.children[parent.children.index(outer) + 1 :]
             if any(child.speaks for child in later):
                 return False
     return False
-
-
-_SILENT: Final[Mapping[type[Node], Visibility | None]] = {
-    AgentNode: None,
-    RemoteAgentNode: None,
-    GateNode: "user",
-    SequenceNode: "zero_cost",
-    ParallelNode: "zero_cost",
-    LoopNode: "zero_cost",
-    TransformNode: "zero_cost",
-    RouteNode: "zero_cost",
-    FallbackNode: "zero_cost",
-    RaceNode: "zero_cost",
-    TapNode: "zero_cost",
-    MapOverNode: "zero_cost",
-    TimeoutNode: "zero_cost",
-    TransferNode: "zero_cost",
-    CaptureNode: "zero_cost",
-    ModelSelectorNode: "zero_cost",
-    ArtifactNode: "zero_cost",
-}
-"""What a node type always is; `None` where it depends on the place."""

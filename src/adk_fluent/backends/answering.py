@@ -9,16 +9,13 @@ from typing import Any
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing
 from adk_fluent.errors import AnswerError, sentence
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, walk
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
     GateNode,
-    LoopNode,
     MapOverNode,
-    RemoteAgentNode,
     RouteNode,
-    SequenceNode,
 )
 from adk_fluent.state.answers import answer_type
 
@@ -108,10 +105,10 @@ def _is_blank(event: AgentEvent) -> bool:
 def speakers(node: Node) -> list[Node]:
     """The agents of which one has the last word when `node` runs."""
     children = [found for child in node.children if (found := speakers(child))]
-    if isinstance(node, SequenceNode | LoopNode):
+    if node.runs in STEP_BY_STEP:
         return children[-1] if children else []
     inside = [speaker for found in children for speaker in found]
-    return [node, *inside] if isinstance(node, AgentNode | RemoteAgentNode) else inside
+    return [node, *inside] if node.speaks else inside
 
 
 def absence(
@@ -167,13 +164,13 @@ class _Search:
 
     def why(self, node: Node) -> Absence | None:
         """Why `node` gave no answer; nothing if it may answer in text."""
-        if isinstance(node, AgentNode | RemoteAgentNode):
+        if node.speaks:
             return self._silent(node)
         speaking = [child for child in node.children if speakers(child)]
         heard = [child for child in speaking if self._spoke(child)]
         if isinstance(node, RouteNode | MapOverNode) and not heard:
             return self._absent(node, self._not_run(node))
-        if isinstance(node, SequenceNode | LoopNode) or not heard:
+        if node.runs in STEP_BY_STEP or not heard:
             heard = speaking
         return self.why(heard[-1]) if heard else None
 
@@ -225,7 +222,9 @@ def _silence(last: AgentEvent) -> str:
 
 def _says(event: AgentEvent) -> bool:
     """Whether the event has content, be it empty."""
-    return event.raw is not None and event.raw.content is not None
+    if event.raw is None:
+        return event.content is not None or bool(event.parts or event.tool_calls or event.tool_responses)
+    return event.raw.content is not None
 
 
 def _thought(event: AgentEvent) -> bool:

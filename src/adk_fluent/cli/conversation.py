@@ -6,16 +6,16 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from adk_fluent.backends.events import DISCARDS, AgentEvent, Pending
+from adk_fluent.backends.reading import Reading
 from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ADKFluentError, what_happened
-from adk_fluent.expr.base import Expr
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
@@ -51,6 +51,7 @@ class Conversation:
         store = sqlite_sessions(sessions) if sessions else None
         self._backend = backend or ADKBackend(session_service=store)
         self._compiled = _compile(target, self._backend, None if session_id else state or {})
+        self._reading = Reading(self._compiled.named)
         self.session_id: str = session_id or str(uuid.uuid4())
         self.pending: list[Pending] = []
         self._state = state
@@ -62,7 +63,7 @@ class Conversation:
 
     def shown(self, event: AgentEvent) -> AgentEvent:
         """The event as the target's policy lets a caller see it."""
-        return self._compiled.shown(event)
+        return self._reading.shown(event)
 
     async def turn(self, prompt: str) -> AsyncGenerator[AgentEvent, None]:
         """The events of one turn, pieces of answers included.
@@ -119,9 +120,8 @@ def _compile(target: Target, backend: ADKBackend, state: Mapping[str, Any] | Non
     """`state` is what the check may take to be in the session; `None` if that is not known."""
     name = target.app_name if target.app_name.isidentifier() and target.app_name != "user" else ""
     config = ExecutionConfig(app_name=name) if name else ExecutionConfig()
-    value = cast("Expr[Any] | object", target.value)
-    if isinstance(value, Expr):
-        return backend.compile(cast("Expr[Any]", value).to_ir(), config, state=state)
+    if target.expression is not None:
+        return backend.compile(target.expression.to_ir(), config, state=state)
     from adk_fluent.backends.adk.running.native import adopt
 
-    return adopt(value, config)
+    return adopt(target.value, config)

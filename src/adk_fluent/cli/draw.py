@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from adk_fluent import viz
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import load
-from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node
 
 FORMATS: Final[Mapping[str, Callable[[Node], str | bytes]]] = {
@@ -48,9 +47,9 @@ def draw(target: str, output: Path | None) -> int:
 
 
 def _node(target: str) -> Node:
-    value = cast("Expr[Any] | object", load(target).value)
-    if isinstance(value, Expr):
-        return cast("Expr[Any]", value).to_ir()
+    found = load(target)
+    if found.expression is not None:
+        return found.expression.to_ir()
     from adk_fluent.backends.adk.running.native import to_node
 
-    return to_node(value)
+    return to_node(found.value)

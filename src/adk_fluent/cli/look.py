@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from typing import Any, cast
+from typing import Any
 
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import load
@@ -19,9 +19,7 @@ OK, FINDINGS = 0, 1
 """Exit codes of `check`."""
 
 
-def check(
-    target: str, *, state: Mapping[str, Any] | None = None, strict: bool = False, as_json: bool = False
-) -> int:
+def check(target: str, *, state: Mapping[str, Any], strict: bool, as_json: bool) -> int:
     """Print what the contract checks find; 1 if there are errors.
 
     Args:
@@ -38,7 +36,7 @@ def check(
     return OK if report.ok else FINDINGS
 
 
-def explain(target: str, *, as_json: bool = False) -> int:
+def explain(target: str, *, as_json: bool) -> int:
     """Print all that is known of TARGET.
 
     Raises:
@@ -55,9 +53,9 @@ def preview(
     target: str,
     prompt: str,
     *,
-    answers: Mapping[str, Any] | None = None,
-    state: Mapping[str, Any] | None = None,
-    as_json: bool = False,
+    answers: Mapping[str, Any],
+    state: Mapping[str, Any],
+    as_json: bool,
 ) -> int:
     """Print every request that models would get for PROMPT; no model is asked.
 
@@ -80,14 +78,14 @@ def preview(
 
 def _inside(target: str, what: str) -> Expr[Any]:
     """The expression that TARGET is, or was built of."""
-    value = cast("Expr[Any] | object", load(target).value)
-    if isinstance(value, Expr):
-        return cast("Expr[Any]", value)
+    found = load(target)
+    if found.expression is not None:
+        return found.expression
     try:
-        return Expr[Any].from_node(root_of(value))
+        return Expr[Any].from_node(root_of(found.value))
     except ArgumentError as error:
         raise UsageError(
-            f"{target} is a {type(value).__name__} made with ADK alone. Only expressions, and what "
+            f"{target} is a {type(found.value).__name__} made with ADK alone. Only expressions, and what "
             f"adk-fluent built of them, can be {what}; `adk-fluent run` runs it, and `adk-fluent viz` draws "
             "ADK's own agents."
         ) from error

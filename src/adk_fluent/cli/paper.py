@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -130,8 +129,6 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def _console(stream: TextIO) -> Console | None:
-    if os.environ.get("TERM") == "dumb":
-        return None
     try:
         from rich.console import Console
     except ImportError:

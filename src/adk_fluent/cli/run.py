@@ -40,11 +40,11 @@ def run(
     target: str,
     prompt: str | None,
     *,
-    state: Mapping[str, Any] | None = None,
-    as_json: bool = False,
-    verbose: bool = False,
-    sessions: Path | None = None,
-    session_id: str | None = None,
+    state: Mapping[str, Any],
+    as_json: bool,
+    verbose: bool,
+    sessions: Path | None,
+    session_id: str | None,
 ) -> int:
     """Run TARGET once, or chat with it in one session until an empty line or the end of the input.
 

@@ -45,7 +45,7 @@ ABOUT_LOCAL: Final = (
 )
 
 
-def demo(*, scripted: bool = False, model: str | None = None, prompt: str | None = None) -> int:
+def demo(*, scripted: bool, model: str | None, prompt: str | None) -> int:
     """Run the support desk once, showing everything that happens.
 
     Args:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any, cast
 
 from adk_fluent.cli.errors import UsageError, one_line
 from adk_fluent.errors import did_you_mean
@@ -38,6 +39,12 @@ class Target:
     app_name: str
     folder: Path | None = None
 
+    @property
+    def expression(self) -> Expr[Any] | None:
+        """The value if it is an expression."""
+        value = cast("Expr[Any] | object", self.value)
+        return cast("Expr[Any]", value) if isinstance(value, Expr) else None
+
 
 def load(text: str) -> Target:
     """Find what `text` names: `module:attr`, `path/file.py[:attr]`, or an agent folder.
@@ -51,7 +58,7 @@ def load(text: str) -> Target:
     path = Path(place)
     if path.is_dir() and (attribute is None or not importable(place)):
         return _from_folder(path.resolve(), attribute)
-    if os.sep in place or place in (".", ".."):
+    if os.sep in place:
         raise UsageError(f"There is no file or folder {place!r}.")
     return _from_module(place, attribute)
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from adk_fluent.context.entries import Scene, Selection
 from adk_fluent.context.rendering import text
-from adk_fluent.context.spec import Context, KeyRead
+from adk_fluent.context.spec import Context
 from adk_fluent.context.view import View, either
 from adk_fluent.errors import ContextError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import Access, access, function_name
+from adk_fluent.ir.keys import KeyRead
 from adk_fluent.ir.matching import Predicate, at_once, holds
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ class When(Context):
         inner = self.spec.access.reads
         return tuple(KeyRead(key, "function", "tolerant") for key in sorted(self.touches.reads - inner))
 
-    def reads(self, *, certain: bool = True) -> Iterator[KeyRead]:
-        return Context.reads(self, certain=False)
+    def key_reads(self, *, certain: bool = True) -> Iterator[KeyRead]:
+        return Context.key_reads(self, certain=False)
 
     def surely_written(self, *, anything: bool) -> frozenset[str]:
         return frozenset()

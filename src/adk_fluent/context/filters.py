@@ -63,9 +63,7 @@ class Recent(Filter):
     min_weight: float
 
     def kept(self, entries: Entries, scene: Scene) -> Entries:
-        return tuple(
-            e for e in entries if 0.5 ** ((scene.turn - e.turn) / self.half_life) >= self.min_weight
-        )
+        return tuple(e for e in entries if 0.5 ** ((scene.turn - e.turn) / self.half_life) >= self.min_weight)
 
 
 @frozen
@@ -171,9 +169,7 @@ class Truncate(Filter):
             kept = self._turns(entries, scene, self.max_turns)
             entries = tuple(e for e in entries if e.kind == "state" or e.turn in kept)
         if self.max_tokens is not None:
-            entries = fitted(
-                entries, self.max_tokens, self.count_tokens or scene.count_tokens, self.strategy
-            )
+            entries = fitted(entries, self.max_tokens, self.count_tokens or scene.count_tokens, self.strategy)
         return entries
 
     def _turns(self, entries: Entries, scene: Scene, most: int) -> set[int]:

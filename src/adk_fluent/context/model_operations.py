@@ -15,10 +15,11 @@ from adk_fluent.context.filters import Filter
 from adk_fluent.context.fitting import SHRINKING, fitted, on_events
 from adk_fluent.context.rendering import show, text, tokens
 from adk_fluent.context.sources import last_turns
-from adk_fluent.context.spec import SELECTS, KeyRead
+from adk_fluent.context.spec import SELECTS
 from adk_fluent.context.view import View
 from adk_fluent.errors import ContextError
 from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.keys import KeyRead
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from adk_fluent.context.entries import USER, Entries, Entry, Scene, Selection
 from adk_fluent.context.filters import Filter
 from adk_fluent.context.rendering import TEMPLATE, show
-from adk_fluent.context.spec import SELECTS, Context, KeyRead
+from adk_fluent.context.spec import SELECTS, Context
 from adk_fluent.context.view import NOTHING, View
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.keys import KeyRead
 from adk_fluent.ir.matching import lost
 from adk_fluent.ir.template import Placeholder, all_keys, placeholders, render
 
@@ -265,7 +266,7 @@ class FromState(Shown):
         return _labelled(self.keys, scene)
 
     def own_reads(self) -> tuple[KeyRead, ...]:
-        return tuple(KeyRead(key) for key in self.keys)
+        return tuple(KeyRead(key, "context") for key in self.keys)
 
 
 @frozen
@@ -281,7 +282,7 @@ class Notes(Shown):
         return _labelled(self.keys, scene)
 
     def own_reads(self) -> tuple[KeyRead, ...]:
-        return tuple(KeyRead(key, level="optional") for key in self.keys)
+        return tuple(KeyRead(key, "context", "optional") for key in self.keys)
 
 
 @frozen
@@ -307,7 +308,7 @@ class Template(Shown):
 
     def own_reads(self) -> tuple[KeyRead, ...]:
         return tuple(
-            KeyRead(placeholder.key, level="optional" if placeholder.optional else "required")
+            KeyRead(placeholder.key, "context", "optional" if placeholder.optional else "required")
             for placeholder in placeholders(self.text)
             if not placeholder.artifact
         )

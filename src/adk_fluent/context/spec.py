@@ -7,35 +7,21 @@ They are in `sources`, `filters`, `model_operations`, `control` and `joining`; `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
+from adk_fluent.ir.keys import KeyRead, KeyReads
 
 if TYPE_CHECKING:
     from adk_fluent.context.asking import Selecting
     from adk_fluent.context.control import WriteNotes
     from adk_fluent.context.entries import Entries, Scene, Selection
     from adk_fluent.context.view import View
-
-
-@frozen
-class KeyRead(Frozen):
-    """A state key that a spec reads.
-
-    Attributes:
-        key: the key, scope prefix included.
-        via: whether the value is shown (`context`), or a function, or the operation itself, looks at it.
-        level: what a missing key means: something breaks, it is left out, or it was expected.
-    """
-
-    key: str
-    via: Literal["context", "function"] = "context"
-    level: Literal["required", "tolerant", "optional"] = "required"
 
 
 @frozen
@@ -202,16 +188,16 @@ class Context(ContextSpec):
             total |= part.access
         return total
 
-    def reads(self, *, certain: bool = True) -> Iterator[KeyRead]:
+    def key_reads(self, *, certain: bool = True) -> KeyReads:
         """The state keys it reads, in order.
 
         Args:
             certain: whether no condition decides about it; under one, a missing key may be meant.
         """
         for read in self.own_reads():
-            yield read if certain or read.level != "required" else read.replace(level="tolerant")
+            yield read if certain or read.level != "required" else read._replace(level="tolerant")
         for part in self.parts:
-            yield from part.reads(certain=certain)
+            yield from part.key_reads(certain=certain)
 
     @property
     def made(self) -> frozenset[str]:

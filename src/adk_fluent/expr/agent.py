@@ -21,6 +21,7 @@ from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from adk_fluent.prompt.spec import Arrangement, PromptSpec
 from adk_fluent.state.answers import check_answer
+from adk_fluent.state.delta import detached
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -121,7 +122,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     def static(self, content: StaticContent) -> Agent[T_co]:
         """Set ADK's `static_instruction`: text or content that never changes, so providers can cache it."""
-        return self._set(static_instruction=content)
+        return self._set(static_instruction=detached(content))
 
     def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
         """Set ADK's `global_instruction`, which every agent of the tree gets; only the root's counts."""
@@ -146,7 +147,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             _check_option(option, self.name)
         present = self.node.generate_content_config
         options = dict(present.options) if isinstance(present, GenerateOptions) else {}
-        return self._set(generate_content_config=GenerateOptions(tuple({**options, **config}.items())))
+        options |= {name: detached(value) for name, value in config.items()}
+        return self._set(generate_content_config=GenerateOptions(tuple(options.items())))
 
     # --- tools ------------------------------------------------------------------------------------
 

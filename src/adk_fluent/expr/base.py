@@ -11,15 +11,13 @@ from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
-from adk_fluent.ir.base import UNSET, Node
+from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node
 from adk_fluent.ir.functions import function_name, only_reads
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
     AgentNode,
-    LoopNode,
     RouteNode,
-    SequenceNode,
     TapFn,
     TapNode,
     TimeoutNode,
@@ -388,7 +386,7 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> E
 
 def _written_by(node: Node) -> str | None:
     """The output key of the last agent that speaks in `node`, if there is exactly one."""
-    while isinstance(node, (SequenceNode, LoopNode, TimeoutNode)) and node.children:
+    while node.runs in (*STEP_BY_STEP, "around_one") and node.children:
         node = node.children[-1]
     if not isinstance(node, AgentNode):
         return None

@@ -8,6 +8,7 @@ from typing import Any, Final, Unpack, cast
 from adk_fluent.errors import ExpressionError, did_you_mean
 from adk_fluent.expr._generated import AgentMethodCalls
 from adk_fluent.expr.agent import Agent
+from adk_fluent.state.delta import detached
 
 
 class AgentCalls(AgentMethodCalls, total=False):
@@ -80,7 +81,7 @@ class Preset:
                 signature(getattr(Agent, name)).bind(None, *positional, **named)
             except TypeError as error:
                 raise ExpressionError(f"Preset({name}=): {name}() cannot be called so: {error}.") from error
-        self._calls = tuple(methods.items())
+        self._calls = tuple((name, _own(value)) for name, value in methods.items())
 
     def apply(self, agent: Agent[Any]) -> Agent[Any]:
         """`agent` with every call applied, in order."""
@@ -97,6 +98,15 @@ class Preset:
 
     def __repr__(self) -> str:
         return f"Preset({', '.join(f'{name}={value!r}' for name, value in self._calls)})"
+
+
+def _own(value: object) -> object:
+    """The value with its lists and dicts copied, so that a caller who changes them changes no preset."""
+    if isinstance(value, tuple):
+        return tuple(detached(item) for item in cast("tuple[object, ...]", value))
+    if isinstance(value, dict):
+        return {name: detached(item) for name, item in cast("dict[str, object]", value).items()}
+    return detached(value)
 
 
 def _arguments(value: object) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.keys.effects import writes_of
-from adk_fluent.analysis.keys.reads import reads_of
+from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import Context
@@ -94,29 +93,29 @@ def data_flow(subject: object) -> DataFlows:
           writes:   state['answer']
           contract: (not set)
     """
-    steps = [step for step in known(subject).steps if step.is_model]
-    return DataFlows((step.name, _flow_of(step)) for step in steps)
+    facts = known(subject)
+    return DataFlows((step.name, _flow_of(step, facts)) for step in facts.steps if step.is_model)
 
 
-def shown_keys(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def shown_keys(step: Step, facts: Facts) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The state keys whose values an agent's model is shown: by its context, and by its instruction."""
-    reads = list(reads_of(step))
+    reads = list(facts.reads_of(step))
     context = dict.fromkeys(read.key for read in reads if read.via in ("context", "remote"))
     prompt = dict.fromkeys(read.key for read in reads if read.via in ("template", "prompt"))
     return tuple(context), tuple(prompt)
 
 
-def _flow_of(step: Step) -> DataFlow:
+def _flow_of(step: Step, facts: Facts) -> DataFlow:
     node: AgentNode | RemoteAgentNode = step.node
     given = node.given
-    context, prompt = shown_keys(step)
+    context, prompt = shown_keys(step, facts)
     spec = node.annotations.context
     taken = given.get("input_schema")
     answer, shape = answer_shape(node)
-    stored = writes_of(step)
+    stored = facts.writes_of(step)
     return DataFlow(
         agent=step.name,
-        reads=_reads(step, prompt),
+        reads=_reads(step, context, prompt),
         accepts=_accepts(node, taken),
         returns=f"structured JSON → {shape}" if answer else _PLAIN,
         writes=", ".join(f"state[{key!r}]" for key in stored) or "(not set — only the conversation)",
@@ -131,10 +130,10 @@ def _flow_of(step: Step) -> DataFlow:
     )
 
 
-def _reads(step: Step, prompt: tuple[str, ...]) -> str:
+def _reads(step: Step, context: tuple[str, ...], prompt: tuple[str, ...]) -> str:
     node = step.node
-    if isinstance(node, RemoteAgentNode):
-        return ", ".join(f"state[{key!r}]" for key in node.declared_reads) or "the conversation"
+    if node.runs != "by_model":  # another process asks the model
+        return ", ".join(f"state[{key!r}]" for key in context) or "the conversation"
     spec = node.annotations.context
     text = repr(spec) if isinstance(spec, Context) else sight_of(node).shown
     text += f" — {_seen(step, spec)}"
@@ -149,8 +148,7 @@ def _seen(step: Step, spec: object) -> str:
         return "the current user message only"
     if sight.history == "last":
         return "what was said last"
-    whole = sight.authors is None and not sight.excluded and not sight.unknown
-    return "the whole conversation" if whole else "part of the conversation"
+    return "the whole conversation" if sight.is_whole else "part of the conversation"
 
 
 def _accepts(node: AgentNode | RemoteAgentNode, schema: object) -> str:

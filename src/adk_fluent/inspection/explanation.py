@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from adk_fluent import _html as html
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.analysis.keys.effects import writes_of
-from adk_fluent.analysis.keys.reads import CALLBACKS, reads_of
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.checking import check_all
 from adk_fluent.contracts.refusals import known
@@ -22,7 +20,7 @@ from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.ir.nodes import CALLBACKS, AgentNode, RemoteAgentNode
 
 CONCERNS: Final = ("reads", "accepts", "returns", "writes", "contract")
 """The lines of a `DataFlow`."""
@@ -223,7 +221,7 @@ def _outline(facts: Facts) -> Iterator[str]:
     for step in facts.steps:
         depth = sum(1 for _ in step.above())
         kind = f" ({step.node.kind})" * (not step.name.startswith(step.node.kind))
-        reads = ", ".join(dict.fromkeys(read.key for read in reads_of(step)))
-        writes = ", ".join(writes_of(step))
+        reads = ", ".join(dict.fromkeys(read.key for read in facts.reads_of(step)))
+        writes = ", ".join(facts.writes_of(step))
         keys = f" {reads} → {writes}".replace("  ", " ").rstrip() if reads or writes else ""
         yield f"{'  ' * depth}{step.name}{kind}{keys}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import ClassVar, Final, Self, TypeVar, dataclass_transform
+from typing import ClassVar, Final, Literal, Self, TypeVar, dataclass_transform
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
 from adk_fluent.ir.frozen import Frozen, freeze
-from adk_fluent.ir.functions import NO_ACCESS, Access
+from adk_fluent.ir.functions import Access
+from adk_fluent.ir.keys import KeyReads
 
 
 class Unset(Enum):
@@ -23,6 +24,30 @@ class Unset(Enum):
 
 UNSET: Final = Unset.UNSET
 
+
+Runs = Literal[
+    "in_order",
+    "at_once",
+    "one_of",
+    "until_one_succeeds",
+    "again",
+    "per_item",
+    "around_one",
+    "by_model",
+    "none",
+]
+"""How a node runs its children.
+
+`in_order` one after another, `again` the same several times, `at_once` all of them, `one_of` them or none,
+the first that succeeds (`until_one_succeeds`), the one there is once (`around_one`) or for each item of a
+list (`per_item`), those that a model asks for (`by_model`), or there are `none`.
+"""
+STEP_BY_STEP: Final = frozenset[Runs]({"in_order", "again"})
+"""One child runs after the other has."""
+ONE_COUNTS: Final = frozenset[Runs]({"one_of", "until_one_succeeds"})
+"""What at most one child does lasts."""
+SILENT_FRAMES: Final = frozenset[Runs]({"in_order", "again", "at_once", "until_one_succeeds", "around_one"})
+"""The node does nothing but run its children: it decides nothing by the state, and no model is asked."""
 
 C = TypeVar("C", bound=type)
 
@@ -44,6 +69,14 @@ class Node(Frozen):
 
     kind: ClassVar[str] = "node"
     """The node type in one lower-case word."""
+    runs: ClassVar[Runs] = "none"
+    """How it runs its children."""
+    apart: ClassVar[bool] = False
+    """Whether each child, or each item, has a branch of the conversation to itself."""
+    speaks: ClassVar[bool] = False
+    """Whether it says something itself: a model or another program answers here."""
+    asks: ClassVar[bool] = False
+    """Whether it asks a person."""
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS
@@ -60,9 +93,34 @@ class Node(Frozen):
         return self
 
     @property
+    def may_be_skipped(self) -> bool:
+        """Whether a condition or a list may say that nothing is to be done, so that no child runs."""
+        return False
+
+    @property
+    def may_pause(self) -> bool:
+        """Whether a run may stop at the node itself until somebody answers."""
+        return False
+
+    def key_reads(self) -> KeyReads:
+        """The state keys this node itself (not its children) reads."""
+        return iter(())
+
+    @property
+    def key_writes(self) -> tuple[str, ...]:
+        """The state keys this node itself is known to write, in a stable order."""
+        return ()
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        """Its functions that may read, and those that may write, keys which they do not declare."""
+        return [], []
+
+    @property
     def access(self) -> Access:
-        """The state keys this node itself (not its children) reads and writes, as far as that is known."""
-        return NO_ACCESS
+        """The state keys this node itself reads and writes, as far as that is known."""
+        readers, writers = self.undeclared()
+        reads = frozenset(read.key for read in self.key_reads() if read.via != "removal")
+        return Access(reads, frozenset(self.key_writes), not readers, not writers)
 
     @property
     def reads_keys(self) -> frozenset[str]:

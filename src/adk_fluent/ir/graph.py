@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.base import ONE_COUNTS, SILENT_FRAMES, STEP_BY_STEP, Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
-    AgentNode,
-    FallbackNode,
-    GateNode,
-    LoopNode,
-    MapOverNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
     RouteNode,
-    SequenceNode,
-    TimeoutNode,
     TransferNode,
 )
 
-_INVISIBLE = (SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode)
 
-
-@frozen
-class Edge(Frozen):
+class Edge(NamedTuple):
     """Control goes from one node to another, by name.
 
     Attributes:
@@ -80,17 +67,17 @@ def edges(root: Node) -> tuple[Edge, ...]:
 
 def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
     """The transfers that run whenever `node` does, whatever the state and the models say."""
-    match node:
-        case TransferNode():
-            return () if node.condition is not None else (node,)
-        case SequenceNode() | LoopNode():
+    if isinstance(node, TransferNode):
+        return () if node.condition is not None else (node,)
+    match node.runs:
+        case "in_order" | "again":
             for child in node.children:
                 if (found := inevitable_transfers(child)) or any(map(_may_end, walk(child))):
                     return found
             return ()
-        case ParallelNode() | TimeoutNode():
+        case "at_once" | "around_one":
             return tuple(found for child in node.children for found in inevitable_transfers(child))
-        case FallbackNode():
+        case "until_one_succeeds" if not node.apart:
             return inevitable_transfers(node.children[0]) if node.children else ()
         case _:
             return ()
@@ -98,13 +85,12 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
 
 def _may_end(node: Node) -> bool:
     """Whether it depends on something if what follows this node in its sequence runs."""
-    if isinstance(node, RouteNode | FallbackNode | RaceNode | MapOverNode):
+    if node.runs in ONE_COUNTS or node.runs == "per_item":
         return any(isinstance(step, TransferNode) for step in walk(node))
-    return isinstance(node, GateNode | TransferNode)
+    return node.asks or isinstance(node, TransferNode)
 
 
-@frozen
-class _Ends(Frozen):
+class _Ends(NamedTuple):
     """Where control enters a node, leaves to what follows it, and leaves to what follows its sequence."""
 
     entries: tuple[str, ...]
@@ -116,22 +102,22 @@ def _connect(node: Node, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
     """Collect the edges inside `node`; `targets` are the nodes that a transfer may name."""
     if isinstance(node, TransferNode):
         return _connect_transfer(node, out, targets)
-    parts = [_connect(child, out, targets) for child in node.children]
     here = (node.name,)
-    if not isinstance(node, _INVISIBLE):
-        return _connect_step(node, parts, out)
-    if not parts:
+    if not node.children:
         return _Ends(here, here)
+    parts = [_connect(child, out, targets) for child in node.children]
+    if node.runs not in SILENT_FRAMES:
+        return _connect_step(node, parts, out)
     entries, exits, away = (
         _flat(part) for part in zip(*((p.entries, p.exits, p.away) for p in parts), strict=True)
     )
-    if isinstance(node, SequenceNode | LoopNode):
+    if node.runs in STEP_BY_STEP:
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "next", out)
-        if isinstance(node, LoopNode):
+        if node.runs == "again":
             _link(_flat((parts[-1].exits, away)), parts[0].entries, "back", out)
         return _Ends(parts[0].entries, _flat((parts[-1].exits, away)))
-    if isinstance(node, FallbackNode):
+    if node.runs == "until_one_succeeds" and not node.apart:
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "else", out)
         return _Ends(parts[0].entries, exits, away)
@@ -145,13 +131,10 @@ def _connect_step(node: Node, parts: list[_Ends], out: list[Edge]) -> _Ends:
     if isinstance(node, RouteNode):
         _link(here, entries, "branch", out)
         return _Ends(here, exits if node.default is not None else _flat((exits, here)), away)
-    if isinstance(node, MapOverNode):
+    if node.runs == "per_item":
         _link(here, entries, "next", out)
         return _Ends(here, exits, away)
-    kind = (
-        "delegate" if isinstance(node, AgentNode) else "else" if isinstance(node, RemoteAgentNode) else "next"
-    )
-    _link(here, entries, kind, out)
+    _link(here, entries, "delegate" if node.runs == "by_model" else "else", out)
     return _Ends(here, _flat((here, exits)), away)
 
 
@@ -171,4 +154,5 @@ def _link(sources: tuple[str, ...], targets: tuple[str, ...], kind: str, out: li
 
 
 def _flat(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for group in groups for name in group))
+    found = [group for group in groups if group]
+    return found[0] if len(found) == 1 else tuple(dict.fromkeys(chain.from_iterable(found)))

@@ -9,23 +9,53 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AGENT_FIELDS, AgentFields, LoopFields, ParallelFields, SequenceFields
-from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, InstructionSpec, ModelCandidate, RetryConfig
-from adk_fluent.ir.base import Node, node
+from adk_fluent.ir.annotations import (
+    AuthConfig,
+    EdgeSemantics,
+    InstructionSpec,
+    ModelCandidate,
+    RetryConfig,
+    Semantics,
+    TransformSpec,
+)
+from adk_fluent.ir.base import Node, Runs, node
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.functions import Access, access, function_name
-from adk_fluent.ir.matching import Predicate, StateView
-from adk_fluent.ir.template import all_keys
+from adk_fluent.ir.keys import KeyRead, KeyReads, declared, in_templates, silent
+from adk_fluent.ir.matching import Match, Predicate, StateView
+from adk_fluent.ir.tools import confirms, tool_access
 
 Changes = Mapping[str, Any] | None
 TransformFn = Callable[[StateView], Changes | Awaitable[Changes]]
 TapFn = Callable[[StateView], object]
 
 
-def _keys(reads: tuple[str | None, ...] = (), writes: tuple[str | None, ...] = ()) -> Access:
-    return Access(frozenset(filter(None, reads)), frozenset(filter(None, writes)))
+def _given(*keys: str | None) -> tuple[str, ...]:
+    return tuple(key for key in keys if key)
 
 
+CALLBACKS: Final = (
+    "before_agent_callback",
+    "before_model_callback",
+    "before_tool_callback",
+    "after_tool_callback",
+    "on_tool_error_callback",
+    "on_model_error_callback",
+    "after_model_callback",
+    "after_agent_callback",
+)
+"""The functions that ADK calls around an agent's work, in the order it calls them."""
 CALLBACK_FIELDS: Final = frozenset(field for field in AGENT_FIELDS if field.endswith("_callback"))
+_MORE: Final = CALLBACK_FIELDS | {
+    "annotations",
+    "declared_writes",
+    "global_instruction",
+    "selector",
+    "tools",
+    "written_fields",
+}
+"""The fields of an agent through which it may touch the state, beside its instruction and output key."""
 
 
 def templates_in(instruction: object) -> tuple[str, ...]:
@@ -33,12 +63,6 @@ def templates_in(instruction: object) -> tuple[str, ...]:
     if isinstance(instruction, InstructionSpec):
         return instruction.templates
     return (instruction,) if isinstance(instruction, str) else ()
-
-
-def _reading(*functions: object) -> Access:
-    """What functions that get a read-only view touch: they cannot write."""
-    seen = access(*functions)
-    return Access(seen.reads, reads_known=seen.reads_known)
 
 
 @node
@@ -53,10 +77,15 @@ class ModelSelectorNode(Node):
     quality_key: str | None = None
     quality_threshold: float | None = None
 
-    @property
-    def access(self) -> Access:
-        conditions = _reading(*(candidate.condition for candidate in self.candidates))
-        return conditions | _keys(reads=(self.budget_key, self.quality_key))
+    def key_reads(self) -> KeyReads:
+        yield from declared([candidate.condition for candidate in self.candidates], "predicate")
+        if self.budget_key:
+            yield KeyRead(self.budget_key, "budget", "optional")
+        if self.quality_key:
+            yield KeyRead(self.quality_key, "quality", "optional")
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        return silent(candidate.condition for candidate in self.candidates), []
 
 
 @node
@@ -74,6 +103,8 @@ class AgentNode(AgentFields):
     """
 
     kind: ClassVar[str] = "agent"
+    runs: ClassVar[Runs] = "by_model"
+    speaks: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     declared_writes: tuple[str, ...] = ()
     written_fields: tuple[StateFieldRef, ...] = ()
@@ -107,18 +138,66 @@ class AgentNode(AgentFields):
             return ()
         return tuple(fn for field in AGENT_FIELDS if field in CALLBACK_FIELDS for fn in given.get(field, ()))
 
-    @property
-    def access(self) -> Access:
-        output = (self.output_key,) if isinstance(self.output_key, str) else ()
-        fields = (field.key for field in self.written_fields)
-        reads = frozenset[str]().union(*map(all_keys, self.templates))
-        own = Access(reads, frozenset((*self.declared_writes, *fields, *output))) | access(*self.functions)
-        for instruction in (self.instruction, self.global_instruction):
-            if isinstance(instruction, InstructionSpec):
-                own |= instruction.access
+    def key_reads(self) -> KeyReads:
+        yield from in_templates(self.templates, "template")
+        given = self.given
+        if _MORE.isdisjoint(given) and type(given.get("instruction", "")) is str:
+            return  # most agents read nothing else
+        for provider in self._instructions:
+            if isinstance(provider, InstructionSpec):
+                yield from provider.key_reads()
+            elif callable(provider):
+                yield from declared([provider], "function")
         if self.annotations.context is not None:
-            own |= self.annotations.context.access
-        return own | self.selector.access if self.selector else own
+            yield from self.annotations.context.key_reads()
+        for field in CALLBACKS:
+            yield from declared(given.get(field, ()), "callback")
+        for tool in self.tools:
+            for key in tool_access(tool).reads:
+                yield KeyRead(key, "tool")
+        if self.selector is not None:
+            yield from self.selector.key_reads()
+
+    @property
+    def key_writes(self) -> tuple[str, ...]:
+        keys = [self.output_key] if isinstance(self.output_key, str) else []
+        if _MORE.isdisjoint(self.given):
+            return tuple(keys)  # most agents write nothing else
+        keys += self.declared_writes
+        keys += [field.key for field in self.written_fields]
+        if self.annotations.context is not None:
+            keys += sorted(self.annotations.context.access.writes)
+        for tool in self.tools:
+            keys += sorted(tool_access(tool).writes)
+        keys += sorted(access(*self.callbacks).writes)
+        return tuple(dict.fromkeys(keys))
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        given = self.given
+        if _MORE.isdisjoint(given) and type(given.get("instruction", "")) is str:
+            return [], []  # as most agents; asked for each of them several times
+        readers: list[object] = []
+        writers: list[object] = []
+        if (spec := self.annotations.context) is not None and not spec.access.reads_known:
+            readers.append(spec)
+        for provider in self._instructions:
+            unknown = isinstance(provider, InstructionSpec) and not provider.access.reads_known
+            if unknown or (callable(provider) and not access(provider).reads_known):
+                readers.append(provider)
+        for tool in self.tools:
+            touched = tool_access(tool)
+            readers += [tool] * (not touched.reads_known)
+            writers += [tool] * (not touched.writes_known)
+        callbacks = [callback for callback in self.callbacks if not access(callback).writes_known]
+        return [*readers, *callbacks], [*writers, *callbacks]
+
+    @property
+    def may_pause(self) -> bool:
+        return any(confirms(tool) or getattr(tool, "is_long_running", False) for tool in self.tools)
+
+    @property
+    def _instructions(self) -> tuple[object, object]:
+        return self.given.get("instruction"), self.given.get("global_instruction")
 
 
 @node
@@ -126,6 +205,7 @@ class SequenceNode(SequenceFields):
     """Runs its children one after another."""
 
     kind: ClassVar[str] = "sequence"
+    runs: ClassVar[Runs] = "in_order"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
@@ -142,6 +222,8 @@ class ParallelNode(ParallelFields):
     """Runs its children at the same time, each on a conversation branch of its own."""
 
     kind: ClassVar[str] = "parallel"
+    runs: ClassVar[Runs] = "at_once"
+    apart: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
 
@@ -157,6 +239,7 @@ class LoopNode(LoopFields):
     """
 
     kind: ClassVar[str] = "loop"
+    runs: ClassVar[Runs] = "again"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     max_iterations: int = 10
     until: Predicate | None = None
@@ -164,9 +247,11 @@ class LoopNode(LoopFields):
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
 
-    @property
-    def access(self) -> Access:
-        return _reading(self.until)
+    def key_reads(self) -> KeyReads:
+        return declared([self.until], "until", "tolerant")
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        return silent([self.until]), []
 
 
 @node
@@ -179,22 +264,60 @@ class TransformNode(Node):
             `delete_keys` removes `affected_keys`, then writes the dict.
         scope: which keys `replace_session` may remove.
         affected_keys: session-scoped keys that `delete_keys` removes.
+
+    An `S` operation says itself what it removes: of one, `semantics` and `affected_keys` follow.
     """
 
     kind: ClassVar[str] = "transform"
     fn: TransformFn
-    semantics: Literal["merge", "replace_session", "delete_keys"] = "merge"
+    semantics: Semantics = "merge"
     scope: Literal["session", "all"] = "session"
     affected_keys: frozenset[str] | None = None
+
+    def _fill(self, values: Mapping[str, object]) -> None:
+        fn = values.get("fn")
+        if isinstance(fn, TransformSpec):
+            values = {**values, "semantics": fn.semantics, "affected_keys": fn.affected_keys}
+        super()._fill(values)
+
+    @classmethod
+    def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
+        fn = values.get("fn")
+        if isinstance(fn, TransformSpec):
+            values = {**values, "fn": fn.completed(values.get("affected_keys"))}
+        return super().from_stored(values)
 
     @property
     def label(self) -> str:
         hint = getattr(self.fn, "step_label", None)
         return hint if isinstance(hint, str) else function_name(self.fn, "transform")
 
+    def key_reads(self) -> KeyReads:
+        fn = self.fn
+        if isinstance(fn, TransformSpec):
+            yield from (read for read in fn.reads if read.via != "own")
+            return
+        named = set[str]()
+        for read in declared([fn], "function"):
+            named.add(read.key)
+            yield read
+        for key in sorted((self.affected_keys or frozenset()) - named):
+            yield KeyRead(key, "removal", "lenient")
+
+    @property
+    def key_writes(self) -> tuple[str, ...]:
+        return tuple(sorted(self.access.writes))
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        fn, touched = self.fn, self.access
+        if isinstance(fn, TransformSpec) and fn.names_keys_as_it_runs:
+            return [], []
+        return [fn] * (not touched.reads_known), [fn] * (not touched.writes_known)
+
     @property
     def access(self) -> Access:
-        return access(self.fn)
+        fn = self.fn
+        return fn.access if isinstance(fn, TransformSpec) else access(fn)
 
 
 @node
@@ -206,8 +329,8 @@ class CaptureNode(Node):
     turns: int | None = None
 
     @property
-    def access(self) -> Access:
-        return _keys(writes=(self.key,))
+    def key_writes(self) -> tuple[str, ...]:
+        return (self.key,)
 
 
 @node
@@ -222,6 +345,7 @@ class RouteNode(Node):
     """
 
     kind: ClassVar[str] = "route"
+    runs: ClassVar[Runs] = "one_of"
     key: str | None = None
     rules: tuple[tuple[Predicate, Node], ...] = ()
     default: Node | None = None
@@ -237,8 +361,20 @@ class RouteNode(Node):
         return self.replace(rules=rules, default=None if self.default is None else children[-1])
 
     @property
-    def access(self) -> Access:
-        return _reading(*(test for test, _ in self.rules)) | _keys(reads=(self.key,))
+    def may_be_skipped(self) -> bool:
+        return self.key is None and self.default is None
+
+    def key_reads(self) -> KeyReads:
+        tests = [test for test, _ in self.rules]
+        compared = [test for test in tests if isinstance(test, Match)]
+        for key in dict.fromkeys((*_given(self.key), *(test.key for test in compared))):
+            mine = [test for test in compared if test.key == key]
+            tolerant = bool(mine) and all(test.op == "ne" for test in mine)
+            yield KeyRead(key, "route", "tolerant" if tolerant else "required")
+        yield from declared([test for test in tests if not isinstance(test, Match)], "predicate")
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        return silent(test for test, _ in self.rules), []
 
 
 @node
@@ -246,6 +382,7 @@ class FallbackNode(Node):
     """Runs its children in order until one succeeds."""
 
     kind: ClassVar[str] = "fallback"
+    runs: ClassVar[Runs] = "until_one_succeeds"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
@@ -257,6 +394,8 @@ class RaceNode(Node):
     """Runs its children at the same time and keeps only what the first to succeed did."""
 
     kind: ClassVar[str] = "race"
+    runs: ClassVar[Runs] = "until_one_succeeds"
+    apart: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
@@ -273,6 +412,7 @@ class GateNode(Node):
     """
 
     kind: ClassVar[str] = "gate"
+    asks: ClassVar[bool] = True
     predicate: Predicate
     message: str = "Approval required"
     into: str | None = None
@@ -283,8 +423,19 @@ class GateNode(Node):
         return (self.message,)
 
     @property
-    def access(self) -> Access:
-        return _reading(self.predicate) | _keys(tuple(all_keys(self.message)), (self.into,))
+    def may_pause(self) -> bool:
+        return True
+
+    def key_reads(self) -> KeyReads:
+        yield from declared([self.predicate], "predicate")
+        yield from in_templates(self.templates, "message")
+
+    @property
+    def key_writes(self) -> tuple[str, ...]:
+        return _given(self.into)
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        return silent([self.predicate]), []
 
 
 @node
@@ -298,9 +449,11 @@ class TapNode(Node):
     def label(self) -> str:
         return function_name(self.fn, "tap")
 
-    @property
-    def access(self) -> Access:
-        return _reading(self.fn)
+    def key_reads(self) -> KeyReads:
+        return declared([self.fn], "function")
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        return silent([self.fn]), []
 
 
 @node
@@ -314,6 +467,8 @@ class MapOverNode(Node):
     """
 
     kind: ClassVar[str] = "map"
+    runs: ClassVar[Runs] = "per_item"
+    apart: ClassVar[bool] = True
     list_key: str
     body: Node
     item_key: str = "_item"
@@ -328,8 +483,15 @@ class MapOverNode(Node):
         return self.replace(body=children[0])
 
     @property
-    def access(self) -> Access:
-        return _keys((self.list_key,), (self.output_key,))
+    def may_be_skipped(self) -> bool:
+        return True
+
+    def key_reads(self) -> KeyReads:
+        yield KeyRead(self.list_key, "list", type=list)
+
+    @property
+    def key_writes(self) -> tuple[str, ...]:
+        return (self.output_key,)
 
 
 @node
@@ -337,6 +499,7 @@ class TimeoutNode(Node):
     """Gives `body` a number of seconds, then cancels it and raises."""
 
     kind: ClassVar[str] = "timeout"
+    runs: ClassVar[Runs] = "around_one"
     body: Node
     seconds: float
 
@@ -360,9 +523,11 @@ class TransferNode(Node):
     def label(self) -> str:
         return f"to_{self.target}"
 
-    @property
-    def access(self) -> Access:
-        return _reading(self.condition)
+    def key_reads(self) -> KeyReads:
+        return declared([self.condition], "predicate")
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        return silent([self.condition]), []
 
 
 @node
@@ -378,6 +543,8 @@ class RemoteAgentNode(Node):
     """
 
     kind: ClassVar[str] = "remote"
+    runs: ClassVar[Runs] = "one_of"
+    speaks: ClassVar[bool] = True
     endpoint: str
     capabilities: tuple[str, ...] = ()
     input_schema: type | None = None
@@ -396,9 +563,12 @@ class RemoteAgentNode(Node):
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(fallback=children[0] if children else None)
 
+    def key_reads(self) -> KeyReads:
+        return (KeyRead(key, "remote") for key in self.declared_reads)
+
     @property
-    def access(self) -> Access:
-        return _keys(self.declared_reads, (self.output_key,))
+    def key_writes(self) -> tuple[str, ...]:
+        return _given(self.output_key)
 
 
 @node
@@ -416,9 +586,12 @@ class ArtifactNode(Node):
     def label(self) -> str:
         return self.operation
 
+    def key_reads(self) -> KeyReads:
+        return (KeyRead(key, "artifact") for key in _given(self.from_key))
+
     @property
-    def access(self) -> Access:
-        return _keys((self.from_key,), (self.into_key,))
+    def key_writes(self) -> tuple[str, ...]:
+        return _given(self.into_key)
 
 
 NODE_TYPES: Final[tuple[type[Node], ...]] = (

@@ -26,7 +26,8 @@ class LocalLlm(BaseLlm):
 
     The model is loaded on the first request, once per process, and shared by every `LocalLlm` with the
     same `path`, `threads` and `context_tokens`. Any number of agents may use it at once: two requests
-    are generated together, more wait. Cancelling a request stops its generation.
+    are generated together, more wait. Cancelling a request stops its generation. A process forked after
+    that may ask it, too, if it ends as those of `multiprocessing` do, with `os._exit`.
 
     An output schema is enforced while the text is generated, so the answer always parses. What the
     schema leaves open is bounded: strings to 160 characters on one line (40 with a pattern or format),

@@ -10,6 +10,7 @@ from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
 from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, access
+from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared, in_templates
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.template import Segment, all_keys
 
@@ -155,6 +156,19 @@ class PromptSpec(InstructionSpec):
             isinstance(part, Rewrite) or (isinstance(part, When) and part.then.needs_model)
             for part in self.parts
         )
+
+    def key_reads(self, *, certain: bool = True) -> KeyReads:
+        """What its parts read beside its templates; under a condition a missing key may be meant."""
+        for part in self.parts:
+            if isinstance(part, FromState):
+                level: Level = "required" if certain else "tolerant"
+                yield from (KeyRead(key, "prompt", level) for key in part.keys)
+            elif isinstance(part, When):
+                yield from declared([part.test], "function", "tolerant")
+                yield from in_templates(part.then.templates, "prompt", "tolerant")
+                yield from part.then.key_reads(certain=False)
+            elif isinstance(part, Rewrite):
+                yield from part.source.key_reads(certain=certain)
 
     @property
     def access(self) -> Access:

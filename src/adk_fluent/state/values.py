@@ -92,7 +92,7 @@ class FieldType:
         from pydantic import ValidationError
         from pydantic_core import to_json
 
-        names = _by_either_name()
+        names = by_either_name()
         try:
             return self.adapter.validate_json(text, strict=True, **names)
         except ValidationError as error:
@@ -137,7 +137,7 @@ class FieldType:
 
 
 @cache
-def _by_either_name() -> dict[str, Any]:
+def by_either_name() -> dict[str, Any]:
     """What makes pydantic take a field under its name, as in state, and under its alias; newer ones can."""
     from pydantic import TypeAdapter
 
@@ -150,7 +150,7 @@ def _mended(given: object, error: ValidationError) -> object | None:
     mended = copy.deepcopy(given)
     for problem in error.errors(include_url=False):
         *path, last = problem["loc"] or ("",)
-        holder = _at(mended, path)
+        holder = at_path(mended, path)
         if isinstance(holder, dict) and problem["type"] == "missing":
             holder[last] = None
         elif isinstance(holder, dict) and problem["type"] == "extra_forbidden":
@@ -160,7 +160,7 @@ def _mended(given: object, error: ValidationError) -> object | None:
     return mended
 
 
-def _at(value: Any, path: list[int | str]) -> Any:
+def at_path(value: Any, path: list[int | str]) -> Any:
     """What stands at a path in a JSON value; `None` where the path leads nowhere."""
     try:
         for step in path:

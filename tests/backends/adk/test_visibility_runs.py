@@ -343,7 +343,7 @@ WORDS = ["cited secret", "grounded secret", "heard secret", "likely secret", "sa
 
 
 async def test_filtered_words_leave_no_trace() -> None:
-    """No field of a blanked event repeats what was said, as metadata do; the stored session keeps all of it."""
+    """No field of a blanked event repeats what was said, as metadata do; the stored session keeps all."""
     pipeline = (Agent("a", PlainLlm.of(_wordily)) >> Agent("b", PlainLlm.of(_saying("done")))).filtered()
 
     def words(events: Iterable[Event | None]) -> list[str]:

@@ -12,7 +12,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adk_fluent import Agent, gate
+from adk_fluent import Agent, S, gate
 
 
 def _text(text: str, *, partial: bool | None = None) -> LlmResponse:
@@ -102,6 +102,13 @@ needy = Agent("needy", Says(text="Hm.")).instruct("Use {nothing_writes_this}.")
 tools = Agent("clerk", CallsTool()).tool(weather)
 broken_tools = Agent("clerk", CallsTool()).tool(broken_tool)
 gated = writer >> gate(lambda state: True, message="Send it?") >> editor
+counted = S.counter("n") >> editor.instruct("Turn {n} for {tier}.")
+gates = (
+    writer
+    >> gate(lambda state: True, message="Send it?")
+    >> gate(lambda state: True, message="Really?").named("second")
+    >> editor
+)
 hostile = Agent("hostile", Says(text="red \x1b[31malert\x07 here"))
 hostile_gate = hostile.writes("words") >> gate(lambda state: True, message="Send {words}?")
 careful = Agent("clerk", CallsTool()).tool(weather, require_confirmation=True)

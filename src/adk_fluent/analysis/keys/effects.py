@@ -2,59 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, get_args
 
-from adk_fluent.analysis.keys.functions import may_pause, tool_access, unknown_functions
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.values.siblings import Effects
-from adk_fluent.ir.base import UNSET, Node
-from adk_fluent.ir.functions import access
+from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, TransformNode
-from adk_fluent.state.operations import Operation
+from adk_fluent.state.effects import Keeps, all_effects
 
 
-def effects_of(step: Step) -> Effects:
-    """What the step and all inside it may do, computed once per step."""
-    if step.effects is None:
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a subtree may do to the state, wherever it goes.
+
+    Attributes:
+        writes: key → the last step that may write it.
+        removes: session keys that it may remove.
+        clears: the step that may remove all session keys but a few.
+        unknown: a step that may write anything.
+        pauses: a step at which the run may stop for a person.
+    """
+
+    writes: Mapping[str, Step] = field(default_factory=dict[str, Step])
+    removes: Mapping[str, Step] = field(default_factory=dict[str, Step])
+    clears: Step | None = None
+    unknown: Step | None = None
+    pauses: Step | None = None
+
+
+class StepKeys:
+    """What the steps of a plan do with state keys, each found once."""
+
+    def __init__(self) -> None:
+        self._writes: dict[Step, tuple[str, ...]] = {}
+        self._effects: dict[Step, Effects] = {}
+
+    def writes(self, step: Step) -> tuple[str, ...]:
+        """The keys that the step itself is known to write, in a stable order."""
+        found = self._writes.get(step)
+        if found is None:
+            found = self._writes[step] = step.node.key_writes
+        return found
+
+    def effects(self, step: Step) -> Effects:
+        """What the step and all inside it may do."""
+        found = self._effects.get(step)
+        if found is None:
+            node = step.node
+            if type(node) is AgentNode and _BESIDE.isdisjoint(node.given) and not step.children:
+                found = Effects(dict.fromkeys(self.writes(step), step))  # as of most steps
+            else:
+                self._effects[step] = Effects()  # a transfer may lead back here
+                found = self._inside(step)
+            self._effects[step] = found
+        return found
+
+    def _inside(self, step: Step) -> Effects:
         node = step.node
-        if type(node) is AgentNode and _BESIDE.isdisjoint(node.given) and not step.children:
-            step.effects = Effects(dict.fromkeys(writes_of(step), step))  # as of most steps
-            return step.effects
-        step.effects = Effects()  # a transfer may lead back here
         writes: dict[str, Step] = {}
         removes: dict[str, Step] = {}
         clears = unknown = pauses = None
         for child in (*step.children, *([step.target] if step.target else ())):
-            inner = effects_of(child)
+            inner = self.effects(child)
             writes |= inner.writes
             removes |= inner.removes
             clears, unknown = clears or inner.clears, unknown or inner.unknown
             pauses = pauses or inner.pauses
-        if may_pause(node):
+        if node.may_pause:
             pauses = step
         if isinstance(node, TransformNode):
-            for part in _parts(node):
-                removes |= dict.fromkeys(part.affected_keys or (), step)
-                if part.semantics == "replace_session":
+            for effect in all_effects(node):
+                removes |= dict.fromkeys(effect.may_remove, step)
+                if isinstance(effect, Keeps):
                     clears = step
-                if _flattens(part):
-                    removes |= dict.fromkeys(part.access.reads, step)
             if not node.access.writes_known:
                 unknown = step
         elif isinstance(node, AgentNode):
             removes |= dict.fromkeys(nullable(node), step)
-            if unknown_functions(node)[1]:
+            if node.undeclared()[1]:
                 unknown = step
-        writes |= dict.fromkeys(writes_of(step), step)
-        step.effects = Effects(writes, removes, clears, unknown, pauses)
-    return step.effects
-
-
-def writes_of(step: Step) -> tuple[str, ...]:
-    """The keys that the step itself is known to write, in a stable order; computed once per step."""
-    if step.writes is None:
-        step.writes = _writes(step.node)
-    return step.writes
+        writes |= dict.fromkeys(self.writes(step), step)
+        return Effects(writes, removes, clears, unknown, pauses)
 
 
 _BESIDE: Final = CALLBACK_FIELDS | {
@@ -65,22 +94,6 @@ _BESIDE: Final = CALLBACK_FIELDS | {
     "written_fields",
 }
 """The fields of an agent by which it may write more than its output key, or leave that without a value."""
-
-
-def _writes(node: Node) -> tuple[str, ...]:
-    if not isinstance(node, AgentNode):
-        return tuple(sorted(node.access.writes))
-    keys = [node.output_key] if isinstance(node.output_key, str) else []
-    if _BESIDE.isdisjoint(node.given):
-        return tuple(keys)
-    keys += node.declared_writes
-    keys += [field.key for field in node.written_fields]
-    if node.annotations.context is not None:
-        keys += sorted(node.annotations.context.access.writes)
-    for tool in node.tools:
-        keys += sorted(tool_access(tool).writes)
-    keys += sorted(access(*node.callbacks).writes)
-    return tuple(dict.fromkeys(keys))
 
 
 def nullable(node: AgentNode) -> tuple[str, ...]:
@@ -96,18 +109,3 @@ def nullable(node: AgentNode) -> tuple[str, ...]:
     if type(None) not in get_args(node.output_schema):
         return ()
     return (node.output_key,) if isinstance(node.output_key, str) else ()
-
-
-def _parts(node: TransformNode) -> tuple[TransformNode, ...]:
-    """A transform and those it is made of."""
-    if not isinstance(node.fn, Operation):
-        return (node,)
-    params = dict(node.fn.params)
-    inner: list[TransformNode] = list(params.get("steps", ()))
-    for _, nodes in params.get("cases", ()):
-        inner += nodes
-    return (node, *(part for step in inner for part in _parts(step)))
-
-
-def _flattens(node: TransformNode) -> bool:
-    return isinstance(node.fn, Operation) and node.fn.name == "flatten"

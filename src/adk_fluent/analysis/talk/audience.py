@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from adk_fluent.analysis.facts import first_after
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.analysis.talk.sight import sight_of
-from adk_fluent.ir.nodes import FallbackNode, ParallelNode, RaceNode, RouteNode
+from adk_fluent.ir.base import ONE_COUNTS
 
-_APART = (RouteNode, FallbackNode, RaceNode, ParallelNode)
+_APART = ONE_COUNTS | {"at_once"}
 """Of the children of these only one runs, or all run at the same time."""
 
 
@@ -88,4 +87,4 @@ def apart(speaker: Step, listener: Step) -> Step | None:
     """The innermost place around both, if of its children only one runs, or all at the same time."""
     around = set(speaker.above())
     shared = next((outer for outer in listener.above() if outer in around), None)
-    return shared if shared is not None and isinstance(shared.node, _APART) else None
+    return shared if shared is not None and shared.node.runs in _APART else None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.history import audible
-from adk_fluent.analysis.walk.steps import Flow
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.nodes import AgentNode
 
@@ -48,6 +46,11 @@ class Sight:
         """Whether the listener is shown what the speaker said, given that it ran before."""
         return self.admits(speaker) if audible(speaker.branch, listener.branch) else "no"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that can be heard is shown, whoever said it."""
+        return self.history == "all" and self.authors is None and not self.excluded and not self.unknown
+
     def admits(self, speaker: Step) -> Answer:
         """Whether what the speaker said is shown, if it can be heard."""
         if self.history == "none":
@@ -72,28 +75,6 @@ def sight_of(node: Any) -> Sight:
     if isinstance(spec, Context):
         return _sight(spec)
     return LAST_TURN if node.given.get("include_contents") == "none" else EVERYTHING
-
-
-def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
-    """Whose text may be in the request of a model, and whether it certainly is.
-
-    What comes in through state, by a placeholder or a key of the context, is not meant.
-    """
-    sight = sight_of(listener.node)
-    found: dict[Step, bool] = {}
-    for speaker, certain in flow.speakers(listener).items():
-        answer = sight.admits(speaker)
-        if answer != "no":
-            found[speaker] = certain and answer == "yes"
-    return found
-
-
-def shown_of_earlier(flow: Flow, listener: Step) -> set[Step]:
-    """Whose text of earlier runs of the session may be in the conversation that a model is shown."""
-    sight = sight_of(listener.node)
-    if not sight.earlier:
-        return set()
-    return {speaker for speaker in flow.earlier_speakers(listener) if sight.admits(speaker) != "no"}
 
 
 @lru_cache(maxsize=512)

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
+from adk_fluent.analysis.keys.effects import Effects
 from adk_fluent.analysis.origins import WrittenIn
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, Why
 from adk_fluent.state.delta import is_session_scoped
-
-
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """What a subtree may do to the state, wherever it goes.
-
-    Attributes:
-        writes: key → the last step that may write it.
-        removes: session keys that it may remove.
-        clears: the step that may remove all session keys but a few.
-        unknown: a step that may write anything.
-        pauses: a step at which the run may stop for a person.
-    """
-
-    writes: Mapping[str, Step] = field(default_factory=dict[str, Step])
-    removes: Mapping[str, Step] = field(default_factory=dict[str, Step])
-    clears: Step | None = None
-    unknown: Step | None = None
-    pauses: Step | None = None
 
 
 class Siblings:
@@ -61,11 +42,12 @@ class Siblings:
         unknown = _others(self._unknown, own)
         if unknown and mask & STATUS != PRESENT:
             mask |= UNKNOWN
+        beside = WrittenIn(self.step, key, self.step.children[own])
         if mask == base.mask:
-            return base.or_else(WrittenIn(self.step, key)) if others or unknown else base
+            return base.or_else(beside) if others or unknown else base
         writers = tuple(self._effects[index].writes[key] for index in others)
         why = Why("sibling", self.step, writers)
-        return Fact(mask, base.writers + writers, (), None, why, of=(base, WrittenIn(self.step, key)))
+        return Fact(mask, base.writers + writers, (), None, why, of=(base, beside))
 
     def may_touch(self, key: str) -> bool:
         """Whether any branch may write or remove this key."""

@@ -6,18 +6,18 @@ from typing import Final
 
 from adk_fluent.analysis.flow import Flow
 from adk_fluent.analysis.keys.effects import nullable
-from adk_fluent.analysis.keys.functions import ends_loops, may_pause
-from adk_fluent.analysis.keys.reads import Read, reads_of
 from adk_fluent.analysis.origins import ANYBODY, Gathered
 from adk_fluent.analysis.plan import Branch, Step
 from adk_fluent.analysis.talk.history import heard
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, REMOVED, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.walk.moves import call_functions, may_hand_over, may_return, pause, use_tools
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.nodes import AgentNode, LoopNode
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.tools import ends_loops
 
 _BESIDE: Final = frozenset({"annotations", "declared_writes", "output_schema", "written_fields"})
 """The fields of an agent that say more about what its answer writes than its output key does."""
@@ -51,7 +51,7 @@ class ModelWalk:
 
     def reads(self, step: Step, state: State) -> None:
         """Note what is known about everything the step reads."""
-        for read in reads_of(step):
+        for read in self.flow.reads_of(step):
             read.meets(state.look(read.key))
 
     def gather(self, step: Step, key: str, fact: Fact) -> Gathered:
@@ -69,7 +69,7 @@ class ModelWalk:
             call_functions(state, step, given["before_agent_callback"])
         early: list[Read] = []
         late: list[Read] = []
-        for read in reads_of(step):
+        for read in self.flow.reads_of(step):
             (late if read.via in ("tool", "callback") else early).append(read)
         self._ask(step, state, early)
         if node.tools:
@@ -79,7 +79,7 @@ class ModelWalk:
                 call_functions(state, step, given[name])
         for read in late:
             read.meets(state.look(read.key))
-        may_leave = bool(node.tools) and ends_loops(node)
+        may_leave = bool(node.tools) and ends_loops(node.tools)
         unlooped = may_leave and not self._leave_loop(step, state)
         if node.children:
             self._delegate(step, state)
@@ -101,7 +101,7 @@ class ModelWalk:
 
     def _use_tools(self, step: Step, state: State, reads: list[Read]) -> None:
         """A tool may stop the run for a person; then the agent begins anew, and its model is asked again."""
-        stops = may_pause(step.node)
+        stops = step.node.may_pause
         if stops:
             pause(step, state)
             call_functions(state, step, step.node.given.get("before_agent_callback", ()))
@@ -174,7 +174,7 @@ class ModelWalk:
         handed = state.fork()
         self._speak_aside(step, handed)
         ways = self.each(step, handed)
-        if step.visits == 1:
+        if self.flow.visits[step] == 1:
             ways += self._hand_on(step, state, ways)
         state.join([answered, *(way.snapshot(state) for way in ways)], "delegate", step)
         state.talk = state.talk._replace(last=tuple(dict.fromkeys(state.talk.last)))
@@ -188,7 +188,7 @@ class ModelWalk:
         more: list[State] = []
         if any(may_return(child) for child in step.children):
             self._meet(step, again)
-            for read in reads_of(step):
+            for read in self.flow.reads_of(step):
                 read.meets(again.look(read.key))
             back = again.fork()
             self._answer(step, back)
@@ -217,7 +217,7 @@ class ModelWalk:
 
     def _leave_loop(self, step: Step, state: State) -> bool:
         """The agent may end the nearest loop here, and then it need not answer; whether there is one."""
-        loop = next((outer for outer in step.above() if isinstance(outer.node, LoopNode)), None)
+        loop = next((outer for outer in step.above() if outer.node.runs == "again"), None)
         if loop is None or loop not in self.entered:
             return False
         left = state.snapshot(self.entered[loop])

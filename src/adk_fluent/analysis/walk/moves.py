@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adk_fluent.analysis.keys.effects import effects_of
-from adk_fluent.analysis.keys.functions import tool_access, unknown_functions
+from adk_fluent.analysis.keys.effects import StepKeys
 from adk_fluent.analysis.origins import ANYBODY, WrittenIn
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Why, written
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.functions import access
-from adk_fluent.ir.nodes import AgentNode, LoopNode, ParallelNode, SequenceNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode, TransferNode
+from adk_fluent.ir.tools import tool_access
 
 
 def call_functions(state: State, step: Step, callbacks: tuple[object, ...]) -> None:
@@ -25,7 +26,7 @@ def call_functions(state: State, step: Step, callbacks: tuple[object, ...]) -> N
 
 def use_tools(state: State, step: Step, node: AgentNode) -> None:
     """Functions that run if the model likes."""
-    if unknown_functions(node)[1]:
+    if node.undeclared()[1]:
         state.blur(step)
     given = node.given
     touched = [tool_access(tool) for tool in node.tools]
@@ -38,13 +39,14 @@ def use_tools(state: State, step: Step, node: AgentNode) -> None:
             state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
 
 
-def fail(state: State, child: Step, step: Step) -> None:
+def fail(keys: StepKeys, state: State, child: Step, step: Step) -> None:
     """Record that a child may have done any part of what it does, and then failed or been stopped."""
-    effects = effects_of(child)
+    effects = keys.effects(child)
     if effects.pauses is not None:
         pause(effects.pauses, state)
     for key, writer in effects.writes.items():
-        state.maybe(key, written(writer, of=(WrittenIn(child, key),)), Why("fallback", step, (writer,)))
+        made = Fact(PRESENT, (writer,), of=(WrittenIn(child, key),))
+        state.maybe(key, made, Why("fallback", step, (writer,)))
     gone = dict(effects.removes)
     if effects.clears is not None:
         gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}
@@ -90,7 +92,7 @@ def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
 
 def owner_of(step: Step) -> Step | None:
     """The sequence, or the loop's round, of which a transfer skips the rest."""
-    return next((outer for outer in step.above() if isinstance(outer.node, SequenceNode | LoopNode)), None)
+    return next((outer for outer in step.above() if outer.node.runs in STEP_BY_STEP), None)
 
 
 def meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
@@ -99,7 +101,7 @@ def meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
     for outer in step.above():
         if outer is owner:
             return
-        if isinstance(outer.node, ParallelNode):
+        if outer.node.runs == "at_once":
             for other in steps.steps[outer.index : outer.end]:
                 if other.is_model and not inner.index <= other.index < inner.end:
                     moved.talk = moved.talk.spoke(other, other.branch, certain=False)
@@ -110,7 +112,7 @@ def coordinator_of(step: Step) -> Step | None:
     """The outermost agent among whose sub-agents a step stands, as far as models can hand over."""
     found: Step | None = None
     for outer in step.above():
-        if not isinstance(outer.node, AgentNode):
+        if outer.node.runs != "by_model":
             break
         found = outer
     return found
@@ -118,7 +120,7 @@ def coordinator_of(step: Step) -> Step | None:
 
 def may_hand_over(step: Step) -> bool:
     """Whether a sub-agent may hand over to its parent or its peers instead of answering."""
-    if step.parent is None or not isinstance(step.parent.node, AgentNode):
+    if step.parent is None or step.parent.node.runs != "by_model":
         return False
     node: AgentNode = step.node
     return node.disallow_transfer_to_parent is not True or node.disallow_transfer_to_peers is not True

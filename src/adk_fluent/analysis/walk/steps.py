@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, cast
 
 from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.keys.effects import effects_of, writes_of
 from adk_fluent.analysis.origins import Person, SpokenIn, Start, captured
 from adk_fluent.analysis.plan import Step, plan
 from adk_fluent.analysis.values.comparing import covers
@@ -40,7 +39,7 @@ from adk_fluent.analysis.walk.moves import (
     pause,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import SILENT_FRAMES, Node
 from adk_fluent.ir.nodes import (
     AgentNode,
     ArtifactNode,
@@ -84,7 +83,7 @@ def analyse(
     flow = Flow(plan(root, resolved=resolved))
     start = State()
     if later_run:
-        for key in dict.fromkeys(key for step in flow.plan.steps for key in writes_of(step)):
+        for key in dict.fromkeys(key for step in flow.plan.steps for key in flow.keys.writes(step)):
             if not key.startswith("temp:"):
                 start.set(key, Fact(PRESENT | ABSENT, of=(Start(key),)))
     if open_state:
@@ -117,11 +116,11 @@ class _Walk(ModelWalk):
         """Record what the step meets in `state` and what it does to it."""
         if state.dead:
             return
-        step.visits += 1
+        self.flow.visits[step] = self.flow.visits.get(step, 0) + 1
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
             cross(step, state)
-        if state.talk.edges and not isinstance(step.node, _PASSING):
+        if state.talk.edges and step.node.runs not in _PASSING:
             self._take_pieces(step, state)
         if step in self.restarting:
             self._run_again(step, state)
@@ -149,17 +148,17 @@ class _Walk(ModelWalk):
         """The run may stop here; what is written is the payload of an approval, if one is asked for."""
         self.reads(step, state)
         pause(step, state)
-        for key in writes_of(step):
+        for key in self.flow.keys.writes(step):
             state.maybe(key, written(step, of=(Person.USER,)), Why("gate", step, (step,)))
 
     def write(self, step: Step, state: State) -> None:
         self.reads(step, state)
-        for key in writes_of(step):
+        for key in self.flow.keys.writes(step):
             state.set(key, written(step, str, of=captured(step.node)))
 
     def artifact(self, step: Step, state: State) -> None:
         self.reads(step, state)
-        for key in writes_of(step):
+        for key in self.flow.keys.writes(step):
             state.set(key, written(step))
 
     def transfer(self, step: Step, state: State) -> None:
@@ -282,7 +281,7 @@ class _Walk(ModelWalk):
         return merged if new else None
 
     def parallel(self, step: Step, state: State) -> None:
-        siblings = Siblings(step, [effects_of(child) for child in step.children])
+        siblings = Siblings(step, [self.flow.keys.effects(child) for child in step.children])
         branches = [state.beside(siblings, index) for index in range(len(step.children))]
         for child, branch in zip(step.children, branches, strict=True):
             self.visit(child, branch)
@@ -293,11 +292,11 @@ class _Walk(ModelWalk):
         if branches:
             state.join(branches, "race", step)
         for child in step.children:
-            fail(state, child, step)
+            fail(self.flow.keys, state, child, step)
 
     def _wait_for_others(self, step: Step, branches: list[State]) -> None:
         """A pause in one branch takes the `temp:` keys that others have written by then."""
-        stops = [effects_of(child).pauses for child in step.children]
+        stops = [self.flow.keys.effects(child).pauses for child in step.children]
         for index, branch in enumerate(branches):
             other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
             if other is not None:
@@ -314,7 +313,7 @@ class _Walk(ModelWalk):
             attempt = failed.fork()
             self.visit(child, attempt)
             ways.append(attempt.snapshot(state))
-            fail(failed, child, step)
+            fail(self.flow.keys, failed, child, step)
             failed.talk = failed.talk.either([failed.talk, attempt.talk])
         if ways:
             state.join(ways, "fallback", step)
@@ -345,7 +344,7 @@ class _Walk(ModelWalk):
         node: MapOverNode = step.node
         state.is_there(node.list_key)
         outside = state.fork()
-        fail(outside, step.children[0], step)
+        fail(self.flow.keys, outside, step.children[0], step)
         item_after = outside.get(node.item_key)
         item = state.fork()
         item.set(node.item_key, written(step, of=(state.get(node.list_key),)))
@@ -380,7 +379,5 @@ VISITORS: Final[Mapping[type[Node], Callable[[_Walk, Step, State], None]]] = {
 }
 """How the walk passes each node type."""
 
-_PASSING: Final = (
-    SequenceNode, ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode, MapOverNode,
-)  # fmt: skip
-"""Composites: what comes to them in pieces goes on to their first steps."""
+_PASSING: Final = SILENT_FRAMES | {"per_item"}
+"""What comes to these in pieces goes on to their first steps."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.reads import Read
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.talk.audience import Audience
 from adk_fluent.analysis.talk.sight import Sight, sight_of
+from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
 from adk_fluent.contracts.report import ContractIssue, Severity

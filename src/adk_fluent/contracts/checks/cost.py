@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.reads import reads_of
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import BudgetWithoutFallback, MissingBudget
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -26,7 +25,9 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     key = selector.budget_key
     if key is None:
         yield _missing(step, None, "it has no budget_key.\nAdd budget_key=, and set that key before it runs.")
-    elif any(read.via == "budget" and read.reached and read.status == "never" for read in reads_of(step)):
+    elif any(
+        read.via == "budget" and read.reached and read.status == "never" for read in facts.reads_of(step)
+    ):
         like = facts.spelling.like(key)
         hint = f'no step writes "{key}", and it is not in the initial state.\n'
         hint += (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from adk_fluent.analysis.facts import facts_of
-from adk_fluent.analysis.keys.functions import confirms
 from adk_fluent.contracts.issues import NotResumable
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, GateNode
+from adk_fluent.ir.tools import confirms
 
 
 def check_resumable(root: object) -> list[ContractIssue]:

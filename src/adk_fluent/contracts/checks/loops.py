@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.effects import effects_of
-from adk_fluent.analysis.keys.functions import ends_loops
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import LoopRunsToLimit
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, LoopNode
+from adk_fluent.ir.tools import ends_loops
 
 
 def check_loops(root: object) -> list[ContractIssue]:
@@ -26,13 +25,13 @@ def unchanging(step: Step, facts: Facts) -> frozenset[str]:
     if node.until is None:
         return nothing
     touched = access(node.until)
-    effects = effects_of(step)
+    effects = facts.effects_of(step)
     if not touched.reads_known or effects.unknown or effects.clears:
         return nothing
     if touched.reads & (effects.writes.keys() | effects.removes.keys()):
         return nothing
     inside = facts.steps[step.index : step.end]
-    if any(isinstance(inner.node, AgentNode) and ends_loops(inner.node) for inner in inside):
+    if any(isinstance(inner.node, AgentNode) and ends_loops(inner.node.tools) for inner in inside):
         return nothing
     return touched.reads
 

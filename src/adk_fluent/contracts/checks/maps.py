@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.reads import reads_of
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import UnreadItem
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -13,7 +12,7 @@ from adk_fluent.ir.nodes import AgentNode, MapOverNode
 def check_maps(root: object) -> list[ContractIssue]:
     """What a map runs once per item reads the item."""
     facts = facts_of(root)
-    maps = [step for step in facts.steps if isinstance(step.node, MapOverNode) and step.visits]
+    maps = [step for step in facts.steps if isinstance(step.node, MapOverNode) and facts.reaches(step)]
     return [_unread(step, facts) for step in maps if not _reads_item(step, facts)]
 
 
@@ -24,16 +23,19 @@ def _reads_item(step: Step, facts: Facts) -> bool:
         return True
     key = step.node.item_key
     agents = (inner.node for inner in inside if isinstance(inner.node, AgentNode))
-    return _is_read(key, inside) or any(key in text for node in agents for text in node.templates)
+    return _is_read(key, inside, facts) or any(key in text for node in agents for text in node.templates)
 
 
-def _is_read(key: str, steps: list[Step]) -> bool:
-    return any(read.key == key for step in steps for read in reads_of(step))
+def _is_read(key: str, steps: list[Step], facts: Facts) -> bool:
+    return any(read.key == key for step in steps for read in facts.reads_of(step))
 
 
 def _unread(step: Step, facts: Facts) -> ContractIssue:
     node: MapOverNode = step.node
-    body, whole = step.children[0].name, _is_read(node.list_key, facts.steps[step.index + 1 : step.end])
+    body, whole = (
+        step.children[0].name,
+        _is_read(node.list_key, facts.steps[step.index + 1 : step.end], facts),
+    )
     return UnreadItem(
         severity=Severity.INFO,
         agent=step.name,

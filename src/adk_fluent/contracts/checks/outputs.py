@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import facts_of, first_after
+from adk_fluent.analysis.facts import facts_of
 from adk_fluent.analysis.overwriting import overwritten
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.contracts.issues import DeadState, Overwritten
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode, LoopNode, SequenceNode
+from adk_fluent.ir.base import STEP_BY_STEP
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.state.delta import is_session_scoped
 
 
@@ -40,7 +41,7 @@ def last_steps(step: Step) -> set[Step]:
         current = pending.pop()
         found.add(current)
         if current.children:
-            in_order = isinstance(current.node, SequenceNode | LoopNode)
+            in_order = current.node.runs in STEP_BY_STEP
             pending += current.children[-1:] if in_order else current.children
     return found
 

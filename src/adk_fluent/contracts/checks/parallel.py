@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.analysis.facts import facts_of
-from adk_fluent.analysis.keys.effects import effects_of
+from adk_fluent.analysis.facts import Facts, facts_of
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import ParallelWriters
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -18,16 +17,16 @@ def check_parallel_writers(root: object) -> list[ContractIssue]:
     return [
         issue
         for step in facts.steps
-        if isinstance(step.node, ParallelNode) and step.node.merge != "first_complete" and step.visits
-        for issue in _clashes(step)
+        if isinstance(step.node, ParallelNode) and step.node.merge != "first_complete" and facts.reaches(step)
+        for issue in _clashes(step, facts)
     ]
 
 
-def _clashes(step: Step) -> Iterator[ContractIssue]:
+def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     first: dict[str, Step] = {}
     told: set[str] = set()
     for child in step.children:
-        for key, writer in effects_of(child).writes.items():
+        for key, writer in facts.effects_of(child).writes.items():
             other = first.setdefault(key, writer)
             if other is not writer and key not in told:
                 told.add(key)

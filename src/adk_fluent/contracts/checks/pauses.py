@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from adk_fluent.analysis.facts import facts_of
-from adk_fluent.analysis.keys.reads import Read
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import LOST
+from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import taken
 from adk_fluent.contracts.findings.wording import listed, who_reads
 from adk_fluent.contracts.issues import PauseTempKey

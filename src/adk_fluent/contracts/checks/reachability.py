@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.reads import reads_of
 from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.typed import known_type
 from adk_fluent.analysis.values.comparing import covers
@@ -21,7 +20,7 @@ def check_reachability(root: object) -> list[ContractIssue]:
     facts = facts_of(root)
     routes = [step for step in facts.steps if isinstance(step.node, RouteNode)]
     return [
-        *(issue for step in routes if step.visits for issue in _branches(step)),
+        *(issue for step in routes if facts.reaches(step) for issue in _branches(step)),
         *_skipped(facts),
         *(issue for step in routes if (issue := _open(step, facts)) is not None),
     ]
@@ -51,9 +50,9 @@ def _skipped(facts: Facts) -> Iterator[ContractIssue]:
     """Steps that the walk never came to, the first of each row."""
     for step in facts.steps:
         parent = step.parent
-        if step.visits or (parent is not None and not parent.visits):
+        if facts.reaches(step) or (parent is not None and not facts.reaches(parent)):
             continue
-        if parent is None or step is _first_unvisited(parent):
+        if parent is None or step is _first_unvisited(parent, facts):
             yield _unreachable(
                 step,
                 f"{step.name} can never run",
@@ -62,8 +61,8 @@ def _skipped(facts: Facts) -> Iterator[ContractIssue]:
             )
 
 
-def _first_unvisited(parent: Step) -> Step:
-    return next(child for child in parent.children if not child.visits)
+def _first_unvisited(parent: Step, facts: Facts) -> Step:
+    return next(child for child in parent.children if not facts.reaches(child))
 
 
 def _unreachable(step: Step, message: str, hint: str, key: str | None = None) -> ContractIssue:
@@ -90,7 +89,7 @@ def _open(step: Step, facts: Facts) -> ContractIssue | None:
 
 def _all_covered(step: Step, tests: Sequence[Predicate], facts: Facts) -> bool:
     """Whether the key can only be a few values, and there is a test for each."""
-    for read in reads_of(step):
+    for read in facts.reads_of(step):
         if read.via == "route" and read.key == step.node.key and read.reached:
             known = known_type(read, facts)
             return known is not None and known.values is not None and covers(tests, read.key, known.values)

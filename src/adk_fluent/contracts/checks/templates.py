@@ -62,7 +62,7 @@ def _typos(facts: Facts) -> Iterator[ContractIssue]:
 def _literals(facts: Facts) -> Iterator[ContractIssue]:
     """Text in braces that is no placeholder, so that the model gets it as it stands."""
     for step in facts.steps:
-        if step.visits and isinstance(step.node, AgentNode | GateNode):
+        if facts.reaches(step) and isinstance(step.node, AgentNode | GateNode):
             found = dict.fromkeys(inner for text in _texts(step.node) for inner in lookalikes(text))
             yield from _among(step, found, facts) if found else ()
 

@@ -66,9 +66,9 @@ def unseen(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[St
     """Agents with tools, each with those before it whose tool calls its context leaves out."""
     for position, listener in enumerate(with_tools):
         spec = listener.node.annotations.context
-        if isinstance(spec, Context) and listener.visits:
+        if isinstance(spec, Context) and facts.reaches(listener):
             earlier = with_tools[max(position - _LOOKED_AT, 0) : position]
-            missed = [caller for caller in earlier if _misses(listener, caller, spec)]
+            missed = [caller for caller in earlier if _misses(listener, caller, spec, facts)]
             if missed:
                 yield listener, missed
 
@@ -85,9 +85,9 @@ def _left_out(listener: Step, missed: list[Step]) -> ContractIssue:
     )
 
 
-def _misses(listener: Step, caller: Step, spec: Context) -> bool:
+def _misses(listener: Step, caller: Step, spec: Context, facts: Facts) -> bool:
     """Whether a context leaves out tool calls that are in the conversation an agent could see."""
-    if not caller.visits or caller is listener or not audible(caller.branch, listener.branch):
+    if not facts.reaches(caller) or caller is listener or not audible(caller.branch, listener.branch):
         return False
     if apart(caller, listener) is not None:
         return False

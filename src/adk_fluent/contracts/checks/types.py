@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.reads import Read
 from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.typed import Known, known_type
 from adk_fluent.analysis.values.comparing import always_raises, can_hold
 from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named
+from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.checks.schemas import against_schemas
 from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import UnmetConsumes

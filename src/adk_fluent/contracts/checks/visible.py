@@ -8,13 +8,13 @@ from adk_fluent.analysis.facts import Facts, facts_of
 from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.contracts.issues import BranchNotVisible, NobodyVisible
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import FallbackNode, RouteNode
+from adk_fluent.ir.base import ONE_COUNTS
 
 
 def check_visibility_contracts(root: object) -> list[ContractIssue]:
     """The user sees something, whichever branch runs."""
     facts = facts_of(root)
-    speakers = [step for step in facts.steps if step.is_model and step.visits]
+    speakers = [step for step in facts.steps if step.is_model and facts.reaches(step)]
     if not speakers:
         return []
     if not any(facts.visibility[step.name] == "user" for step in speakers):
@@ -34,7 +34,7 @@ def _silent_branches(facts: Facts, speakers: set[int]) -> Iterator[ContractIssue
     """Branches in which somebody speaks and nobody is visible, where another branch has somebody visible."""
     visible, speaking = _counts(facts, speakers)
     for step in facts.steps:
-        if not isinstance(step.node, RouteNode | FallbackNode):
+        if step.node.apart or step.node.runs not in ONE_COUNTS:
             continue
         seen = {child: visible[child.end] - visible[child.index] for child in step.children}
         for child in step.children if any(seen.values()) else ():

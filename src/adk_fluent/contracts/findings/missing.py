@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.analysis.keys.reads import Read
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import Fact
+from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.wording import listed, who_reads, why_may, why_never
 from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from adk_fluent.analysis.keys.reads import Read, Via
 from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
+from adk_fluent.analysis.values.read import Read
+from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import MapOverNode
 from adk_fluent.ir.template import is_key
 from adk_fluent.state.schema import defaults_of

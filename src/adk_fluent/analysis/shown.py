@@ -1,0 +1,36 @@
+"""Whose words of the conversation a model is shown: what was said before it, through its context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+from adk_fluent.analysis.flow import Flow
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.talk.sight import sight_of
+
+
+def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
+    """Whose text may be in the request of a model, and whether it certainly is.
+
+    What comes in through state, by a placeholder or a key of the context, is not meant.
+    """
+    sight = sight_of(listener.node)
+    if sight.is_whole:
+        return flow.speakers(listener)
+    if sight.history == "none":
+        return {}
+    found: dict[Step, bool] = {}
+    for speaker, certain in flow.speakers(listener).items():
+        answer = sight.admits(speaker)
+        if answer != "no":
+            found[speaker] = certain and answer == "yes"
+    return found
+
+
+def shown_of_earlier(flow: Flow, listener: Step) -> Set[Step]:
+    """Whose text of earlier runs of the session may be in the conversation that a model is shown."""
+    sight = sight_of(listener.node)
+    if not sight.earlier:
+        return frozenset()
+    speakers = flow.earlier_speakers(listener)
+    return speakers if sight.is_whole else {s for s in speakers if sight.admits(s) != "no"}

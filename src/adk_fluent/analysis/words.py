@@ -1,0 +1,85 @@
+"""Whose words may be in the values of the state: found by following what each was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from adk_fluent.analysis.keys.effects import StepKeys
+from adk_fluent.analysis.origins import ANYBODY, Gathered, Sources, SpokenIn, Start, WrittenIn, captured
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.fact import Fact
+from adk_fluent.ir.nodes import CaptureNode
+
+
+@dataclass(slots=True)
+class Words:
+    """Whose words may be in some values.
+
+    Attributes:
+        steps: agents and remote agents.
+        user: whether they may be the user's.
+        anybody: whether they may be those of any agent of the tree.
+        before: keys whose value may be from before the run.
+    """
+
+    steps: dict[Step, None] = field(default_factory=dict["Step", None])
+    user: bool = False
+    anybody: bool = False
+    before: dict[str, None] = field(default_factory=dict[str, None])
+
+
+def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
+    """Whose words may be in the values that these facts are about.
+
+    Args:
+        steps: all steps of the plan.
+        keys: what they do with state keys.
+    """
+    found = Words()
+    pending: list[object] = list(facts)
+    seen: set[int] = set()
+    while pending:
+        source = pending.pop()
+        if id(source) in seen:
+            continue
+        seen.add(id(source))
+        if isinstance(source, Fact):
+            pending += source.of
+        elif isinstance(source, Step):
+            found.steps[source] = None
+        elif isinstance(source, Gathered):
+            pending += source.facts
+        elif isinstance(source, Start):
+            found.before[source.key] = None
+        elif isinstance(source, WrittenIn):
+            pending += writers_in(source, steps, keys)
+        elif isinstance(source, SpokenIn):
+            pending += _speakers_in(source.step, steps)
+        else:
+            found.user = True
+            found.anybody = found.anybody or source is ANYBODY
+    return found
+
+
+def writers_in(place: WrittenIn, steps: list[Step], keys: StepKeys) -> Sources:
+    """The agents whose words may be written to a key there."""
+    found: list[object] = []
+    for inner in place.inside(steps):
+        if place.key in keys.writes(inner):
+            found += _own_words(inner, place.key)
+        if inner.target is not None or keys.effects(inner).unknown is inner:
+            found.append(ANYBODY)
+    return tuple(found)
+
+
+def _own_words(step: Step, key: str) -> Sources:
+    """What a step that writes a key makes its value of, as far as that shows without walking there."""
+    if step.is_model and step.node.output_key == key:
+        return (step,)
+    return captured(step.node) if isinstance(step.node, CaptureNode) else (ANYBODY,)
+
+
+def _speakers_in(step: Step, steps: list[Step]) -> Sources:
+    inside = list(step.walk(steps))
+    return (ANYBODY,) if any(s.target for s in inside) else tuple(s for s in inside if s.is_model)

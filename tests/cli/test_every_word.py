@@ -1,0 +1,334 @@
+"""Every word of the help and of the scripted demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adk_fluent.cli.demo import support
+from adk_fluent.cli.errors import one_line
+from tests.cli.commands import PIPELINES, Cli
+
+TARGETS = """\
+TARGET is one of
+  module:attr        an attribute of a module that Python can import
+  path/file.py:attr  an attribute of a file; without :attr the first of pipeline, app, root_agent
+  path/folder        an agent folder as `adk web` opens it: app, else root_agent
+It may be an adk-fluent expression, an ADK agent, or an ADK App.
+
+exit codes: 0 fine, 1 the run failed or the check found errors, 2 wrong usage, 130 interrupted
+"""
+
+HELP = {
+    "": """\
+usage: adk-fluent [-h] [--version] COMMAND ...
+
+Compose, draw and run agent pipelines on google-adk.
+
+positional arguments:
+  COMMAND
+    demo      watch a support pipeline work, on a small model in this process
+    run       run a pipeline; without PROMPT, chat with it
+    check     find what is wrong with a pipeline, without running it
+    explain   say what each agent of a pipeline reads, sees, writes and answers
+    preview   print the requests that models would get; none is asked
+    viz       draw a pipeline: Mermaid text, an image, or a page to click through
+    new       make an agent folder that `adk web` opens
+
+options:
+  -h, --help  show this help message and exit
+  --version   show program's version number and exit
+"""
+    + TARGETS,
+    "demo": """\
+usage: adk-fluent demo [-h] [--debug] [--scripted] [--model NAME] [--prompt TEXT]
+
+Watch a support pipeline work, on a small model in this process.
+
+options:
+  -h, --help     show this help message and exit
+  --debug        show tracebacks and ADK's own messages
+  --scripted     fixed answers, no model: the same every time
+  --model NAME   a Gemini model instead; needs GOOGLE_API_KEY
+  --prompt TEXT  what the customer writes
+""",
+    "run": """\
+usage: adk-fluent run [-h] [--debug] [--state KEY=VALUE] [--json] [-v] [--session-db FILE]
+[--session ID] TARGET [PROMPT]
+
+Run a pipeline; without PROMPT, chat with it.
+
+positional arguments:
+  TARGET
+  PROMPT             the user's message
+
+options:
+  -h, --help         show this help message and exit
+  --debug            show tracebacks and ADK's own messages
+  --state KEY=VALUE  what is in the state before, as text or JSON; may be given several times
+  --json             one JSON object per event and line
+  -v, --verbose      show what agents say to each other, too
+  --session-db FILE  keep sessions in this SQLite file
+  --session ID       the session to go on in; made when missing
+"""
+    + TARGETS,
+    "check": """\
+usage: adk-fluent check [-h] [--debug] [--state KEY=VALUE] [--strict] [--json] TARGET
+
+Find what is wrong with a pipeline, without running it.
+
+positional arguments:
+  TARGET
+
+options:
+  -h, --help         show this help message and exit
+  --debug            show tracebacks and ADK's own messages
+  --state KEY=VALUE  what is in the state before, as text or JSON; may be given several times
+  --strict           take every warning and note for an error
+  --json             the whole report as JSON
+"""
+    + TARGETS,
+    "explain": """\
+usage: adk-fluent explain [-h] [--debug] [--json] TARGET
+
+Say what each agent of a pipeline reads, sees, writes and answers.
+
+positional arguments:
+  TARGET
+
+options:
+  -h, --help  show this help message and exit
+  --debug     show tracebacks and ADK's own messages
+  --json      the same as JSON
+"""
+    + TARGETS,
+    "preview": """\
+usage: adk-fluent preview [-h] [--debug] [--state KEY=VALUE] [--answer AGENT=ANSWER] [--json] TARGET PROMPT
+
+Print the requests that models would get; none is asked.
+
+positional arguments:
+  TARGET
+  PROMPT                the user's message
+
+options:
+  -h, --help            show this help message and exit
+  --debug               show tracebacks and ADK's own messages
+  --state KEY=VALUE     what is in the state before, as text or JSON; may be given several times
+  --answer AGENT=ANSWER
+                        what an agent answers, as text or JSON, instead of a made-up answer
+  --json                the same as JSON
+"""
+    + TARGETS,
+    "viz": """\
+usage: adk-fluent viz [-h] [--debug] [-o FILE] TARGET
+
+Draw a pipeline: Mermaid text, an image, or a page to click through.
+
+positional arguments:
+  TARGET
+
+options:
+  -h, --help            show this help message and exit
+  --debug               show tracebacks and ADK's own messages
+  -o, --output FILE write a .html page, or a .svg, .png, .md, .mmd or .txt file (png needs the extra viz)
+"""
+    + TARGETS,
+    "new": """\
+usage: adk-fluent new [-h] [--debug] DIR
+
+Make an agent folder that `adk web` opens.
+
+positional arguments:
+  DIR
+
+options:
+  -h, --help  show this help message and exit
+  --debug     show tracebacks and ADK's own messages
+""",
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_the_help_of_each_command(cli: Cli, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command tells its arguments and options, and those that take a TARGET what that may be."""
+    monkeypatch.setenv("COLUMNS", "200")
+    done = cli(*command.split(), "--help")
+    told = done.out.replace("-o FILE, --output FILE", "-o, --output FILE")  # as Python has it from 3.13 on
+    assert (done.code, done.err, told.split()) == (0, "", HELP[command].split())
+    assert done.out.endswith(f"\n\n{TARGETS}") is (TARGETS in HELP[command])
+
+
+LETTER = (
+    "Dear customer, we apologize for the inconvenience. We can book you on the next flight to London. "
+    "Thank you for your patience."
+)
+DEMO = """\
+adk-fluent demo · an airline's support desk
+No model: the answers are written in advance, and everything else is real.
+
+The pipeline
+  ● triage → ticket
+  │
+  ƒ open_ticket → team
+  │
+  ◆ team
+  ├─ booking    ● booking → draft
+  ├─ billing    ● billing → draft
+  └─ otherwise  ● technical → draft
+  │
+  ∥ at the same time
+  ├─ ● tone → tone
+  └─ ● sentiment → sentiment
+  │
+  ● reply → opening
+  │
+  ƒ write_letter → letter
+
+you
+  My flight to London was cancelled, I want to rebook
+
+Loading google-adk …
+
+● triage  internal
+  {"team": "booking"}
+  → ticket
+
+ƒ open_ticket
+  → team = booking
+
+◆ team: booking
+● booking  internal
+  {"reply": "We can book you on the next flight to London."}
+  → draft
+
+∥ at the same time: tone, sentiment
+● tone  internal
+  {"tone": "upset"}
+  → tone
+
+● sentiment  internal
+  {"sentiment": "negative"}
+  → sentiment
+
+● reply
+  {"reply": "Dear customer, we apologize for the inconvenience."}
+  → opening
+
+ƒ write_letter
+  → letter = Dear customer, we apologize for the inconvenience. We can b…
+
+The letter
+  LETTER
+
+The state
+  ticket     {"team": "booking"}
+  team       booking
+  draft      {"reply": "We can book you on the next flight to London."}
+  tone       {"tone": "upset"}
+  sentiment  {"sentiment": "negative"}
+  opening    {"reply": "Dear customer, we apologize for the inconvenienc…
+  letter     Dear customer, we apologize for the inconvenience. We can b…
+
+Make one of your own: adk-fluent new my_agent
+"""
+
+
+def test_every_line_of_the_scripted_demo(cli: Cli) -> None:
+    """The pipeline, the customer, each step with what it wrote, and what came of it; nothing else."""
+    done = cli("demo", "--scripted")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == DEMO.replace("LETTER", LETTER)
+
+
+def test_what_the_agents_of_the_demo_are_told() -> None:
+    """Each clerk has one short instruction, sees what the customer wrote, and answers with one field."""
+    found = support("m").llm_anatomy()
+    assert {name: one.system.splitlines()[0] for name, one in found.items()} == {
+        "triage": '"Classify the message as booking, billing or technical.',
+        "booking": '"You help airline customers to book a flight."',
+        "billing": '"You help customers with payments and refunds."',
+        "technical": '"You help customers with the app and the website."',
+        "tone": '"Say if the customer is calm or upset.',
+        "sentiment": '"Classify the sentiment of the message."',
+        "reply": '"You write the last answer to an airline customer."',
+    }
+    assert {one.history for one in found.values()} == {"PART, C.user_only(): user"}
+    assert {name: one.after for name, one in found.items()} == {
+        name: f'response stored → state["{key}"]'
+        for name, key in [
+            ("triage", "ticket"),
+            ("booking", "draft"),
+            ("billing", "draft"),
+            ("technical", "draft"),
+            ("tone", "tone"),
+            ("sentiment", "sentiment"),
+            ("reply", "opening"),
+        ]
+    }
+    assert all(one.constraint.startswith("must return ") for one in found.values())
+    assert support("m").check().ok
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "code", "counts"),
+    [
+        ("Agent('a')", 0, "Nothing wrong; 0 promises hold."),
+        ("Agent('a').writes('x') >> Agent('b').reads('x')", 0, "Nothing wrong; 1 promise holds."),
+        ("Agent('a') >> Agent('b').context(C.none())", 0, "1 warning; 0 promises hold."),
+        ("Agent('a').instruct('{s} {t}')", 1, "2 errors; 0 promises hold."),
+        (
+            "Agent('a') >> Agent('b').context(C.none()).instruct('{s}')",
+            1,
+            "1 error, 1 warning; 0 promises hold.",
+        ),
+    ],
+)
+def test_the_count_of_findings(cli: Cli, tmp_path: Path, pipeline: str, code: int, counts: str) -> None:
+    """The last line of a check says how many errors, warnings and promises there are."""
+    (tmp_path / "some.py").write_text(f"from adk_fluent import Agent, C\npipeline = {pipeline}\n")
+    done = cli("check", "some.py")
+    assert (done.code, done.err, done.out.splitlines()[-1]) == (code, "", counts)
+
+
+@pytest.mark.parametrize(
+    ("command", "word"), [("check", "checked"), ("explain", "explained"), ("preview", "previewed")]
+)
+def test_what_adk_alone_made_cannot_be_looked_into(cli: Cli, command: str, word: str) -> None:
+    """The line says what it is, what cannot be done with it, and what can."""
+    done = cli(command, f"{PIPELINES}:team", *["hi"] * (command == "preview"))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"adk-fluent: {PIPELINES}:team is a LlmAgent made with ADK alone. Only expressions, and what "
+        f"adk-fluent built of them, can be {word}; `adk-fluent run` runs it, and `adk-fluent viz` draws "
+        "ADK's own agents.\n"
+    )
+
+
+def test_what_a_check_of_ones_own_prints_is_no_report(cli: Cli, tmp_path: Path) -> None:
+    """What a predicate prints while a run is previewed goes to stderr."""
+    (tmp_path / "some.py").write_text(
+        "from adk_fluent import Agent\n"
+        "pipeline = Agent('a').proceed_if(lambda state: print('asked') or True)\n"
+    )
+    done = cli("preview", "some.py", "hi")
+    assert (done.code, done.err) == (0, "asked\n")
+    assert "asked" not in done.out
+    assert cli("preview", "some.py", " ").err == "adk-fluent: PROMPT is empty.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("first\n  second"), "first second"),
+        (KeyError(), "KeyError"),
+        (ValueError(" \n"), "ValueError"),
+        ("", ""),
+        ("x" * 400, "x" * 400),
+        ("x" * 401, "x" * 399 + "…"),
+    ],
+)
+def test_an_error_is_one_line(error: BaseException | str, line: str) -> None:
+    """A message on one line of at most 400 characters; an error without words is named by its class."""
+    assert one_line(error) == line
