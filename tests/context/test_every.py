@@ -152,7 +152,7 @@ def test_no_other_key_changes_the_outcome(
 @given(specs)
 def test_its_reads_and_its_access_agree(spec: Context) -> None:
     """The keys that it names one by one, and all of them together, are the same."""
-    assert {read.key for read in spec.reads()} == spec.access.reads
+    assert {read.key for read in spec.key_reads()} == spec.access.reads
     assert {key for part in walk(spec) for key in part.own_writes} == spec.access.writes
 
 
@@ -161,7 +161,7 @@ def test_only_a_key_that_is_needed_stops_it(spec: Context, entries: list[Entry],
     """A missing key is an error only where it is shown and was not called optional."""
     error = run(spec, entries, state).error
     if "needs state key" in error:
-        missing = [read for read in spec.reads() if f"needs state key {read.key!r} " in error]
+        missing = [read for read in spec.key_reads() if f"needs state key {read.key!r} " in error]
         assert any(read.via == "context" and read.level != "optional" for read in missing)
 
 
