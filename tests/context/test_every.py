@@ -240,9 +240,7 @@ def test_what_it_writes_is_what_it_said(spec: Context, entries: list[Entry], sta
 
 
 @given(specs, conversations(), states)
-def test_what_is_selected_is_delivered_one_way(
-    spec: Context, entries: list[Entry], state: State
-) -> None:
+def test_what_is_selected_is_delivered_one_way(spec: Context, entries: list[Entry], state: State) -> None:
     """What is selected stands in the block or among the messages, state values always in the block."""
     chosen = run(spec, entries, state).selection
     if chosen is None:
