@@ -74,6 +74,10 @@ class ContractError(ADKFluentError):
     """A contract check found errors, and the caller asked that errors stop it; one paragraph per finding."""
 
 
+class BackendError(ADKFluentError):
+    """A backend was asked for what it cannot do; the message names it, the terminal, and what to do."""
+
+
 class CodecError(ADKFluentError):
     """A node that cannot be written as JSON, or JSON that is not a node."""
 

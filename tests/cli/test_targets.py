@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from adk_fluent.cli.target import load
 from tests.cli.commands import PIPELINES, Cli
 
 EXPRESSION = "from adk_fluent import Agent\n{name} = Agent('{agent}')\n"
@@ -74,6 +76,57 @@ def test_a_file_may_import_its_neighbours(cli: Cli, tmp_path: Path) -> None:
     assert 'me("me' in cli("viz", "deep/some.py").out
 
 
+FOUND = [
+    ("flow_one.py", "first", "flow_one", None),
+    ("flow_one.py:second", "second", "flow_one", None),
+    ("flow_one", "first", "flow_one", None),
+    ("flow_one:second", "second", "flow_one", None),
+    ("flow_one:Box.inner", "second", "flow_one", None),
+    ("some_pack.sub:second", "second", "sub", None),
+    ("some_pack.sub", "first", "sub", None),
+    ("my-flow.py", "first", "my-flow", None),
+    ("bots/pipe_bot", "first", "pipe_bot", "bots/pipe_bot"),
+    ("bots/pipe_bot:second", "second", "pipe_bot", "bots/pipe_bot"),
+    ("bots/both_bot:second", "second", "both_bot", "bots/both_bot"),
+]
+FLOW = """\
+from __future__ import annotations
+from dataclasses import dataclass
+from adk_fluent import Agent
+
+@dataclass
+class Kept:  # dataclasses look their module up
+    x: int = 1
+
+pipeline, second = Agent("first"), Agent("second")
+
+class Box:
+    inner = second
+"""
+
+
+@pytest.mark.usefixtures("cli")  # it forgets what was imported
+@pytest.mark.parametrize(("text", "agent", "app", "folder"), FOUND)
+def test_what_a_target_is_called(tmp_path: Path, text: str, agent: str, app: str, folder: str | None) -> None:
+    """Every way to name a target finds the value, the name of its app, and the folder if it is one."""
+    for place in (
+        "flow_one.py",
+        "my-flow.py",
+        "some_pack/sub.py",
+        "bots/pipe_bot/agent.py",
+        "bots/both_bot/agent.py",
+    ):
+        write(tmp_path / place, FLOW)
+    write(tmp_path / "some_pack" / "__init__.py", EXPRESSION.format(name="outer", agent="outer"))
+    write(tmp_path / "bots" / "pipe_bot" / "__init__.py", "")
+    write(tmp_path / "bots" / "both_bot" / "__init__.py", EXPRESSION.format(name="root_agent", agent="root"))
+    found = load(text)
+    native: Any = found.value
+    name = native.name if found.expression is None else found.expression.node.name
+    assert (name, found.app_name) == (agent, app)
+    assert found.folder == (None if folder is None else tmp_path / folder)
+
+
 @pytest.mark.parametrize("home", ["agent.py", "__init__.py"])
 def test_an_agent_folder(cli: Cli, tmp_path: Path, home: str) -> None:
     """A folder with `root_agent` in `agent.py` or `__init__.py` is found as `adk web` finds it."""
@@ -121,18 +174,36 @@ def test_an_agent_folder_of_yaml(cli: Cli, tmp_path: Path) -> None:
         ("som.py", "There is no file 'som.py'. Did you mean 'some.py'?"),
         ("no/such/folder", "There is no file or folder 'no/such/folder'."),
         ("no_such_module", "There is no module, file or agent folder 'no_such_module'."),
-        ("not a module", "'not a module' is no TARGET."),
+        (
+            "not a module",
+            "'not a module' is no TARGET. Give module:attr, path/file.py, path/file.py:attr, or an agent "
+            "folder.",
+        ),
+        ("somme", "There is no module, file or agent folder 'somme'. Did you mean 'some.py'?"),
+        ("hiden", "There is no module, file or agent folder 'hiden'."),
+        ("empty.py:zzz", "empty.py has no 'zzz'."),
+        ("couple.py:zzz", "couple.py has no 'zzz'. It has one, two."),
         ("some.py:pipelin", "some.py has no 'pipelin'. Did you mean 'pipeline'?"),
         ("some.py:zzz", "some.py has no 'zzz'. It has pipeline."),
         ("some.py:number", "'number' in some.py is of type int, not an expression, ADK agent or App."),
         ("empty.py", "empty.py holds no expression, ADK agent or App."),
-        ("typo.py", "typo.py, line 2: "),
+        ("typo.py", "typo.py, line 2: '(' was never closed."),
         (
             "raises.py",
             "raises.py cannot be imported (raises.py, line 3): ZeroDivisionError: division by zero",
         ),
         ("misnamed.py", "misnamed.py cannot be imported (misnamed.py, line 2): InvalidNameError: 'my agent'"),
-        ("plain_folder", "is no agent folder: it has no agent.py, __init__.py or root_agent.yaml."),
+        (
+            "plain_folder",
+            "'{here}/plain_folder' is no agent folder: it has no agent.py, __init__.py or root_agent.yaml. "
+            "Make one with: adk-fluent new plain_folder",
+        ),
+        (
+            "broken_folder",
+            "{here}/broken_folder/agent.py cannot be imported (agent.py, line 1): ZeroDivisionError: "
+            "division by zero",
+        ),
+        ("bare_folder", "{here}/bare_folder holds no expression, ADK agent or App."),
         ("bad-name", "ADK cannot load the agent folder 'bad-name': its name must be a Python identifier."),
     ],
 )
@@ -145,11 +216,20 @@ def test_a_bad_target_gives_one_line(cli: Cli, tmp_path: Path, target: str, line
     write(tmp_path / "misnamed.py", "from adk_fluent import Agent\npipeline = Agent('my agent')\n")
     write(tmp_path / "plain_folder" / "notes.txt", "")
     write(tmp_path / "bad-name" / "agent.py", "")
+    write(tmp_path / ".hidden", "")
+    write(
+        tmp_path / "couple.py",
+        "from adk_fluent import Agent\none = Agent('a')\ntwo = Agent('b')\n_own = two\n",
+    )
+    write(tmp_path / "broken_folder" / "__init__.py", "")
+    write(tmp_path / "broken_folder" / "agent.py", "1 / 0\n")
+    write(tmp_path / "bare_folder" / "__init__.py", "")
+    write(tmp_path / "bare_folder" / "agent.py", "")
     done = cli("viz", target)
     assert (done.code, done.out) == (2, "")
-    assert line in done.err
+    whole = f"adk-fluent: {line.format(here=tmp_path)}"
+    assert done.err.startswith(whole) if target == "misnamed.py" else done.err == f"{whole}\n"
     assert done.err.count("\n") == 1
-    assert done.err.startswith("adk-fluent: ")
 
 
 @pytest.mark.parametrize(

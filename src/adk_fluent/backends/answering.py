@@ -222,7 +222,9 @@ def _silence(last: AgentEvent) -> str:
 
 def _says(event: AgentEvent) -> bool:
     """Whether the event has content, be it empty."""
-    return event.raw is not None and event.raw.content is not None
+    if event.raw is None:
+        return event.content is not None or bool(event.parts or event.tool_calls or event.tool_responses)
+    return event.raw.content is not None
 
 
 def _thought(event: AgentEvent) -> bool:

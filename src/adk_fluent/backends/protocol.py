@@ -1,18 +1,32 @@
-"""What a backend is."""
+"""What a backend is, and what one is that stores sessions."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from adk_fluent.backends.events import AgentEvent
+from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.ir.base import Node
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """Turns an IR tree into something that runs, and runs it."""
+    """Turns an IR tree into something that runs, and runs it.
+
+    These three methods are enough for `run`, `stream`, `ask`, `map` and `session`. What a caller reads in a
+    result is worked out from the events: the text, who sees it, the typed answer, the state. So an event says
+    who its author is (the name of an agent), whether it is an answer (`is_final`), and what it writes
+    (`state_delta`, `None` for a key that goes).
+
+    `run` and `stream` get these options, and perhaps more in a later version:
+
+    - `state`: what the state holds before the run;
+    - `history`: the events of the turns before this one in a conversation, those of the `user` among them;
+    - `streaming`: whether pieces of answers are wanted, too (`is_partial`);
+    - `user_id`, `session_id`: whose run it is, and in which conversation.
+    """
 
     def compile(self, node: Node, config: ExecutionConfig | None = None) -> Any:
         """What this backend runs for `node`; compiled once per expression and configuration."""
@@ -25,4 +39,77 @@ class Backend(Protocol):
     # Positional and keyword arguments of any kind together let a backend declare the options it has.
     def stream(self, compiled: Any, prompt: Any, *_: Any, **options: Any) -> AsyncIterator[AgentEvent]:
         """Give events as they happen."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session as a backend stores it.
+
+    Attributes:
+        state: what its state holds; a key whose value is `None` is absent.
+        waiting: run (`invocation_id`) → the approvals that it waits for; only runs that wait are in it.
+        runs: run → its events in order, without what the user said.
+    """
+
+    state: Mapping[str, Any]
+    waiting: Mapping[str, Sequence[Pending]] = field(default_factory=dict[str, "Sequence[Pending]"])
+    runs: Mapping[str, Iterable[AgentEvent]] = field(default_factory=dict[str, "Iterable[AgentEvent]"])
+
+
+@runtime_checkable
+class SessionBackend(Backend, Protocol):
+    """A backend that stores sessions, so that another run, or another process, can go on in one.
+
+    It knows the conversation and the state of a session by itself: its `run` and `stream` get no `history`,
+    and `state` is what is written to the session before the run. `services` are the `session_service`,
+    `artifact_service`, `memory_service` and `credential_service` of the caller, those that were given.
+    """
+
+    def session(
+        self, compiled: Any, *, session_id: str, user_id: str, services: Mapping[str, Any]
+    ) -> Awaitable[StoredSession]:
+        """A session.
+
+        Raises:
+            SessionError: there is none of that id.
+        """
+        ...
+
+    def resume(
+        self,
+        compiled: Any,
+        *,
+        session_id: str,
+        approvals: Mapping[str, Any],
+        user_id: str,
+        services: Mapping[str, Any],
+    ) -> AsyncIterator[AgentEvent]:
+        """Answer what a paused run waits for, and give the events that follow: at least one, of that run.
+
+        Raises:
+            SessionError: there is no such session, or it does not wait for one of these approvals.
+        """
+        ...
+
+    def rewind(
+        self,
+        compiled: Any,
+        *,
+        session_id: str,
+        before_invocation_id: str,
+        user_id: str,
+        services: Mapping[str, Any],
+    ) -> Awaitable[None]:
+        """Undo a run and all after it.
+
+        Raises:
+            SessionError: there is no such session, or no such run in it.
+        """
+        ...
+
+    def forget(
+        self, compiled: Any, *, session_id: str, user_id: str, services: Mapping[str, Any]
+    ) -> Awaitable[None]:
+        """Delete a session that nobody can name any more; it may be that there is none."""
         ...

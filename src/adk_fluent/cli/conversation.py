@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from adk_fluent.backends.events import DISCARDS, AgentEvent, Pending
+from adk_fluent.backends.reading import Reading
 from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
 from adk_fluent.config import ExecutionConfig
@@ -50,6 +51,7 @@ class Conversation:
         store = sqlite_sessions(sessions) if sessions else None
         self._backend = backend or ADKBackend(session_service=store)
         self._compiled = _compile(target, self._backend, None if session_id else state or {})
+        self._reading = Reading(self._compiled.named)
         self.session_id: str = session_id or str(uuid.uuid4())
         self.pending: list[Pending] = []
         self._state = state
@@ -61,7 +63,7 @@ class Conversation:
 
     def shown(self, event: AgentEvent) -> AgentEvent:
         """The event as the target's policy lets a caller see it."""
-        return self._compiled.shown(event)
+        return self._reading.shown(event)
 
     async def turn(self, prompt: str) -> AsyncGenerator[AgentEvent, None]:
         """The events of one turn, pieces of answers included.

@@ -211,8 +211,8 @@ def _add_state(command: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="what is in the state before the first turn, as text or JSON; may be given several times, of "
-        "two values for one key the last counts",
+        help="what is in the state before the first turn, as text or JSON; may be given several times, and "
+        "of two values for one key the last counts",
     )
 
 

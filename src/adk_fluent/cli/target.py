@@ -58,7 +58,7 @@ def load(text: str) -> Target:
     path = Path(place)
     if path.is_dir() and (attribute is None or not importable(place)):
         return _from_folder(path.resolve(), attribute)
-    if os.sep in place or place in (".", ".."):
+    if os.sep in place:
         raise UsageError(f"There is no file or folder {place!r}.")
     return _from_module(place, attribute)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, Literal
 
 from adk_fluent.analysis.facts import Facts, is_native
-from adk_fluent.config import execution_config
+from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.findings.missing import fine
 from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.contracts.registry import run_checkers
@@ -25,6 +27,7 @@ _LEVELS: Final = {
     Severity.INFO: logging.INFO,
 }
 _logged: dict[Node, None] = {}
+_checked: ContextVar[Node | None] = ContextVar("adk_fluent_checked", default=None)
 _REMEMBERED: Final = 256
 """How many trees are remembered as logged."""
 
@@ -120,6 +123,8 @@ def check_on_build(
         ContractError: there are findings that the expression, or the mode, refuses.
         ExpressionError: the steps stand so deep inside each other that no run would get through.
     """
+    if _checked.get() is root:
+        return
     refuse(nesting(root))
     strict = any(node.annotations.strict for node in walk(root))
     if not strict and (mode == "off" or (mode == "log" and root in _logged)):
@@ -134,6 +139,24 @@ def check_on_build(
         _remember(root)
         for issue in report.issues:
             logger.log(_LEVELS[issue.severity], "%s: %s", issue.code, issue)
+
+
+@contextmanager
+def checked_once(root: Node, config: ExecutionConfig, state: Mapping[str, Any] | None) -> Generator[None]:
+    """What building does, for whichever backend compiles the tree inside; it is not checked again there.
+
+    Args:
+        state: what will be in the session's state; `None` if that is not known.
+
+    Raises:
+        ContractError: as `check_on_build`.
+    """
+    check_on_build(root, config=config, state=state, mode=config.contracts)
+    token = _checked.set(root)
+    try:
+        yield
+    finally:
+        _checked.reset(token)
 
 
 def _remember(root: Node) -> None:

@@ -36,6 +36,16 @@ def _check_backend(value: object) -> None:
 
     if isinstance(value, Backend) and not isinstance(value, type):
         return
-    hint = " Scripted answers go into one: backend=mock_backend({...})." if isinstance(value, Mapping) else ""
     shown = describe(cast(object, value))
-    raise ArgumentError(f"backend= takes a backend, such as ADKBackend(), not {shown}.{hint}")
+    raise ArgumentError(f"backend= takes a backend, such as ADKBackend(), not {shown}.{_hint(value)}")
+
+
+def _hint(value: object) -> str:
+    from adk_fluent.backends.protocol import Backend
+
+    if isinstance(value, Mapping):
+        return " Scripted answers go into one: backend=mock_backend({...})."
+    if isinstance(value, type):
+        return f" Make one of it: {value.__name__}(...)." if isinstance(value, Backend) else ""
+    missing = [name for name in ("compile", "run", "stream") if not hasattr(value, name)]
+    return f" It has no {' and no '.join(missing)}()." if 0 < len(missing) < 3 else ""

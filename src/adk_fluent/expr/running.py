@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
-from adk_fluent.config import execution_config
-from adk_fluent.errors import ArgumentError, EventLoopError, RunError, SessionError, no_answer, sentence
+from adk_fluent.config import ExecutionConfig, execution_config
+from adk_fluent.errors import (
+    ArgumentError,
+    BackendError,
+    EventLoopError,
+    RunError,
+    SessionError,
+    no_answer,
+    sentence,
+)
 from adk_fluent.expr.options import checked
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
-    from adk_fluent.backends.adk.running.runner import Services
-    from adk_fluent.backends.events import AgentEvent, RunResult
+    from adk_fluent.backends.events import AgentEvent, Pending, RunResult
+    from adk_fluent.backends.protocol import Backend, SessionBackend, StoredSession
+    from adk_fluent.backends.reading import Reading
     from adk_fluent.expr.terminals import Terminals
+    from adk_fluent.ir.base import Node
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -26,9 +37,25 @@ _OPTIONS = (*_SERVICES, "app_name", "user_id", "session_id", "state", "backend",
 
 
 class Run(Generic[T_co]):
-    """An expression with the options of one call."""
+    """An expression with the options of one call.
 
-    def __init__(self, expression: Terminals[T_co], options: Mapping[str, Any]) -> None:
+    Args:
+        terminal: the method that was called, for messages.
+        history: the events of the turns before this one, for a backend that stores no sessions.
+
+    Raises:
+        ArgumentError: an option does not exist, or is of the wrong kind.
+        BackendError: an option needs a backend that stores sessions, and the one given does not.
+    """
+
+    def __init__(
+        self,
+        expression: Terminals[T_co],
+        options: Mapping[str, Any],
+        *,
+        terminal: str = "run",
+        history: Sequence[AgentEvent] = (),
+    ) -> None:
         from adk_fluent.errors import did_you_mean
 
         for name in options:
@@ -37,15 +64,22 @@ class Run(Generic[T_co]):
         options = checked(options)
         self._expression = expression
         self._options: Mapping[str, Any] = options
+        self._terminal = terminal
+        self._history = tuple(history)
         self._user_id: str = options.get("user_id") or "user"
         self._config = execution_config(options.get("config"))
         if app_name := options.get("app_name"):
             self._config = replace(self._config, app_name=app_name)
+        if terminal in ("resume", "rewind"):
+            self.check_stores(f"{terminal}()")
+        for name in ("session_id", *_SERVICES):
+            if name in options:
+                self.check_stores(f"{terminal}({name}=)", f"Leave {name} out")
 
     # --- what runs it -----------------------------------------------------------------------------
 
-    @property
-    def backend(self) -> ADKBackend:
+    @cached_property
+    def backend(self) -> Backend:
         """The backend given, or the one this expression always uses."""
         given = self._options.get("backend")
         if given is not None:
@@ -54,83 +88,151 @@ class Run(Generic[T_co]):
 
         return default_backend()
 
+    @cached_property
+    def sessions(self) -> SessionBackend | None:
+        """The backend, if it stores sessions."""
+        from adk_fluent.backends.protocol import SessionBackend
+
+        return self.backend if isinstance(self.backend, SessionBackend) else None
+
+    def check_stores(self, what: str, instead: str = "") -> None:
+        """Refuse what needs stored sessions, unless the backend stores them; the default one does.
+
+        Args:
+            what: what needs them.
+            instead: what else the caller can do.
+
+        Raises:
+            BackendError: it does not.
+        """
+        if "backend" in self._options:
+            self._storing(what, instead)
+
+    def _storing(self, what: str, instead: str = "") -> SessionBackend:
+        """The backend, which must store sessions."""
+        if self.sessions is None:
+            either = f"{instead}, or take" if instead else "Take"
+            raise BackendError(
+                f"{type(self.backend).__name__} stores no sessions, which {what} needs. "
+                f"{either} a backend that does, such as ADKBackend()."
+            )
+        return self.sessions
+
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> Any:
         """What the backend runs; compiled once per expression, backend and configuration.
 
         It is checked once for each kind of state that it is run with, since that may make a key be missing.
         """
+        return self._form.compiled
+
+    @cached_property
+    def _form(self) -> _Form:
         from adk_fluent.backends.recent import Recent, forms_of
         from adk_fluent.contracts.checking import check_on_build
 
         backend, node, config = self.backend, self._expression.node, self._config
         given = cast("Mapping[str, Any] | None", self._options.get("state"))
         known = None if "session_id" in self._options else given or {}
-        kind = (
-            None
-            if known is None
-            else frozenset((key, type(value).__qualname__) for key, value in known.items())
-        )
+        kind = None if known is None else _kind(known)
 
-        def make() -> tuple[Compiled, Recent[None]]:
-            compiled, checked = backend.compile(node, config, state=known), Recent[None]()
+        def make() -> tuple[_Form, Recent[None]]:
+            form, checked = _form(backend, node, config, known), Recent[None]()
             checked.get(kind, lambda: None)
-            return compiled, checked
+            return form, checked
 
-        compiled, checked = forms_of(self._expression, backend).get(config, make)
+        form, checked = forms_of(self._expression, backend).get(config, make)
         checked.get(kind, lambda: check_on_build(node, config=config, state=known, mode=config.contracts))
-        return compiled
+        return form
 
     @property
-    def services(self) -> Services:
-        """The services given for this run."""
-        from adk_fluent.backends.adk.running.runner import Services
+    def _services(self) -> Mapping[str, Any]:
+        """The services given for this run, by name."""
+        return {name: self._options[name] for name in _SERVICES if name in self._options}
 
-        return Services(**{name: self._options.get(name) for name in _SERVICES})
+    def _told(self, prompt: Any, session_id: str, *, streaming: bool) -> dict[str, Any]:
+        """What the backend is told of a run.
+
+        Raises:
+            ArgumentError: the prompt is empty, or nothing a message can hold.
+        """
+        from adk_fluent.backends.turns import user_said
+
+        user_said(prompt)
+        more = {"history": self._history} if self.sessions is None else {"services": self._services}
+        return {
+            "user_id": self._user_id,
+            "session_id": session_id,
+            "state": self._options.get("state") or {},
+            "streaming": streaming,
+            **more,
+        }
 
     # --- running ----------------------------------------------------------------------------------
-
-    async def events(
-        self, prompt: Any, session_id: str, *, streaming: bool
-    ) -> AsyncGenerator[AgentEvent, None]:
-        """The events of this run."""
-        source = self.backend.stream(
-            self.compiled,
-            prompt,
-            user_id=self._user_id,
-            session_id=session_id,
-            state=self._options.get("state"),
-            services=self.services,
-            streaming=streaming,
-        )
-        async with aclosing(source) as events:
-            async for event in events:
-                yield event
 
     async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
         """Events as they happen; a session that nobody named is deleted, unless the run waits in it."""
         from adk_fluent.backends.events import DISCARDS
 
-        compiled, session_id, waits = self.compiled, self._session_id(), False
+        form, session_id, waits = self._form, self._session_id(), False
+        plain, shown = self.sessions is None, form.reading.shown
         telling: list[AgentEvent] = []
         try:
-            async with aclosing(self.events(prompt, session_id, streaming=True)) as events:
+            told = self._told(prompt, session_id, streaming=True)
+            async with _closing(self.backend.stream(form.compiled, prompt, **told)) as events:
                 async for event in events:
+                    if plain:
+                        self._check_event(event)
                     waits = waits or bool(event.pending)
                     if event.error or DISCARDS in event.metadata:
                         telling.append(event)
-                    yield compiled.shown(event)
+                    yield shown(event)
         finally:
             if not waits:
-                await self._forget(compiled, session_id)
+                await self._forget(form.compiled, session_id)
         self._raise_uncaught(telling)
 
-    async def result(self, prompt: Any, session_id: str | None = None) -> RunResult[T_co]:
+    async def result(self, prompt: Any) -> RunResult[T_co]:
         """All events of the run, with the state after it."""
-        session_id = session_id or self._session_id()
-        async with aclosing(self.events(prompt, session_id, streaming=False)) as source:
-            events = [event async for event in source]
-        return await self._collect(events, session_id)
+        session_id = self._session_id()
+        return await self._collect(await self._events(prompt, session_id), session_id)
+
+    async def turn(self, prompt: Any, session_id: str) -> tuple[RunResult[T_co], Run[T_co]]:
+        """One turn of a conversation, and what the next one runs.
+
+        A backend that stores no sessions is told of the turns before; one that failed is none of them.
+        """
+        events = await self._events(prompt, session_id)
+        result = await self._collect(events, session_id)
+        if self.sessions is not None:
+            options = {name: value for name, value in self._options.items() if name != "state"}
+            options["session_id"] = session_id  # it exists, and the state given was for its start
+            return result, Run(self._expression, options, terminal=self._terminal)
+        from adk_fluent.backends.turns import user_said
+
+        options = {**self._options, "state": result.state}
+        history = [*self._history, user_said(prompt, session_id), *events]
+        return result, Run(self._expression, options, terminal=self._terminal, history=history)
+
+    async def _events(self, prompt: Any, session_id: str) -> list[AgentEvent]:
+        """All events of a run, marked with who should see them."""
+        form = self._form
+        told = self._told(prompt, session_id, streaming=False)
+        events = await self.backend.run(form.compiled, prompt, **told)
+        if self.sessions is None:
+            for event in events:
+                self._check_event(event)
+        return form.reading.all_marked(events)
+
+    def _check_event(self, event: object) -> None:
+        from adk_fluent.backends.events import AgentEvent
+
+        if not isinstance(event, AgentEvent):
+            name = type(self.backend).__name__
+            raise BackendError(
+                f"{name} gave {type(event).__name__} {event!r:.40} as an event of a run. "
+                f"Let run() and stream() of {name} give AgentEvent(author, text, is_final=True)."
+            )
 
     async def answer(self, prompt: Any) -> T_co:
         """The answer alone; a session that nobody named is deleted.
@@ -140,9 +242,10 @@ class Run(Generic[T_co]):
         """
         compiled, session_id = self.compiled, self._session_id()
         try:
-            return _answer(await self.result(prompt, session_id))
+            result = await self._collect(await self._events(prompt, session_id), session_id)
         finally:
             await self._forget(compiled, session_id)
+        return _answer(result)
 
     def ask(self, prompt: Any) -> T_co:
         """The answer, waited for."""
@@ -176,28 +279,28 @@ class Run(Generic[T_co]):
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def resume(self, approvals: Mapping[str, Any]) -> RunResult[T_co]:
+    async def resume(self, approvals: Mapping[str, Any], session_id: str) -> RunResult[T_co]:
         """The rest of a paused run."""
-        session_id = self._options["session_id"]
-        source = self.backend.resume(
-            self.compiled,
+        sessions, form = self._storing("resume()"), self._form
+        source = sessions.resume(
+            form.compiled,
             session_id=session_id,
             approvals=approvals,
             user_id=self._user_id,
-            services=self.services,
+            services=self._services,
         )
-        async with aclosing(source) as stream:
+        async with _closing(source) as stream:
             events = [event async for event in stream]
-        return await self._collect(events, session_id, resumed=True)
+        return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
 
     async def rewind(self, before_invocation_id: str) -> None:
         """Undo a run and all after it."""
-        await self.backend.rewind(
+        await self._storing("rewind()").rewind(
             self.compiled,
             session_id=self._options["session_id"],
             before_invocation_id=before_invocation_id,
             user_id=self._user_id,
-            services=self.services,
+            services=self._services,
         )
 
     async def _collect(
@@ -205,30 +308,45 @@ class Run(Generic[T_co]):
     ) -> RunResult[T_co]:
         from adk_fluent.backends.events import RunResult, answers
 
-        compiled = self.compiled
+        reading = self._form.reading
         answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
-        session = await self.backend.session(compiled, session_id, self._user_id, self.services)
-        pending = self.backend.waiting(session, events[-1].invocation_id if events else "")
-        earlier = self.backend.earlier(compiled, session, events) if resumed else []
+        state, pending, earlier = await self._after(events, session_id, resumed)
         result = RunResult[T_co](
-            [event if event is answer else compiled.shown(event) for event in events],
-            state=session.state,
+            [event if event is answer else reading.shown(event) for event in events],
+            state=state,
             session_id=session_id,
-            origins=compiled.named.origins,
-            parse=compiled.answered([*earlier, *events], session.state, pending),
+            origins=reading.named.origins,
+            parse=reading.answered([*earlier, *events], state, pending),
             pending=pending,
             earlier=earlier,
         )
         self._raise_uncaught(events, result)
         return result
 
+    async def _after(
+        self, events: Sequence[AgentEvent], session_id: str, resumed: bool
+    ) -> tuple[Mapping[str, Any], Sequence[Pending], Sequence[AgentEvent]]:
+        """The state after some events, what they wait for, and what happened before in the same run."""
+        if self.sessions is None:
+            from adk_fluent.backends.turns import pending_after, state_after
+
+            return state_after(self._options.get("state") or {}, events), pending_after(events), ()
+        session = await self._session(self.sessions, session_id)
+        waiting = session.waiting
+        asked = waiting.get(events[-1].invocation_id, ()) if events else itertools.chain(*waiting.values())
+        return session.state, list(asked), _before(session, events) if resumed else ()
+
+    async def _session(self, sessions: SessionBackend, session_id: str) -> StoredSession:
+        return await sessions.session(
+            self.compiled, session_id=session_id, user_id=self._user_id, services=self._services
+        )
+
     def _raise_uncaught(self, events: Sequence[AgentEvent], result: RunResult[T_co] | None = None) -> None:
         """Raise what an event reports that nothing caught."""
         from adk_fluent.backends.events import uncaught
 
         if (event := uncaught(events)) is not None:
-            agent = self.compiled.named.origins.get(event.author, event.author)
-            error = RunError(no_answer(agent, event.error or ""))
+            error = RunError(no_answer(self._form.reading.origin(event.author), event.error or ""))
             error.result = result
             raise error
 
@@ -236,29 +354,31 @@ class Run(Generic[T_co]):
 
     def opened(self) -> AbstractAsyncContextManager[None]:
         """Keep what the tools hold open, such as connections to MCP servers, from run to run."""
-        return self.backend.opened(self.compiled)
+        from adk_fluent.ir.base import walk
+
+        if not any(getattr(node, "tools", ()) for node in walk(self._expression.node)):
+            return nullcontext()
+        from adk_fluent.backends.adk.running.toolsets import in_use, toolsets_in
+
+        return in_use(toolsets_in(self._expression.node))
 
     async def leave(self, session_id: str) -> bool:
         """End a conversation: its session is deleted as `answer` and `stream` do; whether it is."""
-        compiled = self.compiled
+        if self.sessions is None:
+            return True
         try:
-            session = await self.backend.session(compiled, session_id, self._user_id, self.services)
+            session = await self._session(self.sessions, session_id)
         except SessionError:  # nothing ran in it
             return False
-        waits = bool(self.backend.waiting(session))
-        return not waits and await self._forget(compiled, session_id)
+        return not session.waiting and await self._forget(self.compiled, session_id)
 
-    async def _forget(self, compiled: Compiled, session_id: str) -> bool:
+    async def _forget(self, compiled: Any, session_id: str) -> bool:
         """Delete a session, unless the caller named it or keeps it in a service of theirs; whether it is."""
-        if self._options.get("session_id") or self._options.get("session_service") is not None:
+        sessions, options = self.sessions, self._options
+        if sessions is None or options.get("session_id") or options.get("session_service") is not None:
             return False
-        await self.backend.forget(compiled, session_id, self._user_id, self.services)
+        await sessions.forget(compiled, session_id=session_id, user_id=self._user_id, services=self._services)
         return True
-
-    def within(self, session_id: str) -> Run[T_co]:
-        """The same, in a session that exists: the state given was for its start."""
-        options = {name: value for name, value in self._options.items() if name != "state"}
-        return Run(self._expression, {**options, "session_id": session_id})
 
     def new_session_id(self) -> str:
         """The session id given, or a new one."""
@@ -266,6 +386,48 @@ class Run(Generic[T_co]):
 
     def _session_id(self) -> str:
         return self._options.get("session_id") or str(uuid.uuid4())
+
+
+class _Form(NamedTuple):
+    """What a backend runs for an expression, and how its events are read."""
+
+    compiled: Any
+    reading: Reading
+
+
+def _kind(state: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """What of a state the check takes notice of."""
+    return frozenset((key, type(value).__qualname__) for key, value in state.items())
+
+
+def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[str, Any] | None) -> _Form:
+    """The tree, checked and compiled.
+
+    Args:
+        state: what the contract check may take to be in the session; `None` if that is not known.
+    """
+    from adk_fluent.backends.reading import Reading
+    from adk_fluent.contracts.checking import checked_once
+
+    with checked_once(node, config, state):
+        return _Form(backend.compile(node, config), Reading.of(node, config))
+
+
+def _closing(
+    source: AsyncIterator[AgentEvent],
+) -> AbstractAsyncContextManager[AsyncIterator[AgentEvent]]:
+    """Closes a source of events at the end, if it can be closed."""
+    if hasattr(source, "aclose"):
+        return aclosing(cast("AsyncGenerator[AgentEvent, None]", source))
+    return nullcontext(source)
+
+
+def _before(session: StoredSession, events: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """What happened in the same run before some of its events, as far as it is stored."""
+    these = {event.id for event in events}
+    runs = dict.fromkeys(event.invocation_id for event in events)
+    stored = itertools.chain.from_iterable(session.runs.get(run, ()) for run in runs)
+    return list(itertools.takewhile(lambda event: event.id not in these, stored))
 
 
 def _answer(result: RunResult[T_co]) -> T_co:

@@ -20,6 +20,9 @@ class Chat(Generic[T_co]):
 
     In `async with`, what tools hold open, such as connections to MCP servers, stays open from turn to turn.
 
+    On a backend that stores no sessions the conversation lives in this object alone: each turn is told of
+    those before it, and none can be resumed.
+
     Args:
         run: what each turn runs.
         keep: whether the session outlives the conversation.
@@ -29,6 +32,8 @@ class Chat(Generic[T_co]):
     """
 
     def __init__(self, run: Run[T_co], *, keep: bool = False) -> None:
+        if keep:
+            run.check_stores("session(keep=True)", "Leave keep out")
         self._first, self._next = run, run
         self._keep = keep
         self._forgotten = False
@@ -57,8 +62,7 @@ class Chat(Generic[T_co]):
     async def send(self, prompt: Any) -> RunResult[T_co]:
         """One turn: what the user says, and everything that follows."""
         self._check_open()
-        result = await self._next.result(prompt, self.session_id)
-        self._next = self._first.within(self.session_id)
+        result, self._next = await self._next.turn(prompt, self.session_id)
         return result
 
     async def resume(self, approvals: Mapping[str, Any]) -> RunResult[T_co]:
@@ -69,9 +73,10 @@ class Chat(Generic[T_co]):
 
         Raises:
             SessionError: it does not wait for one of these approvals.
+            BackendError: the backend stores no sessions.
         """
         self._check_open()
-        return await self._first.within(self.session_id).resume(approvals)
+        return await self._first.resume(approvals, self.session_id)
 
     def _check_open(self) -> None:
         if self._forgotten:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.steps.scripted import Response
     from adk_fluent.backends.events import AgentEvent, RunResult
     from adk_fluent.backends.preview import Preview
-    from adk_fluent.backends.protocol import Backend
+    from adk_fluent.backends.protocol import Backend, SessionBackend
     from adk_fluent.config import ExecutionConfig
     from adk_fluent.expr.running import Run
     from adk_fluent.expr.session import Chat
@@ -53,7 +53,8 @@ class RunOptions(ServiceOptions, total=False):
         user_id: whose session it is; `user` by default.
         session_id: the session to go on in; it is created when missing. A new one by default.
         state: written to the session before the run.
-        backend: what runs it; ADK by default.
+        backend: what runs it; ADK by default. One that stores no sessions takes no `session_id` and no
+            services.
         config: limits, streaming, resumability, compaction.
     """
 
@@ -70,7 +71,7 @@ class ResumeOptions(ServiceOptions, total=False):
 
     app_name: str
     user_id: str
-    backend: Backend
+    backend: SessionBackend
     config: ExecutionConfig
 
 
@@ -86,10 +87,10 @@ class Terminals(Generic[T_co]):
             """The IR node that this expression is."""
             ...
 
-    def _run(self, options: Mapping[str, Any]) -> Run[T_co]:
+    def _run(self, terminal: str, options: Mapping[str, Any]) -> Run[T_co]:
         from adk_fluent.expr.running import Run
 
-        return Run(self, options)
+        return Run(self, options, terminal=terminal)
 
     # --- native ADK objects -----------------------------------------------------------------------
 
@@ -142,10 +143,9 @@ class Terminals(Generic[T_co]):
         agent calls the function `task_completed` when it is done, and the next one goes on.
         """
         from adk_fluent.backends.adk.running.backend import ADKBackend
-        from adk_fluent.backends.adk.running.runner import Services
 
         backend = ADKBackend()
-        return backend.compile(self.node, config).runner(backend.services(Services(**services)))
+        return backend.compile(self.node, config).runner(backend.services(services))
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Terminals(Generic[T_co]):
             All events, with `.text` and `.output` (the answer to the user), `.visible` (the events that are
             for the user), `.state`, `.usage` and `.pending`.
         """
-        return await self._run(options).result(prompt)
+        return await self._run("run", options).result(prompt)
 
     def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncGenerator[AgentEvent, None]:
         """Give events as they happen, pieces of answers (`is_partial`) included.
@@ -170,7 +170,7 @@ class Terminals(Generic[T_co]):
         yours, is forgotten then; only where the run waits for a person it stays, to `resume` it by the
         `session_id` of its events.
         """
-        return self._run(options).stream(prompt)
+        return self._run("stream", options).stream(prompt)
 
     def ask(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:
         """Run and wait for the answer: the parsed `returns` model, or text.
@@ -178,11 +178,11 @@ class Terminals(Generic[T_co]):
         Raises:
             EventLoopError: called inside a running event loop; use `await expr.ask_async(...)` there.
         """
-        return self._run(options).ask(prompt)
+        return self._run("ask", options).ask(prompt)
 
     async def ask_async(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:
         """Run and give the answer: the parsed `returns` model, or text."""
-        return await self._run(options).answer(prompt)
+        return await self._run("ask_async", options).answer(prompt)
 
     async def map(
         self, prompts: Sequence[Prompt], *, concurrency: int = 5, **options: Unpack[RunOptions]
@@ -191,7 +191,7 @@ class Terminals(Generic[T_co]):
 
         The first error cancels the rest and is raised.
         """
-        return await self._run(options).map(prompts, concurrency)
+        return await self._run("map", options).map(prompts, concurrency)
 
     def session(self, *, keep: bool = False, **options: Unpack[RunOptions]) -> Chat[T_co]:
         """A conversation: `async with expr.session() as chat: await chat.send("Hi")`.
@@ -204,7 +204,7 @@ class Terminals(Generic[T_co]):
         """
         from adk_fluent.expr.session import Chat
 
-        return Chat(self._run(options), keep=keep)
+        return Chat(self._run("session", options), keep=keep)
 
     async def resume(
         self, *, session_id: str, approvals: Mapping[str, Any], **options: Unpack[ResumeOptions]
@@ -217,8 +217,9 @@ class Terminals(Generic[T_co]):
 
         Raises:
             SessionError: there is no such session, or it does not wait for one of these approvals.
+            BackendError: the backend stores no sessions.
         """
-        return await self._run({**options, "session_id": session_id}).resume(approvals)
+        return await self._run("resume", {**options, "session_id": session_id}).resume(approvals, session_id)
 
     async def rewind(
         self, *, session_id: str, before_invocation_id: str, **options: Unpack[ResumeOptions]
@@ -230,8 +231,9 @@ class Terminals(Generic[T_co]):
 
         Raises:
             SessionError: there is no such session or run.
+            BackendError: the backend stores no sessions.
         """
-        await self._run({**options, "session_id": session_id}).rewind(before_invocation_id)
+        await self._run("rewind", {**options, "session_id": session_id}).rewind(before_invocation_id)
 
     async def __aenter__(self) -> Self:
         """Keep what the tools hold open, such as connections to MCP servers, from run to run.

@@ -46,6 +46,11 @@ class Sight:
         """Whether the listener is shown what the speaker said, given that it ran before."""
         return self.admits(speaker) if audible(speaker.branch, listener.branch) else "no"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that can be heard is shown, whoever said it."""
+        return self.history == "all" and self.authors is None and not self.excluded and not self.unknown
+
     def admits(self, speaker: Step) -> Answer:
         """Whether what the speaker said is shown, if it can be heard."""
         if self.history == "none":

@@ -78,7 +78,8 @@ def _defaults(state: State, step: Step, effect: Defaults, before: Before) -> Non
         return
     fresh = was.mask & STATUS == ABSENT
     writers, kind = some(was.writers, (step,)), effect.type_of(effect.key) if fresh else None
-    state.set(effect.key, Fact(PRESENT, writers, was.text_of, kind, of=was.of))
+    made_of = (was, written(step, of=()))
+    state.set(effect.key, Fact(PRESENT, writers, was.text_of, kind, of=made_of))
 
 
 def _writes(state: State, step: Step, effect: Writes, before: Before) -> None:
@@ -93,7 +94,8 @@ def _copies(state: State, step: Step, effect: Copies, before: Before) -> None:
         made_of = tuple(before[key] for key in effect.sources)
         value = Fact(value.mask, (), (), effect.type, value.why, of=made_of)
     status = value.mask & STATUS
-    copied = Fact(PRESENT, some(value.writers, (step,)), value.text_of, value.type, of=value.of)
+    writers = some(value.writers, (step,))
+    copied = Fact(PRESENT, writers, value.text_of, value.type, of=value.of, by=step)
     if status == PRESENT:
         state.set(effect.key, copied)
     elif status & UNKNOWN:

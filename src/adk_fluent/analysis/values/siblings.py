@@ -42,11 +42,12 @@ class Siblings:
         unknown = _others(self._unknown, own)
         if unknown and mask & STATUS != PRESENT:
             mask |= UNKNOWN
+        beside = WrittenIn(self.step, key, self.step.children[own])
         if mask == base.mask:
-            return base.or_else(WrittenIn(self.step, key)) if others or unknown else base
+            return base.or_else(beside) if others or unknown else base
         writers = tuple(self._effects[index].writes[key] for index in others)
         why = Why("sibling", self.step, writers)
-        return Fact(mask, base.writers + writers, (), None, why, of=(base, WrittenIn(self.step, key)))
+        return Fact(mask, base.writers + writers, (), None, why, of=(base, beside))
 
     def may_touch(self, key: str) -> bool:
         """Whether any branch may write or remove this key."""

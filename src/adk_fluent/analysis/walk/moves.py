@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from adk_fluent.analysis.keys.effects import StepKeys
 from adk_fluent.analysis.origins import ANYBODY, WrittenIn
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Why, written
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import State
 from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.functions import access
@@ -45,7 +45,8 @@ def fail(keys: StepKeys, state: State, child: Step, step: Step) -> None:
     if effects.pauses is not None:
         pause(effects.pauses, state)
     for key, writer in effects.writes.items():
-        state.maybe(key, written(writer, of=(WrittenIn(child, key),)), Why("fallback", step, (writer,)))
+        made = Fact(PRESENT, (writer,), of=(WrittenIn(child, key),))
+        state.maybe(key, made, Why("fallback", step, (writer,)))
     gone = dict(effects.removes)
     if effects.clears is not None:
         gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}

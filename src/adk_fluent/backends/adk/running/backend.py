@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +25,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import TemporaryState, temporary
 from adk_fluent.backends.adk.compile.compiler import can_pause, compile_tree
 from adk_fluent.backends.adk.context.helper_models import named_model
-from adk_fluent.backends.adk.events.approvals import asked_by, message_of, waiting_in
+from adk_fluent.backends.adk.events.approvals import asked_by, message_of
 from adk_fluent.backends.adk.running.convert import (
     Prompt,
     compaction,
@@ -36,18 +35,20 @@ from adk_fluent.backends.adk.running.convert import (
     to_content,
 )
 from adk_fluent.backends.adk.running.runner import FluentRunner, Services, shared_services
+from adk_fluent.backends.adk.running.stored import stored
 from adk_fluent.backends.adk.running.toolsets import in_use, to_the_end, toolsets_of
-from adk_fluent.backends.adk.running.visibility import VisibilityPlugin, marked, sight_of
+from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
 from adk_fluent.backends.adk.steps.once import once
-from adk_fluent.backends.answering import Answers, absence
-from adk_fluent.backends.events import AgentEvent, Pending, blanked
+from adk_fluent.backends.events import AgentEvent
+from adk_fluent.backends.protocol import StoredSession
+from adk_fluent.backends.reading import limited
 from adk_fluent.backends.recent import Recent
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.checking import check_on_build
 from adk_fluent.errors import SessionError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import AgentNode, TimeoutNode
+from adk_fluent.ir.nodes import AgentNode
 
 DEFAULT_USER = "user"
 
@@ -89,23 +90,6 @@ class Compiled:
         """
         plugins = [*self.app.plugins, VisibilityPlugin(self.named.root)]
         return self.app.model_copy(update={"plugins": plugins})
-
-    def shown(self, event: AgentEvent) -> AgentEvent:
-        """The event as `.filtered()` lets the caller see it."""
-        hidden = event.visibility != "user" and self.outlet.sight(event.author).blanked
-        return blanked(event) if hidden else event
-
-    @cached_property
-    def answers(self) -> Answers:
-        """Who returns which type."""
-        return Answers.of(self.named)
-
-    def answered(
-        self, events: Sequence[AgentEvent], state: Mapping[str, Any], pending: Sequence[Pending]
-    ) -> Answers:
-        """The same, with why there is no answer in these events where somebody promised one."""
-        why = absence(self.named.root, self.answers, events, state, pending)
-        return self.answers if why is None else replace(self.answers, absence=why)
 
 
 class ADKBackend:
@@ -176,10 +160,7 @@ class ADKBackend:
         """
         config = execution_config(config)
         check_on_build(node, config=config, state=state, mode=config.contracts)
-        node = self.prepare(node)
-        if config.timeout_seconds is not None:
-            node = TimeoutNode(body=node, seconds=config.timeout_seconds)
-        named = resolve_names(node)
+        named = resolve_names(limited(self.prepare(node), config))
         resumable = can_pause(named.root) if config.resumable is None else config.resumable
         root = compile_tree(named, self.model_for, self.helper_for)
         app = App(
@@ -193,9 +174,13 @@ class ADKBackend:
 
     # --- running ----------------------------------------------------------------------------------
 
-    def services(self, given: Services | None = None) -> Services:
-        """The services of a run: those given, else this backend's, else the shared ones."""
-        return (given or Services()).over(self._services).over(shared_services())
+    def services(self, given: Mapping[str, Any] | None = None) -> Services:
+        """The services of a run: those given, by name, else this backend's, else the shared ones.
+
+        Raises:
+            ArgumentError: one is no service of ADK's.
+        """
+        return Services(**(given or {})).over(self._services).over(shared_services())
 
     async def run(self, compiled: Compiled, prompt: Prompt, **options: Any) -> list[AgentEvent]:
         """Run to the end and give all events; takes what `stream` takes."""
@@ -211,7 +196,7 @@ class ADKBackend:
         user_id: str = DEFAULT_USER,
         session_id: str | None = None,
         state: Mapping[str, Any] | None = None,
-        services: Services | None = None,
+        services: Mapping[str, Any] | None = None,
         streaming: bool = True,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Give events as they happen.
@@ -255,13 +240,18 @@ class ADKBackend:
         compiled: Compiled,
         session_id: str,
         user_id: str = DEFAULT_USER,
-        services: Services | None = None,
-    ) -> Session:
+        services: Mapping[str, Any] | None = None,
+    ) -> StoredSession:
         """A stored session.
 
         Raises:
             SessionError: there is none of that id.
         """
+        return stored(await self._session(compiled, session_id, user_id, services), compiled.outlet)
+
+    async def _session(
+        self, compiled: Compiled, session_id: str, user_id: str, services: Mapping[str, Any] | None
+    ) -> Session:
         runner = compiled.runner(self.services(services))
         found = await runner.session_service.get_session(
             app_name=runner.app_name, user_id=user_id, session_id=session_id
@@ -273,27 +263,13 @@ class ADKBackend:
             )
         return found
 
-    def waiting(self, session: Session, invocation_id: str = "") -> list[Pending]:
-        """The approvals that a run of a session waits for; of all its runs if none is named."""
-        return [
-            asked.pending
-            for asked in waiting_in(session).values()
-            if invocation_id in ("", asked.event.invocation_id)
-        ]
-
-    def earlier(self, compiled: Compiled, session: Session, events: Sequence[AgentEvent]) -> list[AgentEvent]:
-        """What happened in the same run before some of its events, as far as it is stored."""
-        run, these = {event.invocation_id for event in events}, {event.id for event in events}
-        stored = (event for event in session.events if event.invocation_id in run)
-        before = itertools.takewhile(lambda event: event.id not in these, stored)
-        return [
-            to_agent_event(marked(event, sight_of(event, compiled.outlet)), session.id)
-            for event in before
-            if event.author != "user"
-        ]
-
     async def forget(
-        self, compiled: Compiled, session_id: str, user_id: str, services: Services | None
+        self,
+        compiled: Compiled,
+        *,
+        session_id: str,
+        user_id: str = DEFAULT_USER,
+        services: Mapping[str, Any] | None = None,
     ) -> None:
         """Delete a session that nobody can name any more."""
         runner = compiled.runner(self.services(services))
@@ -303,10 +279,6 @@ class ADKBackend:
             )
         )
 
-    def opened(self, compiled: Compiled) -> AbstractAsyncContextManager[None]:
-        """Keep what the tools of an expression open, such as connections to MCP servers, from run to run."""
-        return in_use(compiled.toolsets)
-
     async def rewind(
         self,
         compiled: Compiled,
@@ -314,14 +286,14 @@ class ADKBackend:
         session_id: str,
         before_invocation_id: str,
         user_id: str = DEFAULT_USER,
-        services: Services | None = None,
+        services: Mapping[str, Any] | None = None,
     ) -> None:
         """Undo a run and all after it.
 
         Raises:
             SessionError: there is no such session, or no such run in it.
         """
-        session = await self.session(compiled, session_id, user_id, services)
+        session = await self._session(compiled, session_id, user_id, services)
         if not any(event.invocation_id == before_invocation_id for event in session.events):
             known = list(dict.fromkeys(event.invocation_id for event in session.events))
             raise SessionError(
@@ -338,7 +310,7 @@ class ADKBackend:
         session_id: str,
         approvals: Mapping[str, Any],
         user_id: str = DEFAULT_USER,
-        services: Services | None = None,
+        services: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer what a paused run waits for, and give the events that follow.
 
@@ -347,7 +319,7 @@ class ADKBackend:
                 cannot go on.
             ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
         """
-        session = await self.session(compiled, session_id, user_id, services)
+        session = await self._session(compiled, session_id, user_id, services)
         asked = asked_by(session, approvals)
         if compiled.app.resumability_config is None:
             raise SessionError(

@@ -20,6 +20,7 @@ from adk_fluent.backends.adk.events.approvals import pending_in
 from adk_fluent.backends.adk.events.signals import failure, spoken_text
 from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import AgentEvent, ToolCallInfo, ToolResponseInfo, Usage
+from adk_fluent.backends.turns import EMPTY, no_prompt
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.errors import ArgumentError, CompileError
 
@@ -39,7 +40,7 @@ def to_content(prompt: Prompt) -> types.Content:
         items = cast("Sequence[object]", prompt) if isinstance(prompt, list | tuple) else [prompt]
         message = types.Content(role="user", parts=[_part(item) for item in items])
     if all(part in _NOTHING for part in message.parts or ()):
-        raise ArgumentError("The prompt is empty; give text, or at least one part.")
+        raise ArgumentError(EMPTY)
     return message
 
 
@@ -51,10 +52,7 @@ def _part(item: object) -> types.Part:
         return types.Part(text=item)
     if isinstance(item, types.Part):
         return item
-    raise ArgumentError(
-        f"A prompt is text, a google.genai Content, or a list of texts and Parts, not {type(item).__name__}. "
-        "For an image write Part.from_bytes(data=..., mime_type='image/png')."
-    )
+    raise no_prompt(item)
 
 
 def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
