@@ -306,7 +306,7 @@ def later() -> Any:
         ((S.set(a=1) + S.drop("b"))({"b": 2}), {"a": 1, "b": None}),
         ((S.set(a=1) >> S.rename(a="b"))({}), {"b": 1}),
         ((S.set(a=1) >> S.drop("a"))({"a": 2}), {"a": None}),
-        ((S.set(a=1) >> (lambda state: {"b": state["a"] + 1}))({}), {"a": 1, "b": 2}),
+        ((S.set(a=1) >> typed(lambda state: {"b": state["a"] + 1}))({}), {"a": 1, "b": 2}),
         (S.when("a", S.counter("n"))({"a": True}), {"n": 1}),
         (S.when("a", S.counter("n"))({}), {}),
         (S.branch("k", x=S.drop("k") >> S.set(z=1), y=S.set(z=2))({"k": " x "}), {"k": None, "z": 1}),
