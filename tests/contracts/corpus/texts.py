@@ -48,7 +48,9 @@ def texts() -> dict[str, str]:
 def write() -> None:
     """Write the book."""
     sections = [f"{HEAD}{title(case)}\n{text_of(case)}\n" for case in cases()]
-    BOOK.write_text("\n".join([f"{__doc__.splitlines()[0] if __doc__ else ''}\n", *sections]), encoding="utf-8")
+    BOOK.write_text(
+        "\n".join([f"{__doc__.splitlines()[0] if __doc__ else ''}\n", *sections]), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
