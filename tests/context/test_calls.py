@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-from adk_fluent.backends.adk.context.delivery.calls import PerContext
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
@@ -18,6 +17,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 from adk_fluent import Agent, C, map_over
+from adk_fluent.backends.adk.context.calls import PerContext
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.testing import MockBackend
 from tests.context.talk import ask, contents, everything, system

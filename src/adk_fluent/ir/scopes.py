@@ -1,7 +1,7 @@
 """State keys and their scopes: who shares a value, and how long it is kept.
 
-The prefix of a key says its scope, as in ADK: `user:tier`, `app:prices`, `temp:draft`; a key without one lives
-with the session.
+The prefix of a key says its scope, as in ADK: `user:tier`, `app:prices`, `temp:draft`; a key without one
+lives with the session.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.context.delivery.calls import PerContext
+from adk_fluent.backends.adk.context.calls import PerContext
 from adk_fluent.backends.adk.context.entries import conversation, to_entries, to_events
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.context.helper_models import Helpers, Used
