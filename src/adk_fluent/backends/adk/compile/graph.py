@@ -38,22 +38,14 @@ from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIEL
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
+    NODE_TYPES,
     AgentNode,
-    ArtifactNode,
     CaptureNode,
-    FallbackNode,
-    GateNode,
     LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
     ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
     RouteNode,
     SequenceNode,
     TapNode,
-    TimeoutNode,
-    TransferNode,
     TransformNode,
 )
 from adk_fluent.state.delta import ReadOnlyState
@@ -322,17 +314,5 @@ VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseNode]]] = {
 
 _COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode, RouteNode)
 
-REFUSED_TYPES: Final[frozenset[type[Node]]] = frozenset(
-    {
-        FallbackNode,
-        RaceNode,
-        GateNode,
-        MapOverNode,
-        TimeoutNode,
-        TransferNode,
-        ModelSelectorNode,
-        RemoteAgentNode,
-        ArtifactNode,
-    }
-)
+REFUSED_TYPES: Final = frozenset(NODE_TYPES) - VISITORS.keys()
 """Node types that this target refuses by name."""
