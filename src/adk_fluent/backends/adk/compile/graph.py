@@ -171,7 +171,7 @@ def _parallel(node: Node, scope: Scope) -> BaseNode:
 
 def _loop(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, LoopNode)
-    enders = frozenset(names_below(node, until=LoopNode))
+    enders = frozenset(names_below(node, until=("again",)))
 
     async def check(ctx: Context, node_input: Any) -> Event:
         # The check runs once per round, so the number of its run is the number of the round. ADK counts runs
