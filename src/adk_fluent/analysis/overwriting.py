@@ -36,7 +36,7 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.tools import ends_loops
-from adk_fluent.state.operations import Operation
+from adk_fluent.state.effects import effects_of
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
@@ -47,8 +47,6 @@ Ahead = dict[str, Step]
 Limits = tuple[frozenset[str] | range, ...]
 """Which keys may join those ahead: only some, or only those that no step of a range of indexes reads."""
 
-_REPLACING: Final = frozenset({"merge", "transform", "compute", "counter", "zip", "group_by"})
-"""Operations that always write the keys they name, beside `set`."""
 _FOLLOWED: Final = 64
 """So many keys are followed into branches, those that are written again soonest; more would take too long."""
 _SHARED: Final = ("user:", "app:")
@@ -285,13 +283,7 @@ def _always(node: Node) -> Collection[str]:
     """The keys that a step which is no agent writes whenever it runs."""
     if not isinstance(node, TransformNode):
         return node.access.writes
-    fn = node.fn
-    if not isinstance(fn, Operation):
-        return node.access.writes
-    if fn.name == "set":
-        values = dict(fn.params)["values"]
-        return [key for key, value in values if value is not None]
-    return node.access.writes if fn.name in _REPLACING else ()
+    return [key for effect in effects_of(node) for key in effect.always_writes]
 
 
 def _soonest(ahead: Ahead) -> Ahead:

@@ -11,7 +11,7 @@ from adk_fluent.expr.base import Expr, Step, describe, lift, observer
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
     FallbackNode,
@@ -155,6 +155,21 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     ) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
         self._begin(steps, name, "step")
+
+    def __call__(self: Pipeline[Never], state: StateView) -> dict[str, Any]:
+        """The changes that a chain of S transforms would make in `state`; for tests, without a run.
+
+        >>> from adk_fluent import S
+        >>> (S.set(topic="tea") >> S.rename(topic="subject"))({})
+        {'subject': 'tea'}
+
+        Raises:
+            ArgumentError: there is a step in it that is no transform.
+            TransformError: a function in it is async, or did not return a dict.
+        """
+        from adk_fluent.state.operations import changes_of
+
+        return changes_of(self.node, state)
 
     @overload
     def step(self, step: Step | TransformFn) -> Self: ...

@@ -58,10 +58,19 @@ class StateFieldRef(Frozen):
     @property
     def allows_none(self) -> bool:
         """Whether the value may be `None`, which in state means that it is absent."""
-        return type(None) in get_args(self.type) or self.type in (None, type(None), Any, object)
+        return takes_none(self.type)
 
     def __str__(self) -> str:
         return self.key
+
+
+def takes_none(kind: Any) -> bool:
+    """Whether a value of the type may be `None`.
+
+    >>> takes_none(str | None), takes_none(str)
+    (True, False)
+    """
+    return type(None) in get_args(kind) or kind in (None, type(None), Any, object)
 
 
 def state_key(key: str | StateFieldRef, where: str = "This") -> str:

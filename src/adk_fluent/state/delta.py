@@ -146,7 +146,7 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
             "functions work. Make it a step of its own with >>."
         )
     if result is None:
-        return _differing({**_removed(node, {}, state)}, state)
+        return differing({**_removed(node, {}, state)}, state)
     if not isinstance(result, Mapping) or not all(
         isinstance(key, str) for key in cast("Mapping[object, Any]", result)
     ):
@@ -156,10 +156,11 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
             "return a dict of state keys to values, or None to change nothing."
         )
     written = cast("Mapping[str, Any]", result)
-    return _differing({**_removed(node, written, state), **written}, state)
+    return differing({**_removed(node, written, state), **written}, state)
 
 
-def _differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
+def differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
+    """The changes that change something."""
     return {key: detached(value) for key, value in delta.items() if not _same(state.get(key), value)}
 
 

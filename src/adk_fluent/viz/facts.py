@@ -24,6 +24,7 @@ HEARD: Final[Mapping[Visibility, str]] = {
     "zero_cost": "It says nothing.",
 }
 
+
 @frozen
 class Author(Frozen):
     """Somebody whose words the model is shown; if not `certain`, it may be shown them."""

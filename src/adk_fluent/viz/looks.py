@@ -140,9 +140,7 @@ def _transfer(node: TransferNode) -> str:
 
 
 LOOKS: Final[Mapping[type[Node], Look | None]] = {
-    AgentNode: Look(
-        kind="agent", sign="●", shape="round", brackets=("(", ")"), style="agent", about=_model
-    ),
+    AgentNode: Look(kind="agent", sign="●", shape="round", brackets=("(", ")"), style="agent", about=_model),
     RemoteAgentNode: Look(
         kind="remote agent",
         sign="○",
