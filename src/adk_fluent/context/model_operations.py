@@ -35,6 +35,10 @@ class Asked(Filter):
     def asks(self) -> bool:
         return True
 
+    @property
+    def tells_calls(self) -> bool:
+        return True
+
     def asking(self, entries: Entries, scene: Scene) -> Asking:
         """What is kept of some entries, and what is written to state."""
         return (yield from self.shortened(entries, scene)), ()
@@ -295,7 +299,7 @@ class _Making(Asked):
         return self.own_writes if anything else frozenset()
 
     def sees(self, given: View) -> View:
-        return given.some(unknown=True).beside([self.into])
+        return replace(given.some(unknown=True).beside([self.into]), made=True)
 
 
 @frozen

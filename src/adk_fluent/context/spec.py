@@ -130,6 +130,11 @@ class Context(ContextSpec):
         return False
 
     @property
+    def tells_calls(self) -> bool:
+        """Whether it may put tool calls into words, which then pass where calls do not."""
+        return any(part.tells_calls for part in self.parts)
+
+    @property
     def seen_in_words(self) -> str:
         """What an agent sees, where words say it better than its view; empty where they do not."""
         return ""

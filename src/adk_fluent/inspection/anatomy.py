@@ -269,7 +269,7 @@ class _Look:
         return tuple(self._reaching())
 
     def _reaching(self) -> Iterator[Reach]:
-        yield Reach(USER, certain=self.sight.history != "last")
+        yield Reach(USER, certain=self.sight.history != "last" and self.sight.message)
         heard = shown(self.facts.flow, self.step)
         for speaker in sorted(heard, key=lambda step: step.index):
             yield Reach(speaker.name, certain=heard[speaker])

@@ -28,6 +28,7 @@ class Sight:
         keys: state keys that are shown beside it.
         blunt: others' words are left out wholesale, not by name: `none`, `.reads`, `from_state`, `template`.
         unknown: a function of the user decides.
+        message: whether the current user message is surely shown as it was written.
         shown: how a message calls it.
     """
 
@@ -40,6 +41,7 @@ class Sight:
     keys: tuple[str, ...] = ()
     blunt: bool = False
     unknown: bool = False
+    message: bool = True
     shown: str = "C.default()"
 
     def sees(self, speaker: Step, listener: Step) -> Answer:
@@ -90,5 +92,6 @@ def _sight(spec: Context) -> Sight:
         keys=seen.keys,
         blunt=seen.history == "none",
         unknown=seen.unknown,
+        message=seen.message,
         shown=repr(spec),
     )
