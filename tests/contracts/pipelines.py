@@ -19,8 +19,8 @@ from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
 from adk_fluent.expr.transforms import Transform
 from adk_fluent.ir import TransferNode, TransformNode, declares, resolve_names, rewrite, walk
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state import StateSchema
-from adk_fluent.state.delta import is_session_scoped
 from adk_fluent.testing import call_tool
 from tests.state.operations import Sampler, food
 

@@ -35,6 +35,7 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
+from adk_fluent.ir.scopes import is_shared
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.effects import effects_of
 
@@ -49,8 +50,6 @@ Limits = tuple[frozenset[str] | range, ...]
 
 _FOLLOWED: Final = 64
 """So many keys are followed into branches, those that are written again soonest; more would take too long."""
-_SHARED: Final = ("user:", "app:")
-"""Other sessions may read these at any time."""
 
 
 def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
@@ -61,7 +60,7 @@ def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
     if any(isinstance(step.node, TransferNode) for step in facts.steps):
         return []
     several = (key for key, writers in facts.writers.items() if len(writers) > 1)
-    keys = frozenset(key for key in several if not key.startswith(_SHARED))
+    keys = frozenset(key for key in several if not is_shared(key))
     if not keys:
         return []
     walk = _Backwards(facts, keys)

@@ -30,7 +30,6 @@ from adk_fluent.errors import (
     ExpressionError,
     InvalidNameError,
     UnsupportedNodeError,
-    did_you_mean,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
@@ -51,6 +50,7 @@ from adk_fluent.ir.nodes import (
     TransferNode,
 )
 from adk_fluent.ir.tools import GenerateOptions
+from adk_fluent.spelling import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

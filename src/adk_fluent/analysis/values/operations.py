@@ -23,7 +23,7 @@ from adk_fluent.analysis.values.fact import (
 from adk_fluent.analysis.values.knowledge import State
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state.effects import (
     AtOnce,
     Copies,

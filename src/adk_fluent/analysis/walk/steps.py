@@ -59,6 +59,7 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
+from adk_fluent.ir.scopes import is_temporary
 
 _ROUNDS: Final = 8
 """Walks of a loop's body at most; each further one must have brought something new about some key."""
@@ -84,7 +85,7 @@ def analyse(
     start = State()
     if later_run:
         for key in dict.fromkeys(key for step in flow.plan.steps for key in flow.keys.writes(step)):
-            if not key.startswith("temp:"):
+            if not is_temporary(key):
                 start.set(key, Fact(PRESENT | ABSENT, of=(Start(key),)))
     if open_state:
         start.blur(flow.plan.root)
@@ -300,7 +301,7 @@ class _Walk(ModelWalk):
         for index, branch in enumerate(branches):
             other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
             if other is not None:
-                pause(other, branch, [key for key in branch.facts if key.startswith("temp:")])
+                pause(other, branch, [key for key in branch.facts if is_temporary(key)])
 
     def race(self, step: Step, state: State) -> None:
         if step.children:

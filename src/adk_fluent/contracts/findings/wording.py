@@ -11,7 +11,7 @@ from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import MapOverNode
-from adk_fluent.ir.template import is_key
+from adk_fluent.ir.scopes import is_key
 from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from adk_fluent.backends.adk.steps.timing import TimeoutComposite
 from adk_fluent.context.sources import Default
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse, structural
-from adk_fluent.errors import CompileError, did_you_mean
+from adk_fluent.errors import CompileError
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import Named
@@ -65,6 +65,7 @@ from adk_fluent.ir.nodes import (
 )
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from adk_fluent.prompt.spec import PromptSpec
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_schema, answered_fields, is_structured, returned_type
 
 ModelFor = Callable[[AgentNode, str, "str | BaseLlm | None"], "str | BaseLlm | None"]
