@@ -391,7 +391,7 @@ def _set(maker: Maker) -> Expr[Any]:
     return S.set(**{maker.key(): maker.random.choice(VALUES)})
 
 
-def _rename(maker: Maker) -> Expr[Any]:
+def _rename(maker: Maker) -> Transform:
     first, second = maker.random.sample(SESSION_KEYS, 2)
     return S.rename(**{first: second, **({second: first} if maker.chance(0.2) else {})})
 

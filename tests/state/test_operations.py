@@ -246,6 +246,15 @@ def test_it_is_a_frozen_value(called: str) -> None:
 
 
 @KINDS
+def test_it_reads_what_it_makes_values_of(kind: type[StateOperation]) -> None:
+    """Each key whose value is in what it writes is among its reads, and each that it removes by name."""
+    for operation, _ in rounds(kind):
+        named = {read.key for read in operation.reads}
+        for effect in operation.effects:
+            assert named >= {*effect.sources} | ({*effect.may_remove} - {*effect.writes})
+
+
+@KINDS
 def test_it_is_documented(kind: type[StateOperation]) -> None:
     """Each has a sentence of its own."""
     assert kind.__doc__

@@ -162,7 +162,7 @@ def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -
         removable = (key for key in state if node.scope == "all" or is_session_scoped(key))
         return {key: None for key in removable if key not in result}
     if node.semantics == "delete_keys":
-        return {key: None for key in node.affected_keys or () if is_session_scoped(key)}
+        return {key: None for key in sorted(node.affected_keys or ()) if is_session_scoped(key)}
     return {}
 
 
