@@ -159,7 +159,7 @@ options:
   --json      the same as JSON
 
 exit codes: 0 nothing changed, 1 something did, 2 wrong usage
-"""
+""",
 }
 
 

@@ -131,6 +131,4 @@ def _type(field: Field | None) -> str:
 
 def _wrapped(text: str, indent: int = 0) -> list[str]:
     first, further = " " * indent, " " * (indent + 2 if indent else 0)
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=further, break_on_hyphens=False
-    )
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
