@@ -260,7 +260,8 @@ def _unsupported(name: str, what: str) -> Refusal:
 
 
 def _type(node: Node, name: str) -> Refusal:
-    return _unsupported(name, f"run a {node.kind} node ({type(node).__name__})")
+    article = "an" if node.kind == "artifact" else "a"
+    return _unsupported(name, f"run {article} {node.kind} node ({type(node).__name__})")
 
 
 def _merge(node: Any, name: str) -> Refusal | None:
