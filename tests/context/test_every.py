@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from adk_fluent import C
-from adk_fluent.context.asking import Ask, Step
+from adk_fluent.context.asking import Ask, Exchange
 from adk_fluent.context.entries import Entry, Selection
 from adk_fluent.context.operations import OPERATIONS
 from adk_fluent.context.rendering import TEMPLATE, text
@@ -49,7 +49,7 @@ every_class = pytest.mark.parametrize("cls", EXAMPLES, ids=[cls.op for cls in EX
 every_spec = pytest.mark.parametrize("spec", SPECS, ids=repr)
 
 
-def told(question: Step) -> Any:
+def told(question: Exchange) -> Any:
     """What a helper model answers: something that can be used."""
     if not isinstance(question, Ask):
         return None
@@ -65,14 +65,14 @@ class Run:
     """What came of a spec, and what it asked."""
 
     selection: Selection | None
-    asked: list[Step]
+    asked: list[Exchange]
     error: str = ""
 
 
 def run(spec: Context, entries: list[Entry], state: Mapping[str, Any], *, failing: bool = False) -> Run:
     """Evaluate a spec for `me`; helper models answer, or all of them fail."""
     scene = scene_of(entries, agent="me", now=float(len(entries)), state=state)
-    asked: list[Step] = []
+    asked: list[Exchange] = []
     steps = selecting(spec, scene)
     try:
         question = next(steps)

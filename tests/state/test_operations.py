@@ -14,7 +14,7 @@ import pytest
 from adk_fluent import S
 from adk_fluent.analysis.plan import plan
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN, Fact
-from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.operations import EFFECTS, apply_transform
 from adk_fluent.errors import ADKFluentError, ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir import Access, TransformNode, declares, from_dict, ir_hash, to_dict
@@ -195,7 +195,7 @@ def test_the_analysis_is_right_about_it(kind: type[StateOperation]) -> None:
             continue
         node = TransformNode(fn=operation)
         step = plan(node).root
-        known = State()
+        known = Knowledge()
         for key in {*KEYS, *state}:
             known.set(key, Fact(PRESENT if key in state else ABSENT))
         apply_transform(known, step, node)

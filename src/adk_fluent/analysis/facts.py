@@ -212,9 +212,9 @@ class Facts:
 
 def facts_of(subject: object) -> Facts:
     """The facts about anything that can be checked."""
-    return subject if isinstance(subject, Facts) else Facts(root_of(subject), resolved=is_native(subject))
+    return subject if isinstance(subject, Facts) else Facts(root_of(subject), resolved=was_built(subject))
 
 
-def is_native(subject: object) -> bool:
+def was_built(subject: object) -> bool:
     """Whether it is an ADK object that adk-fluent built."""
     return not isinstance(subject, Node) and not isinstance(getattr(subject, "node", None), Node)

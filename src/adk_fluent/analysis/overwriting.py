@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.matches import exhaustive
-from adk_fluent.analysis.walk.moves import may_hand_over
+from adk_fluent.analysis.walk.side_effects import may_hand_over
 from adk_fluent.ir.base import Node, Runs
 from adk_fluent.ir.nodes import (
     AgentNode,

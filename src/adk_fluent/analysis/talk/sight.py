@@ -26,7 +26,7 @@ class Sight:
         earlier: whether anything of earlier turns is shown.
         files: whether images and other files survive.
         keys: state keys that are shown beside it.
-        blunt: others' words are left out wholesale, not by name: `none`, `.reads`, `from_state`, `template`.
+        wholesale: others' words are all left out, not by name: `none`, `.reads`, `from_state`, `template`.
         unknown: a function of the user decides.
         message: whether the current user message is surely shown as it was written.
         shown: how a message calls it.
@@ -39,7 +39,7 @@ class Sight:
     earlier: bool = True
     files: bool = True
     keys: tuple[str, ...] = ()
-    blunt: bool = False
+    wholesale: bool = False
     unknown: bool = False
     message: bool = True
     shown: str = "C.default()"
@@ -90,7 +90,7 @@ def _sight(spec: Context) -> Sight:
         earlier=seen.history != "none" and seen.turns != 1,
         files=seen.files,
         keys=seen.keys,
-        blunt=seen.history == "none",
+        wholesale=seen.history == "none",
         unknown=seen.unknown,
         message=seen.message,
         shown=repr(spec),

@@ -20,7 +20,7 @@ from adk_fluent.analysis.values.fact import (
     some,
     written,
 )
-from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import is_session_scoped
@@ -46,7 +46,7 @@ Before = Mapping[str, Fact]
 """What was known, before the transform ran, about the keys of which it makes something."""
 
 
-def apply_transform(state: State, step: Step, node: TransformNode) -> None:
+def apply_transform(state: Knowledge, step: Step, node: TransformNode) -> None:
     """Record what the transform `node`, run by `step`, does."""
     effects = effects_of(node)
     before = {key: state.get(key) for effect in effects for key in effect.sources}
@@ -57,22 +57,22 @@ def apply_transform(state: State, step: Step, node: TransformNode) -> None:
 # --- single keys ----------------------------------------------------------------------------------
 
 
-def _needs(state: State, step: Step, effect: Needs, before: Before) -> None:
+def _needs(state: Knowledge, step: Step, effect: Needs, before: Before) -> None:
     state.is_there(effect.key)
 
 
-def _holds(state: State, step: Step, effect: Holds, before: Before) -> None:
+def _holds(state: Knowledge, step: Step, effect: Holds, before: Before) -> None:
     assume(state, effect.test)
 
 
-def _sets(state: State, step: Step, effect: Sets, before: Before) -> None:
+def _sets(state: Knowledge, step: Step, effect: Sets, before: Before) -> None:
     if effect.value is None:
         state.set(effect.key, Fact(ABSENT | REMOVED, removed_by=step))
     else:
         state.set(effect.key, written(step, effect.type_of(effect.key), of=()))
 
 
-def _defaults(state: State, step: Step, effect: Defaults, before: Before) -> None:
+def _defaults(state: Knowledge, step: Step, effect: Defaults, before: Before) -> None:
     was = state.get(effect.key)
     if was.mask & STATUS == PRESENT or effect.value is None:
         return
@@ -82,12 +82,12 @@ def _defaults(state: State, step: Step, effect: Defaults, before: Before) -> Non
     state.set(effect.key, Fact(PRESENT, writers, was.text_of, kind, of=made_of))
 
 
-def _writes(state: State, step: Step, effect: Writes, before: Before) -> None:
+def _writes(state: Knowledge, step: Step, effect: Writes, before: Before) -> None:
     sources = (ANYBODY,) if effect.of is None else tuple(before[key] for key in effect.of)
     state.set(effect.key, written(step, effect.type, of=sources))
 
 
-def _copies(state: State, step: Step, effect: Copies, before: Before) -> None:
+def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> None:
     """Write a value that is there only if its source was."""
     value = before[effect.source]
     if effect.type is not None:
@@ -112,22 +112,22 @@ def _perhaps(copied: Fact, was: Fact) -> Fact:
     return Fact(PRESENT | UNKNOWN, writers, texts, kind, of=(copied, was), lost=was.lost)
 
 
-def _removes(state: State, step: Step, effect: Removes, before: Before) -> None:
+def _removes(state: Knowledge, step: Step, effect: Removes, before: Before) -> None:
     state.remove(effect.key, step)
 
 
 # --- many keys ------------------------------------------------------------------------------------
 
 
-def _keeps(state: State, step: Step, effect: Keeps, before: Before) -> None:
+def _keeps(state: Knowledge, step: Step, effect: Keeps, before: Before) -> None:
     state.clear(step, effect.keys)
 
 
-def _writes_anything(state: State, step: Step, effect: WritesAnything, before: Before) -> None:
-    state.blur(step)
+def _writes_anything(state: Knowledge, step: Step, effect: WritesAnything, before: Before) -> None:
+    state.forget(step)
 
 
-def _unpacks(state: State, step: Step, effect: Unpacks, before: Before) -> None:
+def _unpacks(state: Knowledge, step: Step, effect: Unpacks, before: Before) -> None:
     was = state.get(effect.key)
     if was.mask & STATUS == ABSENT:
         return
@@ -135,7 +135,7 @@ def _unpacks(state: State, step: Step, effect: Unpacks, before: Before) -> None:
     state.set(effect.key, Fact(was.mask | ABSENT | REMOVED, was.writers, removed_by=step, of=was.of))
 
 
-def _packs(state: State, step: Step, effect: Packs, before: Before) -> None:
+def _packs(state: Knowledge, step: Step, effect: Packs, before: Before) -> None:
     for key in state.session_keys():
         root, dot, _ = key.partition(".")
         if not dot:
@@ -153,13 +153,13 @@ def _packs(state: State, step: Step, effect: Packs, before: Before) -> None:
 # --- other transforms -----------------------------------------------------------------------------
 
 
-def _apply_all(state: State, step: Step, nodes: tuple[TransformNode, ...]) -> None:
+def _apply_all(state: Knowledge, step: Step, nodes: tuple[TransformNode, ...]) -> None:
     for node in nodes:
         apply_transform(state, step, node)
 
 
-def _one_of(state: State, step: Step, effect: OneOf, before: Before) -> None:
-    forks: list[State] = []
+def _one_of(state: Knowledge, step: Step, effect: OneOf, before: Before) -> None:
+    forks: list[Knowledge] = []
     for test, nodes in effect.ways:
         fork = state.fork()
         supposing(fork, test, partial(_apply_all, fork, step, nodes))
@@ -167,15 +167,15 @@ def _one_of(state: State, step: Step, effect: OneOf, before: Before) -> None:
     state.join(forks, "branch", step, or_none=True)
 
 
-def _at_once(state: State, step: Step, effect: AtOnce, before: Before) -> None:
+def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> None:
     """All on the same input; what a replacement removes or writes wins over a delta."""
     deltas: dict[str, Fact] = {}
-    forks: list[State] = []
+    forks: list[Knowledge] = []
     for node in effect.steps:
         fork = state.fork()
         apply_transform(fork, step, node)
-        if fork.blurred_by is not None:
-            state.blur(step)
+        if fork.unknown_since is not None:
+            state.forget(step)
         if node.semantics == "merge":
             deltas |= fork.facts
         else:
@@ -200,7 +200,7 @@ def _at_once(state: State, step: Step, effect: AtOnce, before: Before) -> None:
 # --- tests ----------------------------------------------------------------------------------------
 
 
-def assume(state: State, test: object) -> str | None:
+def assume(state: Knowledge, test: object) -> str | None:
     """Record what follows from a comparison that held: its key, which is given back, is there."""
     if isinstance(test, Match) and test.op != "ne" and not (test.op == "truthy" and not test.value):
         state.is_there(test.key)
@@ -208,7 +208,7 @@ def assume(state: State, test: object) -> str | None:
     return None
 
 
-def supposing(state: State, test: object, work: Callable[[], None]) -> None:
+def supposing(state: Knowledge, test: object, work: Callable[[], None]) -> None:
     """Do `work` in a branch that runs only if a comparison holds; what follows it learns nothing of that."""
     key = assume(state, test)
     assumed = state.facts.get(key) if key else None
@@ -217,7 +217,7 @@ def supposing(state: State, test: object, work: Callable[[], None]) -> None:
         del state.facts[key]
 
 
-EFFECTS: Final[Mapping[type[Effect], Callable[[State, Step, Any, Before], None]]] = {
+EFFECTS: Final[Mapping[type[Effect], Callable[[Knowledge, Step, Any, Before], None]]] = {
     Needs: _needs,
     Holds: _holds,
     Sets: _sets,
