@@ -7,22 +7,38 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .diff import diff
+from adk_fluent.tide.diff import diff
+from adk_fluent.tide.scan import Scan, scan
+
+from .markdown import markdown
 from .render_expr import render_expr
-from .render_ir import render_ir
-from .scan import Scan, scan
-from .store import EXPR_MODULE, IR_MODULE, ROOT, stored_scans, version_key
+from .render_ir import NODES, OPTIONS, render_ir
+from .store import EXPR_MODULE, IR_MODULE, REFERENCE_FILE, ROOT, replaced, stored_scans, version_key
+
+
+def installed_adk() -> Scan:
+    """The scan of the installed google-adk, which must have what the modules are made of."""
+    found = scan()
+    for name in (*NODES, OPTIONS[0]):
+        if name in found.unavailable:
+            raise SystemExit(f"google-adk {found.adk_version} has no {name}: {found.unavailable[name]}")
+    return found
 
 
 def modules(installed: Scan) -> Mapping[Path, str]:
-    """The generated modules for a scan: path below the repository root -> text."""
+    """What is generated for a scan, itself included: path below the repository root -> text."""
     older = [s for s in stored_scans() if version_key(s.adk_version) < version_key(installed.adk_version)]
-    return {IR_MODULE: render_ir(installed), EXPR_MODULE: render_expr(installed, older)}
+    return {
+        IR_MODULE: render_ir(installed),
+        EXPR_MODULE: render_expr(installed, older),
+        REFERENCE_FILE: installed.to_json(),
+    }
 
 
 def write(root: Path) -> int:
-    """Write both modules below `root` for the installed google-adk."""
-    for path, text in modules(scan()).items():
+    """Write below `root` what the installed google-adk gives; a reference that it replaces is kept."""
+    installed = installed_adk()
+    for path, text in {**replaced(root, installed), **modules(installed)}.items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
@@ -31,8 +47,8 @@ def write(root: Path) -> int:
 
 
 def check(root: Path) -> int:
-    """1 when a module below `root` is not what the installed google-adk gives."""
-    installed = scan()
+    """1 when a generated file below `root` is not what the installed google-adk gives."""
+    installed = installed_adk()
     expected = modules(installed)
     stale = [p for p, text in expected.items() if not _reads(root / p, text)]
     for path in stale:
@@ -50,7 +66,7 @@ def _reads(path: Path, text: str) -> bool:
 def store_scan(target: Path) -> int:
     """Store the scan of the installed google-adk."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(scan().to_json(), encoding="utf-8")
+    target.write_text(installed_adk().to_json(), encoding="utf-8")
     print(f"wrote {target}")
     return 0
 
@@ -59,7 +75,7 @@ def report(before: Path, after: Path, folder: Path) -> int:
     """Write what changed between two stored scans as JSON and Markdown."""
     result = diff(Scan.load(before), Scan.load(after))
     folder.mkdir(parents=True, exist_ok=True)
-    for suffix, text in ((".json", result.to_json()), (".md", result.to_markdown())):
+    for suffix, text in ((".json", result.to_json()), (".md", markdown(result))):
         target = folder / f"{result.before}-to-{result.after}{suffix}"
         target.write_text(text, encoding="utf-8")
         print(f"wrote {target}")
@@ -70,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0 fine, 1 stale output, 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="python -m codegen", description="Mirror the installed google-adk.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, text in (("write", "write the generated modules"), ("check", "exit 1 when they are stale")):
+    for name, text in (("write", "write the generated files"), ("check", "exit 1 when they are stale")):
         command = commands.add_parser(name, help=text)
         command.add_argument("--root", type=Path, default=ROOT, help="repository root (default: this one)")
     storing = commands.add_parser("scan", help="store what the installed google-adk looks like")

@@ -10,38 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-HANDWRITTEN: Final[Mapping[str, str | None]] = MappingProxyType(
-    {
-        "name": "named",
-        "parent_agent": None,
-        "sub_agents": "delegate",
-        "model": "model",
-        "instruction": "instruct",
-        "static_instruction": "static",
-        "global_instruction": "global_instruct",
-        "tools": "tool",
-        "output_key": "writes",
-        "output_schema": "returns",
-        "input_schema": "accepts",
-        "max_iterations": "max_iterations",
-    }
-)
-"""ADK field -> builder method, where the method means more than setting the field.
-
-They are written by hand in `adk_fluent.expr`; every other field gets a generated method. `parent_agent` has
-none: ADK sets it when it is given an agent tree.
-"""
-
 STRUCTURE: Final = frozenset({"name", "parent_agent", "sub_agents", "max_iterations"})
 """Fields that are no generated node fields either: names, children and loop bounds belong to the nodes."""
-
-METHOD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {"description": "describe", "timeout": "node_timeout"}
-)
-"""Builder names that differ from ADK's field name; callbacks lose their `_callback` suffix by rule.
-
-`timeout` gives way because `.timeout(seconds)` bounds a whole expression, on every ADK version.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .fielddocs import FIELD_DOCS, METHOD_NAMES, FieldDoc
-from .scan import Scan
+from adk_fluent.tide.methods import method_name
+from adk_fluent.tide.scan import Scan
+
+from .fielddocs import FIELD_DOCS, FieldDoc
 from .shapes import Shape, imports_of, method_shapes, names_in, shared_fields
 from .source import docstring, header, imports, signature
 
@@ -99,15 +101,6 @@ def _calls(shapes: Iterable[Shape]) -> str:
         'class AgentMethodCalls(TypedDict, total=False):\n    """What a preset may call of these methods."""'
     )
     return "\n".join([head, "", *(f"    {method_name(s.field.name)}: object" for s in shapes)])
-
-
-def method_name(field: str) -> str:
-    """The builder method that sets an ADK field.
-
-    >>> method_name("before_model_callback"), method_name("description"), method_name("planner")
-    ('before_model', 'describe', 'planner')
-    """
-    return METHOD_NAMES.get(field, field.removesuffix("_callback"))
 
 
 def _method(shaped: Shape, mixin: Mixin, needs: str | None) -> str:

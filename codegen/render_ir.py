@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from .scan import OPTIONS, Scan
+from adk_fluent.tide.scan import OPTIONS, Scan
+from adk_fluent.tide.typeref import NONE, UNION
+
 from .shapes import Shape, imports_of, node_shapes
 from .source import alias, constant_tuple, header, imports, spell
-from .typeref import NONE, UNION
 
 # The generated node class, and the constant that names its fields, per ADK class.
 NODES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from .fielddocs import HANDWRITTEN, STRUCTURE
-from .scan import Field, Scan
+from adk_fluent.tide.methods import HANDWRITTEN
+from adk_fluent.tide.scan import Field, Scan
+from adk_fluent.tide.typeref import CALLABLE, LITERAL, NONE, UNION, TypeRef, is_builtin, parse, union
+
+from .fielddocs import STRUCTURE
 from .source import spell
-from .typeref import CALLABLE, LITERAL, NONE, UNION, TypeRef, is_builtin, parse, union
 
 # Names that a scan does not record because they are no classes, or that every supported ADK must have:
 # before 1.26 the callback contexts were two classes, and their old names still work everywhere.

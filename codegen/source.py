@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 
-from .typeref import ARGUMENTS, CALLABLE, LITERAL, UNION, TypeRef
+from adk_fluent.tide.typeref import ARGUMENTS, CALLABLE, LITERAL, UNION, TypeRef
 
 WIDTH = 110
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from .scan import Scan
+from adk_fluent.tide.scan import REFERENCE, Scan
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-SCANS: Final = ROOT / "codegen" / "scans"
+SCANS: Final = Path("codegen/scans")
 REPORTS: Final = ROOT / "codegen" / "reports"
 IR_MODULE: Final = Path("src/adk_fluent/ir/_generated.py")
 EXPR_MODULE: Final = Path("src/adk_fluent/expr/_generated.py")
+REFERENCE_FILE: Final = Path("src/adk_fluent/tide") / REFERENCE
 
 
 def version_key(version: str) -> tuple[int, ...]:
@@ -23,7 +25,15 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def stored_scans(folder: Path = SCANS) -> list[Scan]:
-    """The committed scans, oldest release first."""
-    scans = map(Scan.load, folder.glob("google-adk-*.json"))
+def stored_scans(root: Path = ROOT) -> list[Scan]:
+    """The committed scans, the reference among them, oldest release first."""
+    scans = map(Scan.load, [*(root / SCANS).glob("google-adk-*.json"), root / REFERENCE_FILE])
     return sorted(scans, key=lambda s: version_key(s.adk_version))
+
+
+def replaced(root: Path, installed: Scan) -> Mapping[Path, str]:
+    """The reference below `root`, as a stored scan, if `installed` is another release."""
+    file = root / REFERENCE_FILE
+    if not file.is_file() or (before := Scan.load(file)).adk_version == installed.adk_version:
+        return {}
+    return {SCANS / f"google-adk-{before.adk_version}.json": before.to_json()}

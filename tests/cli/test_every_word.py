@@ -35,6 +35,7 @@ positional arguments:
     preview   print the requests that models would get; none is asked
     viz       draw a pipeline: Mermaid text, an image, or a page to click through
     new       make an agent folder that `adk web` opens
+    tide      say what the installed google-adk changed, and which methods that concerns
 
 options:
   -h, --help  show this help message and exit
@@ -146,6 +147,18 @@ positional arguments:
 options:
   -h, --help  show this help message and exit
   --debug     show tracebacks and ADK's own messages
+""",
+    "tide": """\
+usage: adk-fluent tide [-h] [--debug] [--json]
+
+Say what the installed google-adk changed, and which methods that concerns.
+
+options:
+  -h, --help  show this help message and exit
+  --debug     show tracebacks and ADK's own messages
+  --json      the same as JSON
+
+exit codes: 0 nothing changed, 1 something did, 2 wrong usage
 """,
 }
 

@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 
+from adk_fluent.tide.methods import HANDWRITTEN, method_name
+from adk_fluent.tide.scan import Field, Scan, scan
 from codegen.__main__ import main, modules
-from codegen.fielddocs import HANDWRITTEN, STRUCTURE
-from codegen.render_expr import method_name, render_expr
+from codegen.fielddocs import STRUCTURE
+from codegen.render_expr import render_expr
 from codegen.render_ir import render_ir
-from codegen.scan import Field, Scan, scan
 from codegen.source import WIDTH
-from codegen.store import EXPR_MODULE, IR_MODULE, ROOT, stored_scans
+from codegen.store import EXPR_MODULE, IR_MODULE, REFERENCE_FILE, ROOT, SCANS, stored_scans
 
 BOTH = [IR_MODULE, EXPR_MODULE]
+GENERATED = [*BOTH, REFERENCE_FILE]
 
 
 def run(*command: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +31,7 @@ def run(*command: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command],
         cwd=ROOT,
-        env={**os.environ, **env},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), **env},
         capture_output=True,
         text=True,
         check=False,
@@ -52,15 +54,15 @@ def test_two_runs_write_identical_bytes(tmp_path: Path) -> None:
     other_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     done = run("-c", WRITE_AND_SCAN, str(there), PYTHONHASHSEED=other_seed)
     assert done.returncode == 0, done.stderr
-    for path in (*BOTH, "scan.json"):
+    for path in (*GENERATED, "scan.json"):
         assert (here / path).read_bytes() == (there / path).read_bytes()
 
 
-@pytest.mark.parametrize("path", BOTH, ids=["ir", "expr"])
+@pytest.mark.parametrize("path", GENERATED, ids=["ir", "expr", "reference"])
 def test_check_fails_when_a_generated_file_was_edited_or_removed(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A stale module is named, together with the command that renews it."""
+    """A stale file is named, together with the command that renews it."""
     root = ["--root", str(tmp_path)]
     assert main(["write", *root]) == 0
     assert main(["check", *root]) == 0
@@ -99,6 +101,38 @@ def test_scan_and_diff_write_the_files_they_are_asked_for(tmp_path: Path) -> Non
     }
 
 
+def test_the_reference_that_is_replaced_is_kept_as_a_stored_scan(tmp_path: Path) -> None:
+    """Going over to another release loses no history: the methods go on saying which release they need."""
+    before = replace(scan(), adk_version="1.0.0")
+    target = tmp_path / REFERENCE_FILE
+    target.parent.mkdir(parents=True)
+    target.write_text(before.to_json(), encoding="utf-8")
+    assert main(["write", "--root", str(tmp_path)]) == 0
+    assert Scan.load(target) == scan()
+    assert main(["write", "--root", str(tmp_path)]) == 0
+    kept = [Scan.load(file) for file in (tmp_path / SCANS).iterdir()]
+    assert kept == [before]
+    assert stored_scans(tmp_path) == [before, scan()]
+
+
+@pytest.mark.parametrize("command", ["write", "check"])
+def test_an_adk_without_agents_is_refused_in_a_line(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the classes that the modules are made of nothing is written, and the missing one is named."""
+    monkeypatch.setitem(sys.modules, "google.adk.agents.loop_agent", None)
+    with pytest.raises(SystemExit, match=r"has no LoopAgent: .*google\.adk\.agents\.loop_agent"):
+        main([command, "--root", str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_generating_needs_no_generated_module() -> None:
+    """Broken generated modules can be written anew: codegen imports none of them."""
+    code = "import sys, codegen.__main__; print([m for m in sys.modules if m.endswith('._generated')])"
+    done = run("-c", code)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
 def test_wrong_usage_exits_with_two() -> None:
     """A command that does not exist is wrong usage."""
     assert run("-m", "codegen", "nonsense").returncode == 2
@@ -106,7 +140,8 @@ def test_wrong_usage_exits_with_two() -> None:
 
 def test_no_generated_line_is_too_long() -> None:
     """Generated code needs no formatter; a type that became too long for a line shows here."""
-    text = "".join(modules(scan()).values())
+    written = modules(scan())
+    text = "".join(written[path] for path in BOTH)
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []
 
 

@@ -18,10 +18,12 @@ from adk_fluent.context.operations import OPERATIONS
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import Match, TransferNode, declares, resolve_names, rewrite, walk
+from adk_fluent.expr.transforms import Transform
+from adk_fluent.ir import TransferNode, TransformNode, declares, resolve_names, rewrite, walk
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state import StateSchema
-from adk_fluent.state.delta import is_session_scoped
 from adk_fluent.testing import call_tool
+from tests.state.operations import Sampler, food
 
 KEYS = ("k0", "k1", "k2", "k3", "user:u", "temp:t")
 SESSION_KEYS = tuple(key for key in KEYS if is_session_scoped(key))
@@ -377,87 +379,34 @@ _COMPOSITES: list[tuple[Build, float]] = [
 ]
 
 
-def _two(maker: Maker) -> tuple[str, str]:
-    first, second = maker.random.sample(SESSION_KEYS, 2)
-    return first, second
+def _operation(maker: Maker) -> Expr[Any]:
+    """An operation of any kind, each as often, mostly on values that it takes."""
+    made = Sampler(maker.random, KEYS).any()
+    step = Transform.from_node(TransformNode(fn=made))
+    needed = food(made, maker.random)
+    return S.set(**needed) >> step if needed and maker.chance(0.7) else step
 
 
 def _set(maker: Maker) -> Expr[Any]:
     return S.set(**{maker.key(): maker.random.choice(VALUES)})
 
 
-def _default(maker: Maker) -> Expr[Any]:
-    return S.default(**{maker.key(): "v0"})
-
-
-def _pick(maker: Maker) -> Expr[Any]:
-    return S.pick(*_two(maker))
-
-
-def _drop(maker: Maker) -> Expr[Any]:
-    return S.drop(maker.key())
-
-
-def _rename(maker: Maker) -> Expr[Any]:
-    first, second = _two(maker)
+def _rename(maker: Maker) -> Transform:
+    first, second = maker.random.sample(SESSION_KEYS, 2)
     return S.rename(**{first: second, **({second: first} if maker.chance(0.2) else {})})
 
 
-def _merge(maker: Maker) -> Expr[Any]:
-    return S.merge(*_two(maker), into=maker.key())
-
-
-def _compute(maker: Maker) -> Expr[Any]:
-    return S.compute(**{maker.key(): declares(reads=[])(_second)})
-
-
-def _second(state: Mapping[str, Any]) -> str:
-    return VALUES[1]
-
-
-def _accumulate(maker: Maker) -> Expr[Any]:
-    return S.accumulate(maker.key(), into="list")
-
-
-def _history(maker: Maker) -> Expr[Any]:
-    return S.history(maker.key())
-
-
-def _when(maker: Maker) -> Expr[Any]:
-    key = maker.key()
-    test: Any = key if maker.chance(0.5) else maker.predicate()
-    return S.when(test, maker.random.choice(_PLAIN)(maker))
-
-
-def _branch(maker: Maker) -> Expr[Any]:
-    plain = [maker.random.choice(_PLAIN)(maker) for _ in VALUES]
-    return S.branch(maker.key(), **dict(zip(VALUES, plain, strict=True)))
-
-
-def _chain(maker: Maker) -> Expr[Any]:
-    first, second = _two(maker)
-    return S.when(maker.predicate(), S.set(**{first: "v0"}) >> S.rename(**{first: second}))
-
-
-def _together(maker: Maker) -> Expr[Any]:
-    first, second = _two(maker)
-    other: Any = maker.random.choice((_pick, _drop, _rename))(maker)
-    return S.set(**{first: "v1", second: "v0"}) + other
+def _replacing(maker: Maker) -> Expr[Any]:
+    """What writes two keys, together with what removes some: they may be the same."""
+    keys = maker.random.sample(SESSION_KEYS, 2)
+    other: Any = maker.random.choice((S.pick, S.drop))(maker.key(SESSION_KEYS))
+    return S.set(**dict.fromkeys(keys, "v1")) + (_rename(maker) if maker.chance(0.3) else other)
 
 
 def _flat(maker: Maker) -> Expr[Any]:
     key = maker.key(SESSION_KEYS)
     flat = S.set(**{key: {"x": 1, "y": {"z": 2}}}) >> S.flatten(key)
     return flat >> S.unflatten() if maker.chance(0.4) else flat
-
-
-def _check(maker: Maker) -> Expr[Any]:
-    key = maker.key()
-    return S.require(key) if maker.chance(0.5) else S.guard(Match(key, "truthy", True), "stop")
-
-
-def _fail_without(maker: Maker) -> Expr[Any]:
-    return S.transform(maker.key(), lambda value: value)
 
 
 _CONTEXTS: Mapping[str, Callable[[Maker], Context]] = {
@@ -508,11 +457,7 @@ def is_anything(text: str) -> bool:
     return True
 
 
-_PLAIN = (_set, _default, _drop, _rename, _merge, _compute)
-_TRANSFORMS = (
-    *_PLAIN, _set, _set, _pick, _when, _branch, _chain, _together, _flat, _accumulate, _history, _check,
-    _fail_without,
-)  # fmt: skip
+_TRANSFORMS = (*[_operation] * 6, _set, _set, _rename, _replacing, _flat)
 
 
 _MORE = P.section("more", "More.")

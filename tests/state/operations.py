@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
@@ -62,7 +62,7 @@ class Sampler:
     def of(self, kind: type[StateOperation]) -> StateOperation:
         """An example of an operation."""
         values: dict[str, Any] = {}
-        for field in fields(kind):
+        for field in fields(cast(Any, kind)):
             make = FIELDS.get(str(field.type))
             assert make is not None, f"Say in FIELDS how to make the {field.type} of {kind.__name__}."
             values[field.name] = make(self)
@@ -106,7 +106,7 @@ class Sampler:
 
 def inner_of(kind: type[StateOperation]) -> bool:
     """Whether an operation runs others."""
-    return any(str(field.type) in ("Steps", "Cases") for field in fields(kind))
+    return any(str(field.type) in ("Steps", "Cases") for field in fields(cast(Any, kind)))
 
 
 def _text(value: object) -> str:

@@ -19,7 +19,8 @@ from adk_fluent.analysis.values.operations import EFFECTS, apply_transform
 from adk_fluent.errors import ADKFluentError, ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir import Access, TransformNode, declares, from_dict, ir_hash, to_dict
 from adk_fluent.ir.frozen import Frozen
-from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.state.delta import ReadOnlyState, changes
 from adk_fluent.state.effects import (
     Copies,
     Defaults,
@@ -245,6 +246,15 @@ def test_it_is_a_frozen_value(called: str) -> None:
 
 
 @KINDS
+def test_it_reads_what_it_makes_values_of(kind: type[StateOperation]) -> None:
+    """Each key whose value is in what it writes is among its reads, and each that it removes by name."""
+    for operation, _ in rounds(kind):
+        named = {read.key for read in operation.reads}
+        for effect in operation.effects:
+            assert named >= {*effect.sources} | ({*effect.may_remove} - {*effect.writes})
+
+
+@KINDS
 def test_it_is_documented(kind: type[StateOperation]) -> None:
     """Each has a sentence of its own."""
     assert kind.__doc__
@@ -305,7 +315,7 @@ def later() -> Any:
         ((S.set(a=1) + S.drop("b"))({"b": 2}), {"a": 1, "b": None}),
         ((S.set(a=1) >> S.rename(a="b"))({}), {"b": 1}),
         ((S.set(a=1) >> S.drop("a"))({"a": 2}), {"a": None}),
-        ((S.set(a=1) >> (lambda state: {"b": state["a"] + 1}))({}), {"a": 1, "b": 2}),
+        ((S.set(a=1) >> typed(lambda state: {"b": state["a"] + 1}))({}), {"a": 1, "b": 2}),
         (S.when("a", S.counter("n"))({"a": True}), {"n": 1}),
         (S.when("a", S.counter("n"))({}), {}),
         (S.branch("k", x=S.drop("k") >> S.set(z=1), y=S.set(z=2))({"k": " x "}), {"k": None, "z": 1}),

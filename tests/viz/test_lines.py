@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from adk_fluent import Agent, FanOut, Loop, Route, S, map_over, transfer
+from adk_fluent import Agent, FanOut, Loop, Route, S, map_over, tap, transfer
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.expr.base import Expr
+from adk_fluent.state import declares
 from adk_fluent.viz.flow import data_edges
 from tests.contracts.pipelines import said, sample
 from tests.contracts.test_truth import run
@@ -37,6 +38,12 @@ def lines(expression: Expr[Any], state: Mapping[str, Any] | None = None) -> Line
 a, b, late = Agent("a").writes("x"), Agent("b").writes("x"), Agent("late").instruct("{x?} {y?}")
 y = Agent("y").writes("y")
 
+
+@declares(reads=["k.x"])
+def look_at_leaf(state: object) -> None:
+    """A step that reads what a flattened key has become."""
+
+
 CASES: dict[str, tuple[Expr[Any], Lines]] = {
     "dropped": (a >> S.drop("x") >> late, set()),
     "picked away": (a >> y >> S.pick("y") >> late, {("y", "pick", "y"), ("y", "late", "y")}),
@@ -59,6 +66,15 @@ CASES: dict[str, tuple[Expr[Any], Lines]] = {
     "beside each other, again": (
         a >> FanOut(b, late),
         {("a", "late", "x"), ("b", "late", "x")},
+    ),
+    "later in its own branch": (FanOut(y, late >> Agent("z").writes("y")), {("y", "late", "y")}),
+    "handed over to, beside": (
+        FanOut(Agent("boss").delegate(a), late),
+        {("a", "late", "x")},
+    ),
+    "a key that was flattened": (
+        S.set(k={"x": 1}) >> S.flatten("k") >> tap(look_at_leaf),
+        {("set", "flatten", "k"), ("flatten", "look_at_leaf", "k.x")},
     ),
     "failed on the way": ((a >> b >> Agent("end")) // late, {("a", "late", "x"), ("b", "late", "x")}),
     "in later rounds": (

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.analysis.keys.effects import Effects
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.visibility import visibility_of
@@ -17,6 +16,7 @@ from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.spelling import Spelling
 from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Arguments, dispatch, and every error as one line.
 
-Exit codes: 0 fine, 1 the run failed or the check found errors, 2 wrong usage or a TARGET that cannot be
-loaded, 130 interrupted.
+Exit codes: 0 fine, 1 the run failed, the check found errors or google-adk changed, 2 wrong usage or a TARGET
+that cannot be loaded, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -111,6 +111,10 @@ def _command(arguments: argparse.Namespace) -> int:
             state=pairs("--state", arguments.state),
             as_json=arguments.json,
         )
+    if arguments.command == "tide":
+        from adk_fluent.cli.tide import tide
+
+        return tide(as_json=arguments.json)
     from adk_fluent.cli.new import new
 
     return new(arguments.folder)
@@ -126,13 +130,15 @@ class _Commands:
             "--debug", action="store_true", help="show tracebacks and ADK's own messages"
         )
 
-    def add(self, name: str, summary: str, *, on_target: bool = True) -> argparse.ArgumentParser:
+    def add(
+        self, name: str, summary: str, *, on_target: bool = True, epilog: str | None = None
+    ) -> argparse.ArgumentParser:
         """A command, with what every one of them takes; `on_target` ones take a TARGET first."""
         made = self._added.add_parser(
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=TARGET_HELP if on_target else None,
+            epilog=TARGET_HELP if on_target else epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             parents=[self._common],
         )
@@ -154,6 +160,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_looking(commands)
     new = commands.add("new", "make an agent folder that `adk web` opens", on_target=False)
     new.add_argument("folder", metavar="DIR", type=Path)
+    tide = commands.add(
+        "tide",
+        "say what the installed google-adk changed, and which methods that concerns",
+        on_target=False,
+        epilog="exit codes: 0 nothing changed, 1 something did, 2 wrong usage",
+    )
+    tide.add_argument("--json", action="store_true", help="the same as JSON")
     return parser
 
 

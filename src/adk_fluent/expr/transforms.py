@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent._namespace import Namespace
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.base import Expr, Step, describe, function, observer
-from adk_fluent.expr.workflow import check_key, positive
+from adk_fluent.expr.arguments import check_key, describe, function, observer, positive
+from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
 from adk_fluent.ir.matching import Predicate, StateView, plain, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode

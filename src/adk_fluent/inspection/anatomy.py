@@ -31,6 +31,7 @@ from adk_fluent.inspection.wording import (
 )
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.answers import asked_schema
 
 TRANSFER = "transfer_to_agent"
@@ -287,7 +288,7 @@ class _Look:
         user = self.sight.earlier and self.sight.user
         for read in _shown(step, flow):
             words = flow.words(read)
-            left = [flow.words_left(key) for key in words.before if not key.startswith("temp:")]
+            left = [flow.words_left(key) for key in words.before if not is_temporary(key)]
             copied = [words] if words.anybody else []  # what copies anybody's words copies old ones, too
             for old in [*left, *copied]:
                 found.update(speaker.name for speaker in self._named(old))

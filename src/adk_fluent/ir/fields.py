@@ -5,17 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.frozen import Frozen, frozen
-
-Scope = Literal["session", "user", "app", "temp"]
-"""Who shares a state value, and how long it is kept."""
-
-PREFIXES: Final[Mapping[Scope, str]] = {"session": "", "user": "user:", "app": "app:", "temp": "temp:"}
-"""The prefix that ADK gives the keys of each scope."""
+from adk_fluent.ir.scopes import PREFIXES, Scope
 
 _Class: TypeAlias = type[Any]
 

@@ -11,6 +11,7 @@ from typing import Final, Literal, get_origin
 from adk_fluent.analysis.origins import ANYBODY, Sources, Start
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
+from adk_fluent.ir.scopes import is_shared
 
 PRESENT: Final = 1
 ABSENT: Final = 2
@@ -118,7 +119,7 @@ class Fact:
 @lru_cache(maxsize=4096)
 def untouched(key: str) -> Fact:
     """A key that nothing in the tree wrote; another session may have written one of the user or the app."""
-    return Fact(UNKNOWN if key.startswith(("user:", "app:")) else ABSENT, of=(Start(key),))
+    return Fact(UNKNOWN if is_shared(key) else ABSENT, of=(Start(key),))
 
 
 def leaves_of(key: str) -> str:

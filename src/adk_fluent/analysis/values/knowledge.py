@@ -28,7 +28,7 @@ from adk_fluent.analysis.values.fact import (
     untouched,
 )
 from adk_fluent.analysis.values.siblings import Siblings
-from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped, is_temporary
 
 
 class State:
@@ -108,7 +108,7 @@ class State:
         found: set[str] = set()
         scope: State | None = self
         while scope is not None:
-            found.update(key for key in scope.facts if key.startswith("temp:"))
+            found.update(key for key in scope.facts if is_temporary(key))
             scope = scope.parent
         return found
 

@@ -23,7 +23,7 @@ from adk_fluent.analysis.values.fact import (
 from adk_fluent.analysis.values.knowledge import State
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state.effects import (
     AtOnce,
     Copies,
@@ -99,9 +99,17 @@ def _copies(state: State, step: Step, effect: Copies, before: Before) -> None:
     if status == PRESENT:
         state.set(effect.key, copied)
     elif status & UNKNOWN:
-        state.set(effect.key, copied.with_mask(PRESENT | UNKNOWN))
+        state.set(effect.key, _perhaps(copied, state.get(effect.key)))
     elif status & PRESENT:
         state.maybe(effect.key, copied, value.why or Why("branch", step))
+
+
+def _perhaps(copied: Fact, was: Fact) -> Fact:
+    """What a key holds where nobody knows whether a value was copied to it."""
+    kept = was.mask & (PRESENT | UNKNOWN)
+    kind = copied.type if not kept or was.type == copied.type else None
+    writers, texts = some(was.writers, copied.writers), some(was.text_of, copied.text_of)
+    return Fact(PRESENT | UNKNOWN, writers, texts, kind, of=(copied, was), lost=was.lost)
 
 
 def _removes(state: State, step: Step, effect: Removes, before: Before) -> None:

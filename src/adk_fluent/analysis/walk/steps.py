@@ -39,26 +39,9 @@ from adk_fluent.analysis.walk.moves import (
     pause,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import SILENT_FRAMES, Node
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
+from adk_fluent.ir.base import SILENT_FRAMES, Node, Runs
+from adk_fluent.ir.nodes import CaptureNode, GateNode, MapOverNode, RouteNode, TransferNode, TransformNode
+from adk_fluent.ir.scopes import is_temporary
 
 _ROUNDS: Final = 8
 """Walks of a loop's body at most; each further one must have brought something new about some key."""
@@ -84,7 +67,7 @@ def analyse(
     start = State()
     if later_run:
         for key in dict.fromkeys(key for step in flow.plan.steps for key in flow.keys.writes(step)):
-            if not key.startswith("temp:"):
+            if not is_temporary(key):
                 start.set(key, Fact(PRESENT | ABSENT, of=(Start(key),)))
     if open_state:
         start.blur(flow.plan.root)
@@ -125,7 +108,7 @@ class _Walk(ModelWalk):
         if step in self.restarting:
             self._run_again(step, state)
         else:
-            VISITORS[type(step.node)](self, step, state)
+            _visitor(step.node)(self, step, state)
         if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
             speakers = state.talk.last if annotations.edge.buffering != "full" else ()
             state.talk = state.talk._replace(edges=speakers)
@@ -141,8 +124,11 @@ class _Walk(ModelWalk):
         self.reads(step, state)
         apply_transform(state, step, step.node)
 
-    def look(self, step: Step, state: State) -> None:
+    def step(self, step: Step, state: State) -> None:
+        """What only reads and writes keys."""
         self.reads(step, state)
+        for key in self.flow.keys.writes(step):
+            state.set(key, written(step))
 
     def gate(self, step: Step, state: State) -> None:
         """The run may stop here; what is written is the payload of an approval, if one is asked for."""
@@ -151,15 +137,10 @@ class _Walk(ModelWalk):
         for key in self.flow.keys.writes(step):
             state.maybe(key, written(step, of=(Person.USER,)), Why("gate", step, (step,)))
 
-    def write(self, step: Step, state: State) -> None:
+    def capture(self, step: Step, state: State) -> None:
         self.reads(step, state)
         for key in self.flow.keys.writes(step):
             state.set(key, written(step, str, of=captured(step.node)))
-
-    def artifact(self, step: Step, state: State) -> None:
-        self.reads(step, state)
-        for key in self.flow.keys.writes(step):
-            state.set(key, written(step))
 
     def transfer(self, step: Step, state: State) -> None:
         """The target runs instead of the rest of what encloses the transfer."""
@@ -203,7 +184,7 @@ class _Walk(ModelWalk):
         ends: list[State] = []
         scope, known = state.fork(), dict[str, Fact]()
         for _ in range(_ROUNDS):
-            VISITORS[type(step.node)](self, step, scope)
+            _visitor(step.node)(self, step, scope)
             ends.append(scope)
             self.entered[step] = state
             came = self.restarts.pop(step, None)
@@ -300,7 +281,7 @@ class _Walk(ModelWalk):
         for index, branch in enumerate(branches):
             other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
             if other is not None:
-                pause(other, branch, [key for key in branch.facts if key.startswith("temp:")])
+                pause(other, branch, [key for key in branch.facts if is_temporary(key)])
 
     def race(self, step: Step, state: State) -> None:
         if step.children:
@@ -353,31 +334,42 @@ class _Walk(ModelWalk):
         state.set(node.item_key, item_after.with_mask(item_after.mask))
         state.set(node.output_key, written(step, list, of=(SpokenIn(step.children[0]),)))
 
+    def one_of(self, step: Step, state: State) -> None:
+        (self.remote if step.node.speaks else self.route)(step, state)
+
+    def until_one_succeeds(self, step: Step, state: State) -> None:
+        (self.race if step.node.apart else self.fallback)(step, state)
+
     def body(self, step: Step, state: State) -> None:
         for child in step.children:
             self.visit(child, state)
 
 
-VISITORS: Final[Mapping[type[Node], Callable[[_Walk, Step, State], None]]] = {
-    AgentNode: _Walk.agent,
-    SequenceNode: _Walk.sequence,
-    ParallelNode: _Walk.parallel,
-    LoopNode: _Walk.loop,
-    TransformNode: _Walk.transform,
-    RouteNode: _Walk.route,
-    FallbackNode: _Walk.fallback,
-    RaceNode: _Walk.race,
-    GateNode: _Walk.gate,
-    TapNode: _Walk.look,
-    MapOverNode: _Walk.over_items,
-    TimeoutNode: _Walk.body,
-    TransferNode: _Walk.transfer,
-    CaptureNode: _Walk.write,
-    ModelSelectorNode: _Walk.look,
-    RemoteAgentNode: _Walk.remote,
-    ArtifactNode: _Walk.artifact,
+_Visitor = Callable[[_Walk, Step, State], None]
+COMPOSITES: Final[Mapping[Runs, _Visitor]] = {
+    "in_order": _Walk.sequence,
+    "again": _Walk.loop,
+    "at_once": _Walk.parallel,
+    "one_of": _Walk.one_of,
+    "until_one_succeeds": _Walk.until_one_succeeds,
+    "per_item": _Walk.over_items,
+    "around_one": _Walk.body,
+    "by_model": _Walk.agent,
 }
-"""How the walk passes each node type."""
+"""How the walk passes a node that runs others, by how it runs them."""
+
+LEAVES: Final[Mapping[type[Node], _Visitor]] = {
+    TransformNode: _Walk.transform,
+    GateNode: _Walk.gate,
+    CaptureNode: _Walk.capture,
+    TransferNode: _Walk.transfer,
+}
+"""How it passes steps that do more than read and write keys."""
+
+
+def _visitor(node: Node) -> _Visitor:
+    return COMPOSITES.get(node.runs) or LEAVES.get(type(node), _Walk.step)
+
 
 _PASSING: Final = SILENT_FRAMES | {"per_item"}
 """What comes to these in pieces goes on to their first steps."""

@@ -11,6 +11,7 @@ from adk_fluent.contracts.issues import BoundaryType
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import TransformNode
+from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.effects import effects_of
 
 
@@ -27,7 +28,7 @@ def _unserializable(facts: Facts, cuts: list[Step]) -> Iterator[ContractIssue]:
         if after is None:
             return
         for key, value in _constants(step.node):
-            if not key.startswith("temp:") and not _is_data(value):
+            if not is_temporary(key) and not _is_data(value):
                 boundary = after.node.annotations.boundary
                 yield BoundaryType(
                     severity=Severity.WARN,

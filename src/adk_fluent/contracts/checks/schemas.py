@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from enum import Enum
 
 from adk_fluent.analysis.facts import Bound, Facts
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import fits, named, values_of
 from adk_fluent.contracts.findings.types import mismatch, nearest, shown_type
@@ -15,7 +14,8 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nodes import AgentNode, TransformNode
-from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.spelling import Spelling
 from adk_fluent.state.effects import effects_of
 
 

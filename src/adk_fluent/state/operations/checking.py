@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,8 +19,6 @@ from adk_fluent.state.values import at_path, by_either_name
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic.fields import FieldInfo
-
-logger: logging.Logger = logging.getLogger("adk_fluent.state")
 
 
 @frozen
@@ -138,8 +135,10 @@ class Log(StateOperation):
     label: Text
 
     def __call__(self, state: StateView) -> Changes:
+        import logging  # which composing an expression does not need
+
         shown = {key: state.get(key) for key in self.keys} if self.keys else dict(state)
-        logger.info("%s%s", f"{self.label}: " if self.label else "", shown)
+        logging.getLogger("adk_fluent.state").info("%s%s", f"{self.label}: " if self.label else "", shown)
         return {}
 
     def _reading(self) -> KeyReads:

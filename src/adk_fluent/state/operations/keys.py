@@ -10,7 +10,7 @@ from adk_fluent.ir.annotations import Semantics
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.matching import StateView
-from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state.effects import Copies, Effect, Keeps, Packs, Removes, Unpacks
 from adk_fluent.state.operations.base import Changes, Key, Keys, KeySet, Pairs, StateOperation, each
 

@@ -43,9 +43,9 @@ from adk_fluent.backends.adk.steps.timing import TimeoutComposite
 from adk_fluent.context.sources import Default
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse, structural
-from adk_fluent.errors import CompileError, did_you_mean
+from adk_fluent.errors import CompileError
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, Runs, walk
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -65,6 +65,7 @@ from adk_fluent.ir.nodes import (
 )
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from adk_fluent.prompt.spec import PromptSpec
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_schema, answered_fields, is_structured, returned_type
 
 ModelFor = Callable[[AgentNode, str, "str | BaseLlm | None"], "str | BaseLlm | None"]
@@ -292,7 +293,7 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
         values = adk_fields(node, names, cls)
         if "rerun_on_resume" in known_fields(cls):  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
-        inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
+        inner = replace(scope, in_loop=True) if node.runs == "again" else scope
         if node.children:
             values["sub_agents"] = [compile_node(child, inner) for child in node.children]
         made = construct(cls, node, values)
@@ -306,10 +307,10 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
 
 def _wire(made: Composite, node: Node, scope: Scope) -> None:
     """Tell a composite which events of which agents end it."""
-    moves = scope.transfers and isinstance(node, SequenceNode | LoopNode)
+    moves = scope.transfers and node.runs in STEP_BY_STEP
     made.listen(
         _enders(node, scope),
-        scope.transfers.intersection(names_below(node, until=(SequenceNode, LoopNode))) if moves else (),
+        scope.transfers.intersection(names_below(node, until=STEP_BY_STEP)) if moves else (),
     )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
@@ -318,22 +319,22 @@ def _wire(made: Composite, node: Node, scope: Scope) -> None:
 
 def _enders(node: Node, scope: Scope) -> Iterable[str]:
     """Whose `escalate` ends `node`: it ends the nearest loop, or where there is none the nearest fan-out."""
-    if isinstance(node, ParallelNode):
-        return () if scope.in_loop else names_below(node, until=(LoopNode, ParallelNode))
-    ends = isinstance(node, LoopNode) or (isinstance(node, SequenceNode) and scope.in_loop)
-    return names_below(node, until=LoopNode) if ends else ()
+    if node.runs == "at_once":
+        return () if scope.in_loop else names_below(node, until=("again", "at_once"))
+    ends = node.runs == "again" or (node.runs == "in_order" and scope.in_loop)
+    return names_below(node, until=("again",)) if ends else ()
 
 
-def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:
-    """The nodes below `root`, not looking inside another node of type `until`."""
+def _nodes(root: Node, until: Collection[Runs]) -> Iterable[Node]:
+    """The nodes below `root`, not looking inside one that runs its children in such a way."""
     for child in root.children:
         yield child
-        if not isinstance(child, until):
+        if child.runs not in until:
             yield from _nodes(child, until)
 
 
-def names_below(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[str]:
-    """The names of the nodes below `root`, not looking inside another node of type `until`."""
+def names_below(root: Node, until: Collection[Runs]) -> Iterable[str]:
+    """The names of the nodes below `root`, not looking inside one that runs its children in such a way."""
     return (node.name for node in _nodes(root, until))
 
 

@@ -38,22 +38,14 @@ from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIEL
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
+    NODE_TYPES,
     AgentNode,
-    ArtifactNode,
     CaptureNode,
-    FallbackNode,
-    GateNode,
     LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
     ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
     RouteNode,
     SequenceNode,
     TapNode,
-    TimeoutNode,
-    TransferNode,
     TransformNode,
 )
 from adk_fluent.state.delta import ReadOnlyState
@@ -179,7 +171,7 @@ def _parallel(node: Node, scope: Scope) -> BaseNode:
 
 def _loop(node: Node, scope: Scope) -> BaseNode:
     assert isinstance(node, LoopNode)
-    enders = frozenset(names_below(node, until=LoopNode))
+    enders = frozenset(names_below(node, until=("again",)))
 
     async def check(ctx: Context, node_input: Any) -> Event:
         # The check runs once per round, so the number of its run is the number of the round. ADK counts runs
@@ -322,17 +314,5 @@ VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseNode]]] = {
 
 _COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode, RouteNode)
 
-REFUSED_TYPES: Final[frozenset[type[Node]]] = frozenset(
-    {
-        FallbackNode,
-        RaceNode,
-        GateNode,
-        MapOverNode,
-        TimeoutNode,
-        TransferNode,
-        ModelSelectorNode,
-        RemoteAgentNode,
-        ArtifactNode,
-    }
-)
+REFUSED_TYPES: Final = frozenset(NODE_TYPES) - VISITORS.keys()
 """Node types that this target refuses by name."""

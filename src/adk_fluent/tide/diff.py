@@ -9,7 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from .scan import Field, Scan
+from adk_fluent.tide.scan import Field, Scan
+
+KINDS = ("added", "removed", "changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +92,35 @@ class Diff:
     def _of_kind(self, kind: str) -> tuple[Change, ...]:
         return tuple(c for c in self.changes if c.kind == kind)
 
-    def to_json(self) -> str:
-        """The report for machines."""
-        document = {
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything was compared, and nothing differs."""
+        return not self.changes and not self.not_compared
+
+    @property
+    def verdict(self) -> str:
+        """In a few words how much differs."""
+        if self.is_empty:
+            return "nothing changed"
+        flagged = sum(not c.auto_mergeable for c in self.changes)
+        told = [_count(len(self.changes), "difference")]
+        told += [f"{flagged} to look at"] if self.changes else []
+        told += [f"{_count(len(self.not_compared), 'class')} unread"] if self.not_compared else []
+        return ", ".join(told)
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as plain JSON values."""
+        return {
             "before": self.before,
             "after": self.after,
             "auto_mergeable": self.auto_mergeable,
-            **{k: [c.to_dict() for c in self._of_kind(k)] for k in ("added", "removed", "changed")},
+            **{k: [c.to_dict() for c in self._of_kind(k)] for k in KINDS},
             "not_compared": dict(self.not_compared),
         }
-        return json.dumps(document, indent=2) + "\n"
 
-    def to_markdown(self) -> str:
-        """The report for people."""
-        return "\n".join(_markdown(self)) + "\n"
+    def to_json(self) -> str:
+        """The report for machines."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
 def diff(before: Scan, after: Scan) -> Diff:
@@ -121,40 +138,5 @@ def _changes(cls: str, before: tuple[Field, ...], after: tuple[Field, ...]) -> I
             yield Change(cls, name, old.get(name), new.get(name))
 
 
-def _markdown(report: Diff) -> Iterator[str]:
-    yield f"# google-adk {report.before} to {report.after}"
-    yield ""
-    flagged = sum(not c.auto_mergeable for c in report.changes)
-    yield f"{len(report.changes)} differences, {flagged} of them for a person to look at."
-    sections = (
-        ("Added", report.added, "Taken over by `python -m codegen write`."),
-        ("Removed", report.removed, "Code that sets these fields breaks; decide what takes their place."),
-        ("Changed", report.changed, "Look at each: our methods may need another type or meaning."),
-    )
-    for title, changes, advice in sections:
-        if changes:
-            yield from (
-                "",
-                f"## {title}",
-                "",
-                advice,
-                "",
-                "| class | field | before | after |",
-                "| --- " * 4 + "|",
-            )
-            yield from map(_row, changes)
-    if report.not_compared:
-        yield from ("", "## Not compared", "")
-        yield from (f"- {cls}: {why}" for cls, why in report.not_compared.items())
-
-
-def _row(change: Change) -> str:
-    note = " (required)" if change.kind == "added" and not change.auto_mergeable else ""
-    return f"| {change.cls} | `{change.field}`{note} | {_cell(change.before)} | {_cell(change.after)} |"
-
-
-def _cell(field: Field | None) -> str:
-    if field is None:
-        return ""
-    shown = f"`{field.type}`" + ("" if field.default is None else f" = `{field.default}`")
-    return shown.replace("|", "\\|")
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}{'es' if word.endswith('s') else 's'}"

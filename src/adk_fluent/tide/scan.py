@@ -1,6 +1,6 @@
 """What an installed google-adk release offers: a frozen, JSON-able value.
 
->>> from codegen.scan import scan
+>>> from adk_fluent.tide.scan import scan
 >>> "instruction" in {f.name for f in scan().classes["LlmAgent"]}
 True
 """
@@ -14,19 +14,22 @@ import typing
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from importlib import import_module, metadata
+from importlib import import_module, metadata, resources
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from adk_fluent.errors import ADKFluentError, what_happened
+from adk_fluent.tide.typeref import is_builtin, literal, parse, resolve
 
-from .typeref import is_builtin, literal, parse, resolve
+if typing.TYPE_CHECKING:  # it comes with google-adk, which may be missing
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
 SCHEMA_VERSION = 1
+REFERENCE = "reference.json"
+"""The file beside this module that holds the scan from which the generated modules were made."""
 
-# The agent classes are what the generated modules are made of; an ADK without them is not usable.
+# The agent classes are what the generated modules are made of.
 AGENTS: Mapping[str, str] = MappingProxyType(
     {
         "LlmAgent": "google.adk.agents.llm_agent",
@@ -36,7 +39,7 @@ AGENTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# Only compared between releases; a module that cannot be imported is reported as not scanned.
+# Only compared between releases.
 COMPARED: Mapping[str, str] = MappingProxyType(
     {
         "RunConfig": "google.adk.agents.run_config",
@@ -49,6 +52,10 @@ COMPARED: Mapping[str, str] = MappingProxyType(
 # values: only the names are read.
 OPTIONS = ("GenerateContentConfig", "google.genai.types")
 PLUGIN = ("BasePlugin", "google.adk.plugins.base_plugin")
+
+
+class MissingADKError(ADKFluentError):
+    """There is no google-adk in this Python; the message says how to install one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ class Scan:
         document = json.loads(text)
         if document["schema_version"] != SCHEMA_VERSION:
             raise ValueError(
-                f"scan has schema version {document['schema_version']}, this codegen reads {SCHEMA_VERSION}:"
+                f"scan has schema version {document['schema_version']}, this library reads {SCHEMA_VERSION}:"
                 " write it again with `python -m codegen scan`"
             )
         return cls(
@@ -107,35 +114,53 @@ class Scan:
         return cls.from_json(path.read_text(encoding="utf-8"))
 
 
+def reference() -> Scan:
+    """The scan of the release from which adk-fluent's generated modules were made.
+
+    >>> from adk_fluent.ir._generated import ADK_VERSION
+    >>> reference().adk_version == ADK_VERSION
+    True
+    """
+    return Scan.from_json(resources.files("adk_fluent.tide").joinpath(REFERENCE).read_text(encoding="utf-8"))
+
+
 def scan() -> Scan:
-    """Read the google-adk that is installed in this interpreter."""
+    """Read the google-adk that is installed in this interpreter, as far as it can be read.
+
+    Raises:
+        MissingADKError: there is none.
+    """
+    try:
+        version = metadata.version("google-adk")
+    except metadata.PackageNotFoundError as error:
+        raise MissingADKError("google-adk is not installed: pip install 'google-adk>=1.25,<3'") from error
     seen: dict[str, type] = {}
     classes: dict[str, tuple[Field, ...]] = {}
     unavailable: dict[str, str] = {}
+    readers = {OPTIONS[0]: _options, PLUGIN[0]: callbacks}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ADK warns on import about its own experimental features
-        for name, module in AGENTS.items():
-            classes[name] = model_fields(_load(module, name), seen)
-        for name, module in COMPARED.items():
+        for name, module in {**AGENTS, **COMPARED, **dict((OPTIONS, PLUGIN))}.items():
             try:
-                classes[name] = model_fields(_load(module, name), seen)
-            except ImportError as e:
-                unavailable[name] = str(e)
-        options: type[BaseModel] = _load(OPTIONS[1], OPTIONS[0])
-        classes[OPTIONS[0]] = tuple(Field(name, "object") for name in options.model_fields)
-        try:
-            classes[PLUGIN[0]] = callbacks(_load(PLUGIN[1], PLUGIN[0]), seen)
-        except ImportError as e:
-            unavailable[PLUGIN[0]] = str(e)
+                classes[name] = readers.get(name, model_fields)(_load(module, name), seen)
+            except ImportError as error:
+                unavailable[name] = str(error)
+            except Exception as error:  # noqa: BLE001  # what a broken release raises is what we report
+                unavailable[name] = what_happened(error)
         imports = {name: path for name, cls in seen.items() if (path := public_module(cls)) is not None}
-    return Scan(metadata.version("google-adk"), classes, imports, unavailable)
+    return Scan(version, classes, imports, unavailable)
 
 
-def _load(module: str, name: str) -> type:
+def _load(module: str, name: str) -> typing.Any:
+    home = import_module(module)
     try:
-        return getattr(import_module(module), name)
+        return getattr(home, name)
     except AttributeError as e:
         raise ImportError(f"{module} has no {name}") from e
+
+
+def _options(model: type[BaseModel], seen: dict[str, type] | None = None) -> tuple[Field, ...]:
+    return tuple(Field(name, "object") for name in model.model_fields)
 
 
 def model_fields(model: type[BaseModel], seen: dict[str, type] | None = None) -> tuple[Field, ...]:
@@ -148,11 +173,7 @@ def model_fields(model: type[BaseModel], seen: dict[str, type] | None = None) ->
 
 def _default(info: FieldInfo) -> str | None:
     if info.default_factory is None:
-        return (
-            None
-            if info.default is PydanticUndefined
-            else literal(info.default) or type(info.default).__name__
-        )
+        return None if info.is_required() else literal(info.default) or type(info.default).__name__
     factory = typing.cast("typing.Callable[[], object]", info.default_factory)
     value = None if isinstance(factory, type) else literal(factory())
     return value or f"{getattr(factory, '__name__', type(factory).__name__)}()"
@@ -215,5 +236,5 @@ def _exports(module: str, cls: type) -> bool:
         home = import_module(module)
         listed = module == cls.__module__ or cls.__name__ in getattr(home, "__all__", ())
         return listed and getattr(home, cls.__name__, None) is cls
-    except ImportError:  # a package whose lazy exports need an extra that is not installed
+    except Exception:  # noqa: BLE001  # broken, or its lazy exports need an extra that is not installed
         return False

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import BaseModel, Field, PrivateAttr
 
-from codegen.diff import diff
-from codegen.scan import AGENTS, COMPARED, Scan, callbacks, model_fields, scan
+from adk_fluent.tide.diff import diff
+from adk_fluent.tide.scan import AGENTS, COMPARED, Scan, callbacks, model_fields, scan
+from codegen.markdown import markdown
 from codegen.store import stored_scans
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def test_what_could_not_be_scanned_is_not_reported_as_removed(partial: Scan) -> 
     report = diff(scan(), partial)
     assert not report.changes
     assert "App" in report.not_compared
-    assert "- App:" in report.to_markdown()
+    assert "- App:" in markdown(report)
 
 
 class Model(BaseModel):

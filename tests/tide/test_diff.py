@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from pydantic import BaseModel
 
-from codegen.diff import Diff, diff
-from codegen.scan import Scan, model_fields
+from adk_fluent.tide.diff import Diff, diff
+from adk_fluent.tide.scan import Scan, model_fields
+from codegen.markdown import markdown
 from codegen.store import REPORTS, stored_scans
 
 
@@ -78,14 +79,14 @@ def test_json_and_markdown_tell_the_same() -> None:
     assert document["removed"][0]["auto_mergeable"] is False
     assert document["added"][0]["after"] == {"type": "str | None", "default": "None", "required": False}
     for change in found.changes:
-        assert f"`{change.field}`" in found.to_markdown()
+        assert f"`{change.field}`" in markdown(found)
 
 
 def test_committed_reports_are_what_the_committed_scans_give() -> None:
     """Reports in the repository are never edited by hand or forgotten."""
     scans = stored_scans()
     found = [diff(old, new) for old, new in pairwise(scans)]
-    expected = {f"{d.before}-to-{d.after}": (d.to_json(), d.to_markdown()) for d in found}
+    expected = {f"{d.before}-to-{d.after}": (d.to_json(), markdown(d)) for d in found}
     stored = {
         path.stem: (path.read_text(encoding="utf-8"), path.with_suffix(".md").read_text(encoding="utf-8"))
         for path in REPORTS.glob("*.json")

@@ -20,8 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-import typing_extensions
-
 UNION, CALLABLE, LITERAL, ARGUMENTS = "Union", "Callable", "Literal", "[]"
 
 # ADK 1.26 merged its two callback contexts into one class; before that ToolContext extended CallbackContext.
@@ -96,8 +94,8 @@ def resolve(annotation: object, seen: dict[str, type] | None = None) -> TypeRef:
         return NONE
     if annotation is Ellipsis:
         return ANYTHING
-    if isinstance(annotation, typing_extensions.TypeAliasType):  # `type X = ...`
-        return resolve(annotation.__value__, found)
+    if type(annotation).__name__ == "TypeAliasType":  # `type X = ...`, of typing or of typing_extensions
+        return resolve(typing.cast(typing.Any, annotation).__value__, found)
     origin = typing.get_origin(annotation)
     return (
         _plain(annotation, found) if origin is None else _generic(origin, typing.get_args(annotation), found)
@@ -121,7 +119,7 @@ def _plain(annotation: object, seen: dict[str, type]) -> TypeRef:
     if isinstance(annotation, type) and seen.setdefault(name, annotation) is not annotation:
         raise TypeError(
             f"two classes are called {name}: {seen[name].__module__} and {annotation.__module__};"
-            " teach codegen.typeref to tell them apart"
+            " teach adk_fluent.tide.typeref to tell them apart"
         )
     return make(name)
 
@@ -155,7 +153,7 @@ def _from_ast(tree: ast.expr) -> TypeRef:
         case ast.Subscript(value=value, slice=index):
             return _subscript(_from_ast(value).name, index.elts if isinstance(index, ast.Tuple) else [index])
         case _:
-            raise ValueError(f"not a type that codegen understands: {ast.unparse(tree)}")
+            raise ValueError(f"not a type that adk-fluent understands: {ast.unparse(tree)}")
 
 
 def _subscript(name: str, arguments: list[ast.expr]) -> TypeRef:

@@ -9,8 +9,8 @@ from typing import Any, Literal, Optional, TypeVar, Union
 
 import pytest
 
+from adk_fluent.tide.typeref import parse, resolve
 from codegen.store import stored_scans
-from codegen.typeref import parse, resolve
 
 Context = type("Context", (), {"__module__": "google.adk.agents.context"})
 Image = type("Image", (), {"__module__": "PIL.Image"})
