@@ -61,15 +61,10 @@ def texts() -> dict[str, str]:
 
 def write() -> None:
     """Write the book."""
-<<<<<<< HEAD
-    sections = [f"{HEAD}{title(case)}\n{text_of(case)}\n" for case in cases()]
-    BOOK.write_text(
-        "\n".join([f"{__doc__.splitlines()[0] if __doc__ else ''}\n", *sections]), encoding="utf-8"
-    )
-=======
     sections = [f"{HEAD}{title(case)}\n{text_of(case)}\n" for case in CASES]
-    BOOK.write_text("\n".join(["What the check says of each pipeline beside this file.\n", *sections]), encoding="utf-8")
->>>>>>> mutate2
+    BOOK.write_text(
+        "\n".join(["What the check says of each pipeline beside this file.\n", *sections]), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
