@@ -37,10 +37,7 @@ ONLY_USER = SOME.__class__(history="some", authors=frozenset(), files=False)
         (C.select(author=["a", "user"]), View("some", frozenset({"a"}), files=False, unknown=True)),
         (C.from_agents_windowed(a=1), View("some", frozenset({"a"}), files=False, unknown=True)),
         (C.distill(into="x"), View("some", files=False, keys=("x",), unknown=True, made=True)),
-        (
-            C.extract(samples.Invoice, into="x"),
-            View("some", files=False, keys=("x",), unknown=True, made=True),
-        ),
+        (C.extract(samples.Invoice, into="x"), C.distill(into="x").view()),
         # joined
         (C.default() + C.from_state("a"), View(keys=("a",))),
         (C.from_state("a") + C.window(1), View("some", files=False, keys=("a",), turns=1)),

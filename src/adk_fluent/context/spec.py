@@ -268,7 +268,8 @@ class Context(ContextSpec):
 
     def as_stored(self) -> Frozen:
         """Every operation is stored under its name, as the first release did it."""
-        return Stored(self.op, self.params, self.parts, self.contents, self.touches)
+        values = {name: self.given[name] for name in ("parts", "contents") if name in self.given}
+        return Stored(op=self.op, params=self.params, touches=self.touches, **values)
 
     @classmethod
     def from_stored(cls, values: Mapping[str, Any]) -> Frozen:

@@ -26,7 +26,7 @@ class View:
         keys: the state keys whose values are shown.
         as_contents: whether what is selected arrives as real messages.
         unknown: whether what may be seen by the other fields may also be missing or altered, because a
-            condition, a limit or a model decides.
+            condition, a limit or a model decides. Of a sum it speaks for the current turn.
         turns: how many turns are seen, the current one included; `None` for no limit.
         message: whether the current user message is seen as it was written.
         made: whether words may stand in a value that a model made of them, out of the reach of later filters.
