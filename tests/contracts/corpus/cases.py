@@ -15,6 +15,22 @@ from adk_fluent.ir import declares
 from adk_fluent.state import StateSchema, Temp, UserScoped
 
 
+REFUSED = frozenset(
+    {
+        "context-conflict",
+        "duplicate-name",
+        "empty-composite",
+        "endless-transfer",
+        "invalid-name",
+        "invalid-option",
+        "nested-too-deep",
+        "unknown-agent",
+        "unsupported",
+    }
+)
+"""The kinds of errors for which building refuses."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A pipeline and what it is checked with."""
