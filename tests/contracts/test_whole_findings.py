@@ -81,9 +81,7 @@ def test_what_is_unknown_is_said_in_one_sentence(expression: Expr[Any], what: st
     """The note names the functions, each with its step, and the keys of the session that they leave open."""
     (note,) = [issue for issue in check_all(expression).infos if issue.code == "unknown-access"]
     assert str(note) == (
-        f"⚠ What {what} is unknown: INFO\n"
-        f"  The analysis cannot look into functions.{about}\n"
-        f"  {DECLARE}"
+        f"⚠ What {what} is unknown: INFO\n  The analysis cannot look into functions.{about}\n  {DECLARE}"
     )
     assert note.key == ("x" if about else None)
 
@@ -103,7 +101,7 @@ def test_a_type_is_looked_at_where_a_key_may_be_missing() -> None:
     sometimes = Agent("c").writes("k") >> Route("k").eq("a", S.set(n=3)).otherwise(Agent("o"))
     report = check_all(sometimes >> Route("n").gt("5", Agent("x")).otherwise(Agent("y")))
     assert str(ContractReport((*report.errors, *report.warnings))) == (
-        '✗ route_2 cannot use "n": the test n > \'5\' raises, and set gives an int: ERROR\n'
+        "✗ route_2 cannot use \"n\": the test n > '5' raises, and set gives an int: ERROR\n"
         "  Compare with the number: gt(5, ...).\n"
         '⚠ Route("n") (route_2) reads "n": WARN\n'
         "  \"n\" is written only when k == 'a' ('set') runs, by set.\n"
@@ -142,7 +140,8 @@ def test_transfers_are_left_alone_while_two_agents_share_a_name() -> None:
 def test_transfers_in_a_ring_never_end(count: int, aside: bool) -> None:
     """However many transfers lead back to each other, each of them is reported; one into the ring is not."""
     ring = [
-        Pipeline(f"p{n}", Agent(f"a{n}"), transfer(f"p{(n + 1) % count}").named(f"t{n}")) for n in range(count)
+        Pipeline(f"p{n}", Agent(f"a{n}"), transfer(f"p{(n + 1) % count}").named(f"t{n}"))
+        for n in range(count)
     ]
     tail = [Pipeline("tail", Agent("b"), transfer("p0").named("in"))] if aside else []
     errors = check_all(Pipeline("all", *tail, *ring)).errors

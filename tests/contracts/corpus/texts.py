@@ -38,7 +38,12 @@ def text_of(case: Case) -> str:
     """
     issues = check_all(case.expression, state=case.state, schema=case.schema, config=case.config).issues
     kinds = {case.code} if isinstance(case, Fault) else {issue.code for issue in issues}
-    return "\n".join([*(_shown(issue) for issue in issues if issue.code in kinds), *(_refusal(case) if kinds & REFUSED else ())])
+    return "\n".join(
+        [
+            *(_shown(issue) for issue in issues if issue.code in kinds),
+            *(_refusal(case) if kinds & REFUSED else ()),
+        ]
+    )
 
 
 def _shown(issue: ContractIssue) -> str:
@@ -62,7 +67,9 @@ def texts() -> dict[str, str]:
 def write() -> None:
     """Write the book."""
     sections = [f"{HEAD}{title(case)}\n{text_of(case)}\n" for case in CASES]
-    BOOK.write_text("\n".join(["What the check says of each pipeline beside this file.\n", *sections]), encoding="utf-8")
+    BOOK.write_text(
+        "\n".join(["What the check says of each pipeline beside this file.\n", *sections]), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
