@@ -45,6 +45,7 @@ WARNING = (
 
 @declares(reads=[])
 def always(state: object) -> bool:
+    """A gate that always asks."""
     return True
 
 

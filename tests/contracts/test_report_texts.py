@@ -101,7 +101,7 @@ def test_the_json() -> None:
 )
 def test_the_page_of_a_notebook(report: ContractReport, title: str) -> None:
     """A notebook shows the counts, and below a table of what is not fine, as it was written."""
-    page = report._repr_html_()
+    page = report._repr_html_()  # pyright: ignore[reportPrivateUsage]  # what notebooks call
     assert unescape(re.findall(r"^<div[^>]*>(.*?)</div>", page)[0]) == title
     marks = {Severity.ERROR: "✗", Severity.WARN: "⚠", Severity.INFO: "⚠"}
     rows = [

@@ -122,7 +122,7 @@ def test_calls_of_an_agent_that_never_runs_are_not_missed() -> None:
 def test_each_key_that_two_branches_write_is_told_once(keys: tuple[str, ...]) -> None:
     """Three branches that all write the same keys give one warning per key, about the first two of them."""
     branches = [S.set(**dict.fromkeys(keys, 1)).named(f"s{number}") for number in range(3)]
-    warnings = [issue for issue in check_all(FanOut("all", *branches)).warnings]
+    warnings = check_all(FanOut("all", *branches)).warnings
     assert [(issue.key, issue.message) for issue in warnings] == [
         (key, f's0 and s1 both write "{key}" at the same time') for key in keys
     ]
@@ -138,7 +138,7 @@ def test_transfers_are_left_alone_while_two_agents_share_a_name() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 @pytest.mark.parametrize("aside", [False, True], ids=["a ring", "a ring with a tail"])
 def test_transfers_in_a_ring_never_end(count: int, aside: bool) -> None:
-    """However many transfers lead back to each other, each of them is reported; one into the ring is not."""
+    """However many transfers lead back to each other, each of them is reported; one into them is not."""
     ring = [
         Pipeline(f"p{n}", Agent(f"a{n}"), transfer(f"p{(n + 1) % count}").named(f"t{n}"))
         for n in range(count)

@@ -14,7 +14,6 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import declares
 from adk_fluent.state import StateSchema, Temp, UserScoped
 
-
 REFUSED = frozenset(
     {
         "context-conflict",
