@@ -29,6 +29,7 @@ from adk_fluent import (
 from adk_fluent.content import Modality
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import declares
+from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.state import CapturedBy, StateSchema, Temp
 from tests.contracts.corpus.cases import (
     Answer,
@@ -267,6 +268,9 @@ _add("warn", "remote-input-missing", "misspelt", S.set(qury="x") >> RemoteAgent(
 _add("info", "branch-not-visible", "the last of three", classifier >> Route("intent").eq("a", helper).eq("b", other).otherwise(reader.hide()), "reader")
 _add("info", "branch-not-visible", "one of two, after one that is seen", helper >> (writer.hide() // other), "writer")
 
+_add("error", "invalid-option", "an option of a node", Pipeline[Any].from_node(Agent("a").node.replace(generate_content_config=GenerateOptions((("temperature", 0), ("system_instruction", "x"))))), "a")
+_add("error", "unknown-agent", "transfer to nobody like that", helper >> transfer("xyz", condition=always), "to_xyz")
+
 CORRECT: list[Correct] = [
     Correct(name=f"corner: {name}", expression=expression, notes=tuple(notes))
     for name, expression, *notes in (
@@ -292,6 +296,8 @@ CORRECT: list[Correct] = [
         ("a mood and its text", Agent("a").writes(Desk.mood) >> Route("mood").eq("good", helper).eq(Mood.BAD.value, other)),
         ("a temp key expected to be gone, in a message", S.set(**{"temp:x": 1}) >> gate(always) >> gate(always, message="{temp:x?}").named("again") >> helper),
         ("a key that an unknown function may write", Agent("u").writes("user:x") >> Pipeline(lambda state: {}) >> _reads("x"), "unknown-access"),
+        ("the whole answer is passed on", helper.stream_to("full") >> reader),
+        ("options of a request", Agent("a").generate(temperature=0)),
         ("no item where no model is asked", tickets >> map_over("tickets", S.set(x=1)) >> helper, "dead-state", "dead-state"),
         ("an unknown function in the body of a loop", S.set(score=0) >> Loop(Pipeline(lambda state: {"score": 1})).until(by_a_and_b), "unknown-access"),
         ("silent steps beside one that speaks", classifier >> Route("intent").eq("a", helper).otherwise(Pipeline("quiet", S.set(x=1)))),

@@ -11,7 +11,7 @@ from typing import Final
 from adk_fluent.contracts import ContractIssue, check_all
 from adk_fluent.errors import ADKFluentError
 from tests.contracts.corpus import corners, correct, faulty, pauses
-from tests.contracts.corpus.cases import Case, Fault
+from tests.contracts.corpus.cases import REFUSED, Case, Fault
 
 BOOK: Final = Path(__file__).with_name("findings.txt")
 HEAD: Final = "## "
@@ -33,12 +33,17 @@ def title(case: Case) -> str:
 def text_of(case: Case) -> str:
     """What is said of a pipeline: of a faulty one just the findings of the kind that was planted.
 
-    Of each finding there are code, agent and key, and how a report prints it. If building refuses the pipeline,
-    its error stands last.
+    Of each finding there are code, agent and key, and how a report prints it. Where it is one for which building
+    refuses the pipeline, the error stands last.
     """
     issues = check_all(case.expression, state=case.state, schema=case.schema, config=case.config).issues
     kinds = {case.code} if isinstance(case, Fault) else {issue.code for issue in issues}
-    return "\n".join([*(_shown(issue) for issue in issues if issue.code in kinds), *_refusal(case)])
+    return "\n".join(
+        [
+            *(_shown(issue) for issue in issues if issue.code in kinds),
+            *(_refusal(case) if kinds & REFUSED else ()),
+        ]
+    )
 
 
 def _shown(issue: ContractIssue) -> str:
