@@ -67,7 +67,8 @@ positional arguments:
 options:
   -h, --help         show this help message and exit
   --debug            show tracebacks and ADK's own messages
-  --state KEY=VALUE  what is in the state before, as text or JSON; may be given several times
+  --state KEY=VALUE  what is in the state before the first turn, as text or JSON; may be given several
+                        times, and of two values for one key the last counts
   --json             one JSON object per event and line
   -v, --verbose      show what agents say to each other, too
   --session-db FILE  keep sessions in this SQLite file
@@ -85,7 +86,8 @@ positional arguments:
 options:
   -h, --help         show this help message and exit
   --debug            show tracebacks and ADK's own messages
-  --state KEY=VALUE  what is in the state before, as text or JSON; may be given several times
+  --state KEY=VALUE  what is in the state before the first turn, as text or JSON; may be given several
+                        times, and of two values for one key the last counts
   --strict           take every warning and note for an error
   --json             the whole report as JSON
 """
@@ -116,7 +118,8 @@ positional arguments:
 options:
   -h, --help            show this help message and exit
   --debug               show tracebacks and ADK's own messages
-  --state KEY=VALUE     what is in the state before, as text or JSON; may be given several times
+  --state KEY=VALUE     what is in the state before the first turn, as text or JSON; may be given several
+                        times, and of two values for one key the last counts
   --answer AGENT=ANSWER
                         what an agent answers, as text or JSON, instead of a made-up answer
   --json                the same as JSON
