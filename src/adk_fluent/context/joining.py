@@ -19,6 +19,7 @@ class _Joined(Context):
     """Several specs with a sign between them."""
 
     sign: ClassVar[str] = ""
+    wraps: ClassVar[bool] = True
 
     @property
     def may_vanish(self) -> bool:

@@ -54,6 +54,8 @@ class Context(ContextSpec):
     """Whether it shows values of the state: alone in place of the conversation, in a pipe beside it."""
     makes: ClassVar[bool] = False
     """Whether what it writes is made of the conversation, before its agent is asked."""
+    wraps: ClassVar[bool] = False
+    """Whether it has parts."""
     spread: ClassVar[str] = ""
     """The parameter whose items stand in brackets by themselves, where it is written down."""
 
@@ -280,8 +282,9 @@ class Context(ContextSpec):
         made = OPERATIONS.get(held.op)
         if made is None:
             raise ValueError(f"there is no context operation {held.op!r}")
-        if not all(isinstance(part, Context) for part in held.parts):  # pyright: ignore[reportUnnecessaryIsInstance]  # values come from a file
-            raise TypeError(f"C.{held.op} is stored with parts that are no context specs")
+        specs = all(isinstance(part, Context) for part in held.parts)  # pyright: ignore[reportUnnecessaryIsInstance]  # values come from a file
+        if not specs or bool(held.parts) != made.wraps:
+            raise TypeError(f"a context operation {held.op!r} has other parts")
         return made(**dict(held.params), parts=held.parts, contents=held.contents)
 
 
