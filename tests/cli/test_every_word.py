@@ -69,6 +69,7 @@ options:
   --debug            show tracebacks and ADK's own messages
   --state KEY=VALUE  what is in the state before the first turn, as text or JSON; may be given several
                         times, and of two values for one key the last counts
+                     times, and of two values for one key the last counts
   --json             one JSON object per event and line
   -v, --verbose      show what agents say to each other, too
   --session-db FILE  keep sessions in this SQLite file
@@ -88,6 +89,7 @@ options:
   --debug            show tracebacks and ADK's own messages
   --state KEY=VALUE  what is in the state before the first turn, as text or JSON; may be given several
                         times, and of two values for one key the last counts
+                     times, and of two values for one key the last counts
   --strict           take every warning and note for an error
   --json             the whole report as JSON
 """
@@ -120,6 +122,7 @@ options:
   --debug               show tracebacks and ADK's own messages
   --state KEY=VALUE     what is in the state before the first turn, as text or JSON; may be given several
                         times, and of two values for one key the last counts
+                     times, and of two values for one key the last counts
   --answer AGENT=ANSWER
                         what an agent answers, as text or JSON, instead of a made-up answer
   --json                the same as JSON
