@@ -19,6 +19,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         monkeypatch.setattr(f"benchmarks.{name}.ROUNDS", 1)
     monkeypatch.setattr("benchmarks.growth.SIZES", (2, 4))
+    monkeypatch.setattr("benchmarks.looking.MANY", 200)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -18,7 +18,6 @@ from pydantic import BaseModel
 
 import adk_fluent
 from adk_fluent import Agent, C, P, Route, S, gate
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.cli.pairs import pairs
 from adk_fluent.cli.paper import Paper
 from adk_fluent.cli.screen import brief
@@ -26,13 +25,15 @@ from adk_fluent.context.asking import Rejected
 from adk_fluent.context.entries import Entry
 from adk_fluent.context.selection import Selection, scene_of, select, selecting
 from adk_fluent.context.spec import Context
-from adk_fluent.errors import ADKFluentError, did_you_mean
+from adk_fluent.errors import ADKFluentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import from_dict, ir_hash, to_dict
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.naming import check_name
-from adk_fluent.ir.template import Placeholder, is_key, is_portable, segments
+from adk_fluent.ir.scopes import is_key
+from adk_fluent.ir.template import Placeholder, is_portable, segments
 from adk_fluent.local.messages import without_fences
+from adk_fluent.spelling import Spelling, did_you_mean
 from adk_fluent.viz.drawing import text_width, wrapped
 from adk_fluent.viz.svg import escape
 from tests.hostile import ENDS, Steps, lines_run, texts

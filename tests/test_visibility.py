@@ -21,7 +21,7 @@ from adk_fluent import (
     transfer,
     visibility,
 )
-from adk_fluent.analysis.visibility import Sight, infer_visibility, outlet_of
+from adk_fluent.analysis.visibility import StepVisibility, infer_visibility, outlet_of
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
 
@@ -183,9 +183,9 @@ def test_the_nearest_policy_holds() -> None:
 def test_who_is_not_in_the_tree_runs_inside_a_tool() -> None:
     """Authors that a tree does not know are internal, but the user and ADK itself; all is seen of nothing."""
     outlet = outlet_of((a >> b).filtered().node)
-    assert outlet.sight("inside") == Sight("internal", blanked=True)
-    assert outlet.sight("user") == outlet.sight("model") == Sight("user")
-    assert outlet_of(S.set(x=1).node).sight("anybody") == Sight("user")
+    assert outlet.sight("inside") == StepVisibility("internal", blanked=True)
+    assert outlet.sight("user") == outlet.sight("model") == StepVisibility("user")
+    assert outlet_of(S.set(x=1).node).sight("anybody") == StepVisibility("user")
 
 
 def test_the_plugin_is_found_by_its_public_name() -> None:

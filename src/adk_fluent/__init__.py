@@ -29,29 +29,6 @@ if TYPE_CHECKING:
     from adk_fluent.prompt.factories import P
     from adk_fluent.state.schema import StateSchema
 
-_HOMES = {
-    "Agent": "expr.agent",
-    "C": "expr.context",
-    "FanOut": "expr.workflow",
-    "Loop": "expr.workflow",
-    "P": "prompt.factories",
-    "Pipeline": "expr.workflow",
-    "Preset": "expr.preset",
-    "RemoteAgent": "expr.remote",
-    "Route": "expr.route",
-    "S": "expr.transforms",
-    "StateSchema": "state.schema",
-    "agent": "expr.steps",
-    "final_text": "backends.events",
-    "gate": "expr.steps",
-    "loop_until": "expr.steps",
-    "map_over": "expr.steps",
-    "race": "expr.steps",
-    "tap": "expr.steps",
-    "transfer": "expr.steps",
-    "until": "expr.steps",
-}
-
 __all__ = [
     "Agent",
     "C",
@@ -78,7 +55,7 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the package
-    __getattr__ = lazy(__name__, _HOMES)
+    __getattr__ = lazy(__name__)
 
 
 def __dir__() -> list[str]:

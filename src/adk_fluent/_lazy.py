@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from sys import modules
+from typing import Any
 
 
-def lazy(module: str, homes: Mapping[str, str], *, root: str | None = None) -> Callable[[str], object]:
-    """A module's `__getattr__` that finds each name in the module below `root` that `homes` gives.
+def lazy(module: str) -> Callable[[str], object]:
+    """A module's `__getattr__` that imports what the module itself imports for type checkers.
 
-    Args:
-        root: the package they are below; the module itself, where nothing is said.
+    So a name and its home stand in one place, below `if TYPE_CHECKING:`, where every tool reads them.
     """
+    homes: dict[str, str] = {}
 
     def get(name: str) -> object:
+        if not homes:
+            homes.update(_homes(module))
         home = homes.get(name)
         if home is None:
-            raise AttributeError(f"{module} has no {name!r}; it has {', '.join(sorted(homes))}.")
-        value = getattr(import_module(f"{root or module}.{home}"), name)
+            raise AttributeError(f"{module} has no {name!r}; it has {', '.join(modules[module].__all__)}.")
+        value = getattr(import_module(home), name)
         setattr(modules[module], name, value)
         return value
 
     return get
+
+
+def _homes(module: str) -> Mapping[str, str]:
+    """Name → the module of this package that it is imported from for type checkers."""
+    spec: Any = modules[module].__spec__
+    tree = ast.parse(spec.loader.get_source(module))
+    blocks = (node.body for node in tree.body if isinstance(node, ast.If))
+    imports = (node for body in blocks for node in body if isinstance(node, ast.ImportFrom))
+    return {
+        alias.name: str(node.module)
+        for node in imports
+        if str(node.module).startswith("adk_fluent.")
+        for alias in node.names
+    }

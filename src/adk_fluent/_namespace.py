@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Never
 
-from adk_fluent.errors import UnknownMethodError, did_you_mean
+from adk_fluent.errors import UnknownMethodError
+from adk_fluent.spelling import did_you_mean
 
 
 class Namespace(type):

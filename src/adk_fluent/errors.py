@@ -10,7 +10,6 @@ state key it concerns, and what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -184,28 +183,6 @@ class EventLoopError(RunError):
 
 class MockError(RunError):
     """A scripted model has no (more) response for an agent."""
-
-
-LONGEST_SLIP: Final = 100
-"""Longer words are no slips of the pen, and comparing them letter by letter takes ever longer."""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` for the nearest of `known`, or an empty string.
-
-    >>> did_you_mean("instuct", ["instruct", "model"])
-    " Did you mean 'instruct'?"
-    >>> did_you_mean("modle", ["mode", "model"])
-    " Did you mean 'model'?"
-    """
-    if len(word) > LONGEST_SLIP:
-        return ""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, list(known), n=3, cutoff=0.6)
-    # Two letters that changed places are the commonest slip, and difflib takes a missing one for less.
-    near.sort(key=lambda name: sorted(name) != sorted(word))
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def what_happened(error: BaseException) -> str:

@@ -15,12 +15,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Visibility", "VisibilityPlugin", "infer_visibility"]
 
-__getattr__: Callable[[str], object] = lazy(
-    __name__,
-    {
-        "Visibility": "ir.annotations",
-        "VisibilityPlugin": "backends.adk.running.visibility",
-        "infer_visibility": "analysis.visibility",
-    },
-    root="adk_fluent",
-)
+__getattr__: Callable[[str], object] = lazy(__name__)

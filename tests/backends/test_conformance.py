@@ -1,330 +1,42 @@
-"""What every backend keeps, run over every backend there is.
-
-To add one (a durable engine, replay):
-
-1. put a function that makes it into `BACKENDS`. It gets the expression and what each agent says, and gives
-   the backend and the expression to run, which differs from the one given only if the backend asks the
-   agents' own models;
-2. put what it cannot do into `CANNOT`: what is asked of it (one of `ASKED`) with the class and the text of
-   the error that says so. The tests assert that error; nothing is skipped;
-3. if it stores sessions, nothing else: `test_who_stores_sessions` finds it by its methods.
-
-`Toy` is a whole backend, and `Keeping` one that stores sessions.
-"""
+"""What every backend keeps, run over every backend there is; `every_backend` says how to add one."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import pytest
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, S, gate
 from adk_fluent.backends import (
-    ADKBackend,
     AgentEvent,
     Backend,
-    MockBackend,
-    Pending,
     SessionBackend,
-    StoredSession,
-    Usage,
-    VizBackend,
 )
 from adk_fluent.backends.adk.running.runner import fresh_services
-from adk_fluent.backends.preview import PreviewBackend
-from adk_fluent.backends.turns import state_after
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import (
-    ADKFluentError,
     AnswerError,
     ArgumentError,
-    BackendError,
     ContractError,
     DuplicateNameError,
     EventLoopError,
     RunError,
     SessionError,
-    UnsupportedNodeError,
 )
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import AgentNode, GateNode, Node, SequenceNode, TransformNode, rewrite, walk
-from adk_fluent.state.delta import changes
-from tests.backends.support import PlainLlm, failing, reply, seen
+from tests.backends.every_backend import BACKENDS, BLOCKED, CANNOT, Says, Stage, read
+from tests.backends.support import said
 
 A, B = Agent("a"), Agent("b")
 ASK = gate(lambda state: True, message="Send it?")
 
-Said = str | Exception | Callable[[str], str]
-"""What an agent says: text, an error to raise, or a function of all that it hears."""
-BLOCKED = "(blocked)"
-"""What is said in place of an answer that the provider blocks."""
-
 
 class Size(BaseModel):
     size: int
-
-
-# --- two backends ---------------------------------------------------------------------------------
-
-
-class Toy:
-    """Runs sequences of agents and steps; agents say what `says` has for them, or what the user said."""
-
-    def __init__(self, says: Mapping[str, Said] | None = None) -> None:
-        self.says: Mapping[str, Said] = says or {}
-
-    def compile(self, node: Node, config: ExecutionConfig | None = None) -> list[Node]:
-        return [step for step in walk(node) if not isinstance(step, SequenceNode)]
-
-    async def run(self, compiled: Any, prompt: Any, **options: Any) -> list[AgentEvent]:
-        return [event async for event in self.stream(compiled, prompt, **options)]
-
-    async def stream(self, compiled: Any, prompt: Any, **options: Any) -> AsyncGenerator[AgentEvent, None]:
-        state, history = dict(options["state"]), options["history"]
-        heard = "\n".join([*(event.content or "" for event in history), str(prompt)])
-        for step in compiled:
-            match step:
-                case AgentNode(name=name):
-                    said = self.says.get(name, str(prompt))
-                    event = spoken(
-                        name, said if isinstance(said, str | Exception) else said(heard), step.output_key
-                    )
-                case TransformNode():
-                    event = AgentEvent(step.label, state_delta=changes(step, step.fn(state), state))
-                case GateNode():
-                    yield AgentEvent("gate", pending=(Pending(str(uuid.uuid4()), "gate", str(step.message)),))
-                    return
-                case _:
-                    raise UnsupportedNodeError(f"Toy runs no {step.kind}; take ADKBackend().")
-            state.update(event.state_delta)
-            yield event
-
-
-def spoken(name: str, said: str | Exception, key: Any) -> AgentEvent:
-    """The event of an agent that says something, and writes it under a key."""
-    if isinstance(said, Exception):
-        raise said
-    if said == BLOCKED:
-        return AgentEvent(name, error="SAFETY: blocked")
-    wrote: dict[str, Any] = {key: said} if isinstance(key, str) else {}
-    return AgentEvent(name, said, wrote, is_final=True, model="plain", usage=Usage(1, 2, 3))
-
-
-@dataclass
-class Kept:
-    """What `Keeping` keeps of a session."""
-
-    state: dict[str, Any] = field(default_factory=dict[str, Any])
-    events: list[AgentEvent] = field(default_factory=list[AgentEvent])
-    before: dict[str, tuple[dict[str, Any], int]] = field(
-        default_factory=dict[str, tuple[dict[str, Any], int]]
-    )
-    waiting: dict[str, tuple[Pending, list[Node]]] = field(
-        default_factory=dict[str, tuple[Pending, "list[Node]"]]
-    )
-
-
-class Keeping(Toy):
-    """A `Toy` that stores sessions, by their ids."""
-
-    def __init__(self, says: Mapping[str, Said] | None = None) -> None:
-        super().__init__(says)
-        self.kept: dict[str, Kept] = {}
-
-    async def stream(self, compiled: Any, prompt: Any, **options: Any) -> AsyncGenerator[AgentEvent, None]:
-        if options["services"]:
-            raise BackendError(f"Keeping has its own store; leave {min(options['services'])} out.")
-        kept, run = self.kept.setdefault(options["session_id"], Kept()), str(uuid.uuid4())
-        kept.before[run] = (dict(kept.state), len(kept.events))
-        kept.state.update(options["state"])
-        kept.events.append(AgentEvent("user", prompt, invocation_id=run))
-        async with aclosing(self._steps(kept, run, compiled, prompt)) as events:
-            async for event in events:
-                yield event
-
-    async def _steps(
-        self, kept: Kept, run: str, steps: list[Node], prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
-        history = [event for event in kept.events if event.invocation_id != run]
-        async for event in super().stream(steps, prompt, state=kept.state, history=history):
-            event = replace(event, id=str(uuid.uuid4()), invocation_id=run)
-            kept.events.append(event)
-            kept.state = state_after(kept.state, [event])
-            for asked in event.pending:
-                here = next(i for i, step in enumerate(steps) if isinstance(step, GateNode))
-                kept.waiting[run] = (asked, steps[here + 1 :])
-            yield event
-
-    def _kept(self, session_id: str) -> Kept:
-        if session_id not in self.kept:
-            raise SessionError(f"There is no session {session_id!r}.")
-        return self.kept[session_id]
-
-    async def session(self, compiled: Any, *, session_id: str, **whose: Any) -> StoredSession:
-        kept = self._kept(session_id)
-        runs: dict[str, list[AgentEvent]] = {}
-        for event in kept.events:
-            runs.setdefault(event.invocation_id, []).extend([event] if event.author != "user" else [])
-        return StoredSession(kept.state, {run: [asked] for run, (asked, _) in kept.waiting.items()}, runs)
-
-    async def resume(
-        self, compiled: Any, *, session_id: str, approvals: Mapping[str, Any], **whose: Any
-    ) -> AsyncGenerator[AgentEvent, None]:
-        kept = self._kept(session_id)
-        run = next((run for run, (asked, _) in kept.waiting.items() if asked.id in approvals), None)
-        if run is None:
-            raise SessionError(f"Session {session_id!r} does not wait for {', '.join(approvals)}.")
-        _, rest = kept.waiting.pop(run)
-        yield AgentEvent("gate", invocation_id=run)
-        async for event in self._steps(kept, run, rest, ""):
-            yield event
-
-    async def rewind(self, compiled: Any, *, session_id: str, before_invocation_id: str, **_: Any) -> None:
-        kept = self._kept(session_id)
-        if before_invocation_id not in kept.before:
-            raise SessionError(f"Session {session_id!r} has no run {before_invocation_id!r}.")
-        kept.state, count = kept.before[before_invocation_id]
-        del kept.events[count:]
-
-    async def forget(self, compiled: Any, *, session_id: str, **whose: Any) -> None:
-        self.kept.pop(session_id, None)
-
-
-# --- all of them ----------------------------------------------------------------------------------
-
-Says = Mapping[str, Said]
-Made = tuple[Backend, Expr[Any]]
-
-
-def _response(name: str, says: Says, request: LlmRequest) -> LlmResponse | Exception:
-    """What a scripted model answers."""
-    said = says.get(name, "ok")
-    text = said if isinstance(said, str | Exception) else said(seen(request))
-    if isinstance(text, Exception):
-        return text
-    if text == BLOCKED:
-        return failing()
-    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=2, candidates_token_count=3)
-    return reply(text, usage_metadata=usage, model_version="plain")
-
-
-def _models(expression: Expr[Any], says: Says) -> Expr[Any]:
-    """The expression, each agent with a scripted model of its own, the same wherever it is used."""
-
-    @cache
-    def model(name: str) -> PlainLlm:
-        async def answer(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
-            response = _response(name, says, request)
-            if isinstance(response, Exception):
-                raise response
-            yield response
-
-        return PlainLlm.of(answer)
-
-    def scripted(node: Node) -> Node:
-        return node.replace(model=model(node.name)) if isinstance(node, AgentNode) else node
-
-    return expression.from_node(rewrite(expression.node, scripted))
-
-
-def _script(expression: Expr[Any], says: Says) -> dict[str, Any]:
-    agents = [node.name for node in walk(expression.node) if isinstance(node, AgentNode)]
-    return {name: partial(_response, name, says) for name in agents}
-
-
-def _adk(expression: Expr[Any], says: Says) -> Made:
-    return ADKBackend(fresh_services().session_service), _models(expression, says)
-
-
-BACKENDS: Mapping[str, Callable[[Expr[Any], Says], Made]] = {
-    "adk": _adk,
-    "mock": lambda expr, says: (MockBackend(_script(expr, says)), expr),
-    "preview": lambda expr, says: (PreviewBackend(expr.node, _script(expr, says)), expr),
-    "viz": lambda expr, says: (VizBackend(), expr),
-    "toy": lambda expr, says: (Toy(says), expr),
-    "keeping": lambda expr, says: (Keeping(says), expr),
-}
-"""Name → what makes the backend, and the expression to run on it."""
-
-ASKED = (
-    *("run", "stream", "ask", "map", "session", "resume", "rewind", "chat.resume"),
-    *("session_id", "keep", "session_service", "artifact_service"),
-)
-"""What is asked of a backend: a terminal, or an option."""
-
-Errors = Mapping[str, tuple[type[ADKFluentError], str]]
-
-DRAWS = (BackendError, r"^VizBackend draws expressions and runs nothing, .*visualize\(\); to run, take .*\.$")
-
-
-def stores_none(backend: str) -> dict[str, tuple[type[ADKFluentError], str]]:
-    """What a backend without sessions says."""
-    take = r"take a backend that does, such as ADKBackend\(\)\."
-    start = f"^{backend} stores no sessions, which "
-    return {
-        "resume": (BackendError, rf"{start}resume\(\) needs\. T{take[1:]}$"),
-        "rewind": (BackendError, rf"{start}rewind\(\) needs\. T{take[1:]}$"),
-        "chat.resume": (BackendError, rf"{start}resume\(\) needs\. T{take[1:]}$"),
-        "keep": (BackendError, rf"{start}session\(keep=True\) needs\. Leave keep out, or {take}$"),
-        **{
-            name: (BackendError, rf"{start}\w+\({name}=\) needs\. Leave {name} out, or {take}$")
-            for name in ("session_id", "session_service", "artifact_service")
-        },
-    }
-
-
-CANNOT: Mapping[str, Errors] = {
-    "adk": {},
-    "mock": {},
-    "preview": {},
-    "viz": {
-        **stores_none("VizBackend"),
-        **dict.fromkeys(("run", "stream", "ask", "map", "session", "chat.resume"), DRAWS),
-    },
-    "toy": stores_none("Toy"),
-    # A refusal of its own.
-    "keeping": {
-        "session_service": (BackendError, "^Keeping has its own store; leave session_service out.$"),
-        "artifact_service": (BackendError, "^Keeping has its own store; leave artifact_service out.$"),
-    },
-}
-"""Backend → what it cannot do → the error that says so."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One backend at a time."""
-
-    kind: str
-
-    def __call__(self, expression: Expr[Any], says: Says | None = None) -> tuple[Any, dict[str, Any]]:
-        """An expression to run, and the option that runs it on this backend."""
-        backend, expression = BACKENDS[self.kind](expression, says or {})
-        return expression, {"backend": backend}
-
-    @contextmanager
-    def may(self, asked: str) -> Generator[pytest.ExceptionInfo[ADKFluentError] | None]:
-        """Inside, the backend does what is asked, or raises the error that the table has for it."""
-        assert asked in ASKED
-        expected = CANNOT[self.kind].get(asked)
-        if expected is None:
-            yield None
-            return
-        cls, text = expected
-        with pytest.raises(cls, match=text) as caught:
-            yield caught
-        assert "\n" not in str(caught.value)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -334,11 +46,6 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 
 
 # --- every backend, every terminal ----------------------------------------------------------------
-
-
-def said(events: Sequence[AgentEvent]) -> list[tuple[str, str | None]]:
-    """Who said what, pieces of answers left out."""
-    return [(event.author, event.content) for event in events if event.content and not event.is_partial]
 
 
 TWO: Says = {"a": "one", "b": "two"}
@@ -355,7 +62,7 @@ async def test_run_gives_events_and_their_answer(stage: Stage) -> None:
 
 
 async def test_events_are_for_whom_the_expression_says(stage: Stage) -> None:
-    """Agents before the last are internal, `.hide()` and `.show()` count, and `.visible` leaves out the rest."""
+    """Agents before the last are internal, unless `.show()` says otherwise; `.visible` leaves them out."""
     with stage.may("run"):
         for expression, seen_by_user in (
             (A >> B, ["two"]),
@@ -476,7 +183,7 @@ async def test_an_error_reaches_the_caller(stage: Stage) -> None:
 
     calls: Mapping[str, Callable[[], Any]] = {
         "run": lambda: expression.run("hi", **on),
-        "stream": lambda: _read(expression.stream("hi", **on)),
+        "stream": lambda: read(expression.stream("hi", **on)),
         "ask": lambda: expression.ask_async("hi", **on),
         "map": lambda: expression.map(["hi"], **on),
         "session": send,
@@ -488,25 +195,21 @@ async def test_an_error_reaches_the_caller(stage: Stage) -> None:
 
 def _reading(expression: Expr[Any]) -> Callable[..., Any]:
     async def reads(prompt: Any, **options: Any) -> list[AgentEvent]:
-        return await _read(expression.stream(prompt, **options))
+        return await read(expression.stream(prompt, **options))
 
     return reads
-
-
-async def _read(stream: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in stream]
 
 
 async def test_an_error_event_that_nothing_catches_is_raised(stage: Stage) -> None:
     """An event that reports a failure raises `RunError`, which names the agent and has the run so far."""
     expression, on = stage(A >> B, {"a": "one", "b": BLOCKED})
     with stage.may("run"):
-        with pytest.raises(RunError, match="'b' gave no answer but an error: .*SAFETY") as caught:
+        with pytest.raises(RunError, match=r"'b' gave no answer but an error: .*SAFETY") as caught:
             await expression.run("hi", **on)
         assert caught.value.result is not None
         assert said(caught.value.result.by("a")) == [("a", "one")]
     with stage.may("stream"), pytest.raises(RunError, match="'b' gave no answer"):
-        await _read(expression.stream("hi", **on))
+        await read(expression.stream("hi", **on))
 
 
 @pytest.mark.parametrize("prompt", ["", [], None, 3, b"bytes", ["ok", 3], types.Content(role="user")])
@@ -658,7 +361,7 @@ async def test_no_terminal_needs_what_no_protocol_has(stage: Stage, terminal: st
         on["session_id"] = "s"
         match terminal:
             case "stream":
-                await _read(expression.stream("hi", **on))
+                await read(expression.stream("hi", **on))
             case "session":
                 async with expression.session(**on) as chat:
                     await chat.send("hi")
@@ -704,7 +407,7 @@ READS = Agent("reader").instruct("Read {key}.")
 
 
 async def test_contracts_are_checked_whoever_runs_it(stage: Stage) -> None:
-    """A missing key is refused on every backend, by the configuration or `.strict()`; state that is given counts."""
+    """A missing key is refused on every backend, by the configuration or `.strict()`; given state counts."""
     expression, on = stage(READS, {"reader": "read"})
     refusing = ExecutionConfig(contracts="error")
     for runs, options in ((expression, {"config": refusing}), (expression.strict(), {})):
@@ -729,225 +432,3 @@ async def test_wrong_options_are_refused(stage: Stage) -> None:
     for options in wrong:
         with pytest.raises(ArgumentError, match=next(iter(options))):
             await expression.run("hi", **options, **on)
-
-
-# --- one backend ----------------------------------------------------------------------------------
-
-
-class Noting(Toy):
-    """A toy that notes what it is told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.compiled: list[ExecutionConfig | None] = []
-        self.told: list[dict[str, Any]] = []
-
-    def compile(self, node: Node, config: ExecutionConfig | None = None) -> list[Node]:
-        self.compiled.append(config)
-        return super().compile(node, config)
-
-    async def stream(self, compiled: Any, prompt: Any, **options: Any) -> AsyncGenerator[AgentEvent, None]:
-        self.told.append(options)
-        async with aclosing(super().stream(compiled, prompt, **options)) as events:
-            async for event in events:
-                yield event
-
-
-async def test_a_backend_is_told_how_to_run() -> None:
-    """`compile` gets the configuration; `run` and `stream` whose run it is, the state, and what was before."""
-    backend, config = Noting(), ExecutionConfig(max_llm_calls=3)
-    await A.run("hi", backend=backend, config=config, app_name="shop", user_id="ann", state={"x": 1})
-    await _read(A.stream("hi", backend=backend))
-    assert backend.compiled == [replace(config, app_name="shop"), ExecutionConfig()]
-    first, second = backend.told
-    assert first.pop("session_id") != second.pop("session_id")
-    assert first == {"user_id": "ann", "state": {"x": 1}, "history": (), "streaming": False}
-    assert second == {"user_id": "user", "state": {}, "history": (), "streaming": True}
-
-
-async def test_history_is_what_everybody_said() -> None:
-    """The history of a turn is the turns before it: the user's words and parts, and the events."""
-    backend = Noting()
-    png = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")
-    async with S.counter("n").session(backend=backend) as chat:
-        for prompt in ("hi", ["look ", "here", png], types.Content(parts=[types.Part(text="and")]), "so?"):
-            await chat.send(prompt)
-        history = backend.told[-1]["history"]
-    assert {told["session_id"] for told in backend.told} == {chat.session_id}
-    assert [(event.author, event.content, event.parts) for event in history if event.author == "user"] == [
-        ("user", "hi", ()),
-        ("user", "look here", (png,)),
-        ("user", "and", ()),
-    ]
-    assert [event.state_delta for event in history if event.author != "user"] == [
-        {"n": 1},
-        {"n": 2},
-        {"n": 3},
-    ]
-
-
-async def test_a_turn_that_failed_is_no_history() -> None:
-    """After a turn that raised, the conversation goes on from before it."""
-    backend = Noting()
-    says: Says = {"a": lambda heard: BLOCKED if heard.endswith("bad") else "fine"}
-    backend.says = says
-    async with (S.counter("n") >> A).session(backend=backend) as chat:
-        await chat.send("good")
-        with pytest.raises(RunError, match="SAFETY"):
-            await chat.send("bad")
-        assert (await chat.send("good again")).state == {"n": 2}
-    assert [event.content for event in backend.told[-1]["history"] if event.author == "user"] == ["good"]
-
-
-async def test_an_expression_is_compiled_once() -> None:
-    """A backend compiles an expression once for all terminals, and one that can keep nothing once per call."""
-    backend = Noting()
-    await A.run("hi", backend=backend)
-    assert await A.map(["x", "y"], backend=backend) == ["x", "y"]
-    async with A.session(backend=backend) as chat:
-        await chat.send("hi")
-        await chat.send("hi")
-    assert len(backend.compiled) == 1
-
-    class Slotted:
-        __slots__ = ("inner",)
-
-        def __init__(self) -> None:
-            self.inner = Noting()
-
-        def compile(self, node: Node, config: ExecutionConfig | None = None) -> list[Node]:
-            return self.inner.compile(node, config)
-
-        async def run(self, compiled: Any, prompt: Any, **options: Any) -> list[AgentEvent]:
-            return await self.inner.run(compiled, prompt, **options)
-
-        def stream(self, compiled: Any, prompt: Any, **options: Any) -> AsyncIterator[AgentEvent]:
-            return self.inner.stream(compiled, prompt, **options)
-
-    slotted = Slotted()
-    await A.ask_async("hi", backend=slotted)
-    assert len(slotted.inner.compiled) == 1
-
-
-async def test_what_a_backend_says_of_its_events_counts() -> None:
-    """An event that its backend marked, and one whose author is not in the tree, stay as they are."""
-
-    class Marking(Toy):
-        async def run(self, compiled: Any, prompt: Any, **options: Any) -> list[AgentEvent]:
-            return [
-                AgentEvent("b", "for agents", is_final=True, visibility="internal"),
-                AgentEvent("somebody", "for you", is_final=True),
-            ]
-
-    result = await (A >> B).run("hi", backend=Marking())
-    assert [(event.content, event.visibility) for event in result] == [
-        ("for agents", "internal"),
-        ("for you", "user"),
-    ]
-    assert result.text == "for you"
-
-
-async def test_what_is_no_event_is_named() -> None:
-    """A backend that gives something else than events is named, with what it should give."""
-
-    class Talking(Toy):
-        async def run(self, compiled: Any, prompt: Any, **options: Any) -> Any:
-            return ["hello"]
-
-        async def stream(self, compiled: Any, prompt: Any, **options: Any) -> AsyncGenerator[Any, None]:
-            yield "hello"
-
-    for call in (A.run("hi", backend=Talking()), _read(A.stream("hi", backend=Talking()))):
-        with pytest.raises(BackendError, match=r"^Talking gave str 'hello' as an event .*AgentEvent\("):
-            await call
-
-
-async def test_a_stream_need_not_be_a_generator() -> None:
-    """`stream` may give any async iterator, which has nothing to close."""
-
-    class Once:
-        def __init__(self) -> None:
-            self.left = [AgentEvent("a", "hello", is_final=True)]
-
-        def __aiter__(self) -> Once:
-            return self
-
-        async def __anext__(self) -> AgentEvent:
-            if not self.left:
-                raise StopAsyncIteration
-            return self.left.pop()
-
-    class Iterating(Toy):
-        def stream(self, compiled: Any, prompt: Any, **options: Any) -> Any:
-            return Once()
-
-    assert said(await _read(A.stream("hi", backend=Iterating()))) == [("a", "hello")]
-
-
-async def test_what_is_no_backend_is_refused() -> None:
-    """An object without one of the three methods is refused with the name of that method; so is a class."""
-
-    class Half:
-        def compile(self, node: Node, config: ExecutionConfig | None = None) -> Node:
-            return node
-
-        async def run(self, compiled: Any, prompt: Any, **options: Any) -> list[AgentEvent]:
-            return []
-
-    for wrong, hint in ((Half(), r"It has no stream\(\)\.$"), (Toy, r"Make one of it: Toy\(\.\.\.\)\.$")):
-        options: dict[str, Any] = {"backend": wrong}
-        with pytest.raises(ArgumentError, match=hint):
-            await A.run("hi", **options)
-
-
-@pytest.mark.parametrize(("format", "start"), [("mermaid", "flowchart TD"), ("svg", "<svg"), ("html", "<!")])
-def test_viz_compiles_to_the_picture(format: Any, start: str) -> None:
-    """What `VizBackend` compiles an expression to is the picture that `visualize` draws."""
-    expression = A.writes("x") >> Agent("b").instruct("Use {x}.")
-    picture = VizBackend(format).compile(expression.node)
-    assert isinstance(picture, str)
-    assert picture.startswith(start)
-    assert picture == expression.visualize(format)
-
-
-def test_viz_names_its_formats() -> None:
-    """A format that is none is refused with those that are."""
-    wrong: Any = "gif"
-    with pytest.raises(ArgumentError, match=r"format='gif'.*mermaid, svg, html, png\.$"):
-        VizBackend(wrong)
-
-
-WITHOUT_ADK = """
-import asyncio, sys
-import adk_fluent.backends
-from adk_fluent import Agent
-from adk_fluent.backends import AgentEvent, VizBackend
-
-class Echo:
-    def compile(self, node, config=None):
-        return node
-
-    async def run(self, compiled, prompt, **options):
-        return [AgentEvent(compiled.name, prompt, is_final=True)]
-
-    async def stream(self, compiled, prompt, **options):
-        yield AgentEvent(compiled.name, prompt, is_final=True)
-
-async def main():
-    a = Agent("a")
-    assert VizBackend().compile(a.node)
-    assert (await a.run("hi", backend=Echo())).text == "hi"
-    assert await a.map(["x", "y"], backend=Echo()) == ["x", "y"]
-    assert [event.content async for event in a.stream("hi", backend=Echo())] == ["hi"]
-    async with a.session(backend=Echo()) as chat:
-        assert (await chat.send("hi")).state == {}
-
-asyncio.run(main())
-print([name for name in sys.modules if name.startswith(("google.adk", "google.genai"))])
-"""
-
-
-def test_a_backend_of_its_own_needs_no_adk() -> None:
-    """Neither importing the backends nor running on one that does not use ADK imports any of ADK."""
-    done = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_ADK], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hypothesis import strategies as st
 
 from adk_fluent import C
+from adk_fluent.context.entries import Entry
 from adk_fluent.context.spec import Context
 from adk_fluent.ir import declares
 from tests import samples
-from tests.context.talk import is_short
+from tests.context.talk import answer, call, entry, is_short
 
 
 @declares(reads=["vip", "user:tier"])
-def is_vip(state: object) -> bool:
+def is_vip(state: Mapping[str, Any]) -> bool:
     """A condition that says what it reads."""
-    return bool(state)
+    return bool(state.get("vip")) and state.get("user:tier") != "v0"
 
 
 def overlap(query: str, text: str) -> float:
@@ -26,6 +30,11 @@ def overlap(query: str, text: str) -> float:
 def words(text: str) -> int:
     """A counter of tokens that can be stored by its name."""
     return len(text.split())
+
+
+def is_plain(text: str) -> bool:
+    """A check of a text that most pass."""
+    return "</" not in text
 
 
 SPECS: Final[tuple[Context, ...]] = (
@@ -89,9 +98,9 @@ SPECS: Final[tuple[Context, ...]] = (
     C.write_notes("n"),
     C.write_notes("n", "replace"),
     C.validate(is_short),
-    C.validate(is_short, samples.is_done),
+    C.validate(is_short, is_plain),
     C.when("vip", C.window(1)),
-    C.when(is_short, C.none()),
+    C.when(samples.is_done, C.none()),
     C.when(is_vip, C.from_state("a")),
     C.when("vip", C.when("user:tier", C.notes("n") | C.budget(9))),
     # how they are delivered, and joined
@@ -110,3 +119,51 @@ SPECS: Final[tuple[Context, ...]] = (
     C.when("vip", C.default()) + C.when("user:tier", C.none()) + C.template("{a}"),
 )
 """Specs of every operation."""
+
+
+# --- at random ------------------------------------------------------------------------------------
+
+WORDS = st.text(st.sampled_from("ab c1\n"), max_size=30)
+
+
+@st.composite
+def conversations(draw: st.DrawFn, agents: tuple[str, ...] = ("me", "a", "b")) -> list[Entry]:
+    """Conversations of some turns, with tool calls, most of them answered."""
+    entries: list[Entry] = []
+    for turn in range(1, draw(st.integers(1, 4)) + 1):
+        entries.append(_said("user", f"q{turn} " + draw(WORDS), turn, len(entries)))
+        for author in draw(st.lists(st.sampled_from(agents), max_size=4)):
+            if draw(st.booleans()):
+                entries.append(_said(author, f"t{len(entries)} " + draw(WORDS), turn, len(entries)))
+                continue
+            key = f"id{len(entries)}"
+            said = _said(author, draw(WORDS), turn, len(entries), function_calls=(call("tool", key),))
+            entries.append(said)
+            if draw(st.integers(0, 4)):
+                given_back = (answer("tool", key, f'"{draw(WORDS)}"'),)
+                entries.append(_said(author, "", turn, len(entries), function_responses=given_back))
+    return entries
+
+
+def _said(author: str, text: str, turn: int, index: int, **fields: Any) -> Entry:
+    return entry(author, text, turn=turn, index=index, timestamp=float(index), **fields)
+
+
+KEYS: Final = ("a", "b", "user:b", "n", "q", "vip", "user:tier", "x", "user:x", "other")
+"""The state keys that `SPECS` read and write, and one that they do not."""
+
+states = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(["v0", "v1", "", 3]))
+
+
+def _composed(inner: st.SearchStrategy[Context]) -> st.SearchStrategy[Context]:
+    pairs = st.tuples(inner, inner)
+    conditions = st.sampled_from(["vip", "n", is_vip])
+    return (
+        pairs.map(lambda both: both[0] + both[1])
+        | pairs.map(lambda both: both[0] | both[1])
+        | st.tuples(conditions, inner).map(lambda both: C.when(both[0], both[1]))
+    )
+
+
+specs = st.recursive(st.sampled_from(SPECS), _composed, max_leaves=5)
+"""Specs of every operation, joined in every way."""

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,33 +9,15 @@ from adk_fluent.context.rendering import block, text, tokens
 from adk_fluent.context.selection import Selection, select
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import view
-from tests.context.talk import answer, call, entry
+from tests.context import every
+from tests.context.every import WORDS
 
 AGENTS = ("me", "writer", "critic")
-WORDS = st.text(st.sampled_from("ab c1\n"), max_size=30)
 
 
-@st.composite
-def conversations(draw: st.DrawFn) -> list[Entry]:
-    """Conversations of some turns, with tool calls, most of them answered."""
-    entries: list[Entry] = []
-    for turn in range(1, draw(st.integers(1, 4)) + 1):
-        entries.append(_said("user", f"q{turn} " + draw(WORDS), turn, len(entries)))
-        for author in draw(st.lists(st.sampled_from(AGENTS), max_size=4)):
-            if draw(st.booleans()):
-                entries.append(_said(author, f"t{len(entries)} " + draw(WORDS), turn, len(entries)))
-                continue
-            key = f"id{len(entries)}"
-            said = _said(author, draw(WORDS), turn, len(entries), function_calls=(call("tool", key),))
-            entries.append(said)
-            if draw(st.integers(0, 4)):
-                given_back = (answer("tool", key, f'"{draw(WORDS)}"'),)
-                entries.append(_said(author, "", turn, len(entries), function_responses=given_back))
-    return entries
-
-
-def _said(author: str, text: str, turn: int, index: int, **fields: Any) -> Entry:
-    return entry(author, text, turn=turn, index=index, timestamp=float(index), **fields)
+def conversations() -> st.SearchStrategy[list[Entry]]:
+    """Conversations of these agents."""
+    return every.conversations(AGENTS)
 
 
 SOURCES = st.sampled_from(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from adk_fluent import Agent
+from adk_fluent.errors import CodecError
 from adk_fluent.ir import from_dict, ir_hash, to_dict
 from tests.context.every import SPECS
 
@@ -26,6 +27,43 @@ def test_a_spec_is_printed_stored_and_hashed_as_ever(number: int) -> None:
     assert again == node
     assert again.annotations.context == spec
     assert repr(again.annotations.context) == row["repr"]
+
+
+def context(**values: Any) -> dict[str, Any]:
+    """A spec as a file may hold it."""
+    return {"$value": {"$ref": "adk_fluent.context.spec:Context"}, **values}
+
+
+def pairs(*params: tuple[str, Any]) -> dict[str, Any]:
+    """Parameters as a file holds them."""
+    return {"$tuple": [{"$tuple": list(pair)} for pair in params]}
+
+
+NONE = context(op="none")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (context(op="non"), "there is no context operation 'non'"),
+        (context(op=["none"]), "unhashable"),
+        (context(), "needs op"),
+        (context(op="window"), "Window needs n"),
+        (context(op="window", params=pairs(("m", 1))), "Window has no field 'm'"),
+        (context(op="none", other=1), "has no field 'other'"),
+        (context(op="sum"), "'sum' has other parts"),
+        (context(op="when", params=pairs(("test", "k"))), "'when' has other parts"),
+        (context(op="sum", parts={"$tuple": [NONE, "none"]}), "'sum' has other parts"),
+        (context(op="none", parts={"$tuple": [NONE]}), "'none' has other parts"),
+    ],
+)
+def test_what_is_no_spec_is_refused_when_it_is_read(wrong: dict[str, Any], message: str) -> None:
+    """A file with an operation that does not exist, or lacks something, is one clear error."""
+    row = json.loads(json.dumps(STORED[0]["json"]))
+    row["root"]["annotations"]["context"] = wrong
+    with pytest.raises(CodecError, match=message) as caught:
+        from_dict(row)
+    assert "\n" not in str(caught.value)
 
 
 def test_nothing_is_forgotten() -> None:

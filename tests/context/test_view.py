@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from adk_fluent import C
@@ -34,8 +36,8 @@ ONLY_USER = SOME.__class__(history="some", authors=frozenset(), files=False)
         (C.select(author="a"), View("some", frozenset({"a"}), user=False, files=False, unknown=True)),
         (C.select(author=["a", "user"]), View("some", frozenset({"a"}), files=False, unknown=True)),
         (C.from_agents_windowed(a=1), View("some", frozenset({"a"}), files=False, unknown=True)),
-        (C.distill(into="x"), View("some", files=False, keys=("x",), unknown=True)),
-        (C.extract(samples.Invoice, into="x"), View("some", files=False, keys=("x",), unknown=True)),
+        (C.distill(into="x"), View("some", files=False, keys=("x",), unknown=True, made=True)),
+        (C.extract(samples.Invoice, into="x"), C.distill(into="x").view()),
         # joined
         (C.default() + C.from_state("a"), View(keys=("a",))),
         (C.from_state("a") + C.window(1), View("some", files=False, keys=("a",), turns=1)),
@@ -54,7 +56,8 @@ ONLY_USER = SOME.__class__(history="some", authors=frozenset(), files=False)
         (C.window(3) | C.window(1), View("some", files=False, turns=1)),
         (C.window(3) | C.none(), NOTHING),
         (C.window(1) | C.from_state("a"), View("some", files=False, keys=("a",), turns=1)),
-        (C.window(1) + C.redact("x"), View("some", files=False, turns=1, unknown=True)),
+        (C.window(1) + C.redact("x"), View("some", files=False, turns=1, unknown=True, message=False)),
+        (C.redact("x") | C.none(), replace(NOTHING, message=False)),
         (C.when("k", C.none()), View(files=False, unknown=True)),
         (C.when("k", C.none()) + C.user_only(), View("some", frozenset(), files=False)),
         (C.when("k", C.window(1)) + C.user_only(), View("some", files=False, unknown=True)),

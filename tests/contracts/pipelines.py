@@ -14,13 +14,16 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, C, FanOut, Loop, P, Pipeline, Route, S, gate, map_over, race, tap, transfer
+from adk_fluent.context.operations import OPERATIONS
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import Match, TransferNode, declares, resolve_names, rewrite, walk
+from adk_fluent.expr.transforms import Transform
+from adk_fluent.ir import TransferNode, TransformNode, declares, resolve_names, rewrite, walk
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state import StateSchema
-from adk_fluent.state.delta import is_session_scoped
 from adk_fluent.testing import call_tool
+from tests.state.operations import Sampler, food
 
 KEYS = ("k0", "k1", "k2", "k3", "user:u", "temp:t")
 SESSION_KEYS = tuple(key for key in KEYS if is_session_scoped(key))
@@ -186,9 +189,15 @@ class Maker:
     def answers(self) -> list[Act]:
         return [Say(self.random.choice(VALUES)) for _ in range(2)]
 
-    def context(self) -> Context:
+    def others(self) -> list[str]:
+        """One or two of the agents there are so far."""
         known = list(self.acts) or ["nobody"]
-        names = self.random.sample(known, min(len(known), 2))
+        return self.random.sample(known, min(len(known), 2))
+
+    def context(self) -> Context:
+        if self.chance(0.5):
+            return self.composed()
+        names = self.others()
         specs = [
             C.none(),
             C.user_only(),
@@ -214,6 +223,17 @@ class Maker:
             C.window(1).as_contents(),
         ]
         return self.random.choice(specs)
+
+    def composed(self) -> Context:
+        """Any operation, alone or with others."""
+        made = self.operation()
+        if self.chance(0.3):
+            made = made | self.operation() if self.chance(0.5) else made + self.operation()
+        return made.as_contents() if self.chance(0.2) else made
+
+    def operation(self) -> Context:
+        name = self.random.choice([name for name in OPERATIONS if name not in ("sum", "pipe")])
+        return _CONTEXTS[name](self)
 
     def probe(self, depth: int = 0) -> Expr[Any]:
         name = self.name("p")
@@ -359,72 +379,28 @@ _COMPOSITES: list[tuple[Build, float]] = [
 ]
 
 
-def _two(maker: Maker) -> tuple[str, str]:
-    first, second = maker.random.sample(SESSION_KEYS, 2)
-    return first, second
+def _operation(maker: Maker) -> Expr[Any]:
+    """An operation of any kind, each as often, mostly on values that it takes."""
+    made = Sampler(maker.random, KEYS).any()
+    step = Transform.from_node(TransformNode(fn=made))
+    needed = food(made, maker.random)
+    return S.set(**needed) >> step if needed and maker.chance(0.7) else step
 
 
 def _set(maker: Maker) -> Expr[Any]:
     return S.set(**{maker.key(): maker.random.choice(VALUES)})
 
 
-def _default(maker: Maker) -> Expr[Any]:
-    return S.default(**{maker.key(): "v0"})
-
-
-def _pick(maker: Maker) -> Expr[Any]:
-    return S.pick(*_two(maker))
-
-
-def _drop(maker: Maker) -> Expr[Any]:
-    return S.drop(maker.key())
-
-
-def _rename(maker: Maker) -> Expr[Any]:
-    first, second = _two(maker)
+def _rename(maker: Maker) -> Transform:
+    first, second = maker.random.sample(SESSION_KEYS, 2)
     return S.rename(**{first: second, **({second: first} if maker.chance(0.2) else {})})
 
 
-def _merge(maker: Maker) -> Expr[Any]:
-    return S.merge(*_two(maker), into=maker.key())
-
-
-def _compute(maker: Maker) -> Expr[Any]:
-    return S.compute(**{maker.key(): declares(reads=[])(_second)})
-
-
-def _second(state: Mapping[str, Any]) -> str:
-    return VALUES[1]
-
-
-def _accumulate(maker: Maker) -> Expr[Any]:
-    return S.accumulate(maker.key(), into="list")
-
-
-def _history(maker: Maker) -> Expr[Any]:
-    return S.history(maker.key())
-
-
-def _when(maker: Maker) -> Expr[Any]:
-    key = maker.key()
-    test: Any = key if maker.chance(0.5) else maker.predicate()
-    return S.when(test, maker.random.choice(_PLAIN)(maker))
-
-
-def _branch(maker: Maker) -> Expr[Any]:
-    plain = [maker.random.choice(_PLAIN)(maker) for _ in VALUES]
-    return S.branch(maker.key(), **dict(zip(VALUES, plain, strict=True)))
-
-
-def _chain(maker: Maker) -> Expr[Any]:
-    first, second = _two(maker)
-    return S.when(maker.predicate(), S.set(**{first: "v0"}) >> S.rename(**{first: second}))
-
-
-def _together(maker: Maker) -> Expr[Any]:
-    first, second = _two(maker)
-    other: Any = maker.random.choice((_pick, _drop, _rename))(maker)
-    return S.set(**{first: "v1", second: "v0"}) + other
+def _replacing(maker: Maker) -> Expr[Any]:
+    """What writes two keys, together with what removes some: they may be the same."""
+    keys = maker.random.sample(SESSION_KEYS, 2)
+    other: Any = maker.random.choice((S.pick, S.drop))(maker.key(SESSION_KEYS))
+    return S.set(**dict.fromkeys(keys, "v1")) + (_rename(maker) if maker.chance(0.3) else other)
 
 
 def _flat(maker: Maker) -> Expr[Any]:
@@ -433,20 +409,55 @@ def _flat(maker: Maker) -> Expr[Any]:
     return flat >> S.unflatten() if maker.chance(0.4) else flat
 
 
-def _check(maker: Maker) -> Expr[Any]:
-    key = maker.key()
-    return S.require(key) if maker.chance(0.5) else S.guard(Match(key, "truthy", True), "stop")
+_CONTEXTS: Mapping[str, Callable[[Maker], Context]] = {
+    "default": lambda m: C.default(),
+    "none": lambda m: C.none(),
+    "user_only": lambda m: C.user_only(),
+    "user": lambda m: C.user(m.random.choice(("all", "first", "last", "bookend"))),
+    "from_agents": lambda m: C.from_agents(*m.others()),
+    "exclude_agents": lambda m: C.exclude_agents(*m.others()),
+    "window": lambda m: C.window(m.random.randint(1, 2)),
+    "from_agents_windowed": lambda m: C.from_agents_windowed(**dict.fromkeys(m.others(), 1)),
+    "select": lambda m: C.select(
+        author=m.random.choice((None, "user", *m.others())), type=m.random.choice((None, "text"))
+    ),
+    "from_state": lambda m: C.from_state(m.key()),
+    "notes": lambda m: C.notes(m.key()),
+    "template": lambda m: C.template(f"<{{{m.key()}{'?' if m.chance(0.9) else ''}}}>"),
+    "recent": lambda m: C.recent(half_life=1, min_weight=m.random.choice((0.4, 0.9))),
+    "fresh": lambda m: C.fresh(m.random.choice((1e-9, 9999))),
+    "compact": lambda m: C.compact(),
+    "dedup": lambda m: C.dedup(m.random.choice(("exact", "normalized", "semantic"))),
+    "project": lambda m: C.project(m.random.choice(("text", "files", "function_calls"))),
+    "priority": lambda m: C.priority(1),
+    "truncate": lambda m: C.truncate(max_turns=m.random.randint(1, 2), max_tokens=m.random.choice((9, 99))),
+    "fit": lambda m: C.fit(m.random.choice((9, 99))),
+    "redact": lambda m: C.redact(m.random.choice(("spoke", "user", *m.others())), replacement=""),
+    "summarize": lambda m: C.summarize(scope=m.random.choice(("all", "earlier", "tools"))),
+    "rolling": lambda m: C.rolling(1, summarize=m.chance(0.7)),
+    "manus_cascade": lambda m: C.manus_cascade(m.random.choice((20, 99))),
+    "budget": lambda m: C.budget(20, m.random.choice(("truncate_oldest", "error", "summarize"))),
+    "relevant": lambda m: C.relevant(top_k=1, query_key=m.random.choice((None, m.key()))),
+    "extract": lambda m: C.extract(Answer, into=m.key()),
+    "distill": lambda m: C.distill(into=m.key()),
+    "write_notes": lambda m: C.write_notes(m.key(), m.random.choice(("append", "replace"))),
+    "validate": lambda m: C.validate(m.random.choice((is_long, is_anything))),
+    "when": lambda m: C.when(m.random.choice((m.key(), m.predicate())), m.operation()),
+}
+"""Each operation of `C`, with parameters at random."""
 
 
-def _fail_without(maker: Maker) -> Expr[Any]:
-    return S.transform(maker.key(), lambda value: value)
+def is_long(text: str) -> bool:
+    """A check of a context that some pass."""
+    return len(text) > 40
 
 
-_PLAIN = (_set, _default, _drop, _rename, _merge, _compute)
-_TRANSFORMS = (
-    *_PLAIN, _set, _set, _pick, _when, _branch, _chain, _together, _flat, _accumulate, _history, _check,
-    _fail_without,
-)  # fmt: skip
+def is_anything(text: str) -> bool:
+    """A check of a context that all pass."""
+    return True
+
+
+_TRANSFORMS = (*[_operation] * 6, _set, _set, _rename, _replacing, _flat)
 
 
 _MORE = P.section("more", "More.")
@@ -504,8 +515,9 @@ def responses(maker: Maker, expression: Expr[Any], runs: list[int]) -> dict[str,
         origins = {}
     found: dict[str, Any] = {}
     for name in maker.acts:
-        for operation in ("summarize", "distill"):
+        for operation in OPERATIONS:
             found[f"{name}:{operation}"] = everything_asked
+        found[f"{name}:extract"] = all_of_it
     for name, origin in {**{name: name for name in maker.acts}, **origins}.items():
         if origin in maker.acts:
             found[name] = [response(act, name, origin, runs) for act in maker.acts[origin]]
@@ -542,6 +554,11 @@ def response(act: Act, name: str, origin: str, runs: list[int]) -> Any:
             return call_tool("exit_loop")
         case Failure():
             return act
+
+
+def all_of_it(request: LlmRequest) -> dict[str, str]:
+    """The same, as data."""
+    return {"text": everything_asked(request)}
 
 
 def everything_asked(request: LlmRequest) -> str:

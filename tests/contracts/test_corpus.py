@@ -13,11 +13,11 @@ from adk_fluent.contracts import ContractIssue, ContractReport, Severity, check_
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir import ArtifactNode, SequenceNode
 from adk_fluent.state import CapturedBy, StateSchema
-from tests.contracts.corpus import correct, faulty, pauses
+from tests.contracts.corpus import corners, correct, faulty, pauses
 from tests.contracts.corpus.cases import Case, Correct, Fault
 
-CORRECT = [*correct.CORRECT, *pauses.CORRECT]
-FAULTY = [*faulty.FAULTY, *pauses.FAULTY]
+CORRECT = [*correct.CORRECT, *pauses.CORRECT, *corners.CORRECT]
+FAULTY = [*faulty.FAULTY, *pauses.FAULTY, *corners.FAULTY]
 
 
 def check(case: Case) -> ContractReport:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, loop_until, race, transfer
 from adk_fluent.analysis.overwriting import PASS
-from adk_fluent.analysis.walk.steps import VISITORS, analyse
+from adk_fluent.analysis.walk.steps import COMPOSITES, LEAVES, analyse
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import llm_anatomy
 from adk_fluent.ir import NODE_TYPES, resolve_names, walk
+from adk_fluent.ir.base import Runs
+from adk_fluent.state import StateSchema
 from tests.contracts.corpus.cases import Desk
 from tests.contracts.pipelines import sample
+
+
+class Verdict(StateSchema):
+    """What a judge may say."""
+
+    verdict: Literal["good", "bad"]
 
 
 def heard(expression: Expr[object], listener: str) -> dict[str, bool]:
@@ -18,9 +28,10 @@ def heard(expression: Expr[object], listener: str) -> dict[str, bool]:
     return {step.name: certain for step, certain in flow.speakers(flow.plan.by_name[listener]).items()}
 
 
-def test_every_node_type_is_known() -> None:
-    """The walks pass every node type."""
-    assert set(VISITORS) == set(PASS) == set(NODE_TYPES)
+def test_every_way_to_run_children_is_known() -> None:
+    """The walks pass every node by how it runs its children; what runs none is passed by its type."""
+    assert {*COMPOSITES, "none"} == set(PASS) == set(get_args(Runs))
+    assert all(leaf in NODE_TYPES and leaf.runs == "none" for leaf in LEAVES)
 
 
 def test_steps_have_the_names_that_compiling_gives() -> None:
@@ -129,3 +140,12 @@ def test_nothing_follows_an_unconditional_transfer() -> None:
     assert heard(inner >> Agent("then") >> Agent("z"), "then") == {"a": True, "z": True}
     (read,) = flow.reads_of(flow.plan.by_name["then"])
     assert read.status == "never"
+
+
+def test_a_branch_may_meet_a_value_that_another_writes_instead() -> None:
+    """What a typed answer can be no longer covers a key that a branch beside the reader writes, too."""
+    two = Route("verdict").eq("good", S.set(x=1)).eq("bad", S.set(x=2)) >> Agent("end").instruct("{x}")
+    judge = Agent("judge").writes(Verdict.verdict)
+    assert not (judge >> two).check().warnings
+    (warning,) = (judge >> FanOut(S.set(verdict="neither"), two)).check().warnings
+    assert (warning.agent, warning.key) == ("end", "x")

@@ -18,26 +18,11 @@ from adk_fluent.contracts import Severity, check_all, check_names, check_nesting
 from adk_fluent.errors import ADKFluentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import AgentNode, FallbackNode, Node, RaceNode, rewrite, walk
-from tests.contracts.corpus.cases import is_urgent
+from tests.contracts.corpus.cases import REFUSED, is_urgent
 from tests.contracts.corpus.correct import CORRECT
 from tests.contracts.corpus.faulty import FAULTY
 from tests.contracts.pipelines import sample
 from tests.properties.strategies import EXPRESSIONS
-
-REFUSED = frozenset(
-    {
-        "context-conflict",
-        "duplicate-name",
-        "empty-composite",
-        "endless-transfer",
-        "invalid-name",
-        "invalid-option",
-        "nested-too-deep",
-        "unknown-agent",
-        "unsupported",
-    }
-)
-"""The kinds of errors for which building refuses."""
 
 
 def reported(expression: Expr[Any]) -> list[str]:

@@ -11,7 +11,8 @@ import pytest
 import adk_fluent
 from adk_fluent import Agent, errors
 from adk_fluent.config import CompactionConfig, ExecutionConfig
-from adk_fluent.errors import ADKFluentError, ArgumentError, EventLoopError, MissingKeyError, did_you_mean
+from adk_fluent.errors import ADKFluentError, ArgumentError, EventLoopError, MissingKeyError
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.testing import mock_backend
 
 a = Agent("a", "some-model")

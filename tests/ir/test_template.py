@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from adk_fluent.ir import AgentNode
-from adk_fluent.ir.template import Placeholder, all_keys, is_key, placeholders, required_keys
+from adk_fluent.ir.scopes import is_key
+from adk_fluent.ir.template import Placeholder, all_keys, placeholders, required_keys
 
 
 @pytest.mark.parametrize(

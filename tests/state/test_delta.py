@@ -8,7 +8,8 @@ import pytest
 
 from adk_fluent.errors import TransformError
 from adk_fluent.ir import TransformNode
-from adk_fluent.state.delta import ReadOnlyState, changes, is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.state.delta import ReadOnlyState, changes
 from tests.samples import typed
 
 Semantics = Literal["merge", "replace_session", "delete_keys"]

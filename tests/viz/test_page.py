@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from adk_fluent import Agent, C, S
 from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import NODE_TYPES, ModelSelectorNode, resolve_names, walk
+from adk_fluent.ir import resolve_names, walk
 from adk_fluent.viz import to_html
-from adk_fluent.viz.facts import KINDS, Author, KeyRead, KeyWritten, StepFacts, page_facts
+from adk_fluent.viz.facts import Author, KeyRead, KeyWritten, StepFacts, page_facts
 from tests.properties.strategies import EXPRESSIONS
 from tests.viz.pipelines import good_enough, small
 
@@ -40,12 +40,6 @@ def test_every_step_has_its_facts(expression: Expr[Any]) -> None:
     assert [one["name"] for one in facts["steps"]] == [
         node.name for node in walk(resolve_names(expression.node).root)
     ]
-
-
-def test_every_kind_has_its_words() -> None:
-    """Each node type that is a step has words of its own."""
-    assert set(KINDS) == {kind.kind for kind in NODE_TYPES if kind is not ModelSelectorNode}
-    assert len(set(KINDS.values())) == len(KINDS)
 
 
 def test_the_channels_of_an_agent() -> None:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from adk_fluent import Agent, FanOut, Loop, Route, S, gate, loop_until, map_over, race, tap, transfer
+from adk_fluent.analysis.facts import Facts
 from adk_fluent.errors import ArgumentError, UnsupportedNodeError
 from adk_fluent.ir import (
     NODE_TYPES,
@@ -16,14 +17,11 @@ from adk_fluent.ir import (
     Node,
     RemoteAgentNode,
     SequenceNode,
-    resolve_names,
 )
 from adk_fluent.state import declares
 from adk_fluent.viz import to_mermaid, to_outline
 from adk_fluent.viz.flow import data_edges
-from adk_fluent.viz.labels import LABELS, REFUSED_TYPES
-from adk_fluent.viz.mermaid import BOXES, FRAMES
-from adk_fluent.viz.outline import SIGNS
+from adk_fluent.viz.looks import LOOKS
 
 
 @declares(reads=["score"])
@@ -34,7 +32,7 @@ def good_enough(state: object) -> bool:
 
 def data(node: Node) -> set[tuple[str, str, tuple[str, ...]]]:
     """The data edges of a tree."""
-    return {(edge.source, edge.target, edge.keys) for edge in data_edges(resolve_names(node).root)}
+    return {(edge.source, edge.target, edge.keys) for edge in data_edges(Facts(node))}
 
 
 a, b, c = Agent("a").writes("x"), Agent("b").writes("x"), Agent("c").instruct("Use {x}.")
@@ -68,7 +66,7 @@ SAMPLES[ArtifactNode] = (ArtifactNode(operation="publish", filename="a.md"), '[(
 @pytest.mark.parametrize("kind", NODE_TYPES)
 def test_every_node_type_is_drawn_or_refused_by_name(kind: type[Node]) -> None:
     """Each node type has its words in both pictures, or an error that names it."""
-    if kind in REFUSED_TYPES:
+    if LOOKS[kind] is None:
         with pytest.raises(UnsupportedNodeError, match=kind.__name__):
             to_mermaid(ModelSelectorNode(name="chooser"))
         return
@@ -77,12 +75,17 @@ def test_every_node_type_is_drawn_or_refused_by_name(kind: type[Node]) -> None:
     assert to_outline(node)
 
 
-def test_the_tables_agree() -> None:
-    """Every drawn type is a box, a frame, both, or the sequence that needs neither; and has a sign."""
-    drawn = set(NODE_TYPES) - REFUSED_TYPES
-    assert set(LABELS) == drawn
-    assert set(BOXES) | FRAMES | {SequenceNode} == drawn
-    assert set(SIGNS) | {SequenceNode} == drawn
+def test_every_node_type_has_one_row_of_looks() -> None:
+    """Each type has its row, or none since it is no step; each row says how its type is drawn everywhere."""
+    assert set(LOOKS) == set(NODE_TYPES)
+    drawn = {kind: look for kind, look in LOOKS.items() if look is not None}
+    assert len({look.kind for look in drawn.values()}) == len(drawn)
+    for kind, look in drawn.items():
+        boxed, framed = look.brackets is not None, look.frame != "never"
+        assert boxed or framed, kind
+        assert bool(look.head) == (boxed and framed), kind
+        assert (look.shape == "header") == framed, kind
+        assert bool(look.sign) == (kind is not SequenceNode), kind
 
 
 def test_equal_expressions_give_equal_pictures_in_any_process() -> None:
@@ -144,7 +147,7 @@ def drawn(mermaid: str) -> str:
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("kind", [kind for kind in NODE_TYPES if kind not in REFUSED_TYPES])
+@pytest.mark.parametrize("kind", [kind for kind in NODE_TYPES if LOOKS[kind]])
 def test_every_node_type_is_mermaid(kind: type[Node]) -> None:
     """What is written for each node type is Mermaid to an independent renderer."""
     assert drawn(to_mermaid(SAMPLES[kind][0])).startswith("<svg")
@@ -207,10 +210,10 @@ def test_every_branch_of_a_route_may_have_written() -> None:
     assert data((older >> route >> c).node) == {(name, "c", ("x",)) for name in ("older", "a", "b")}
 
 
-def test_siblings_do_not_read_each_other() -> None:
-    """What one parallel branch writes, another does not see; what follows does."""
+def test_siblings_may_read_each_other() -> None:
+    """What one parallel branch writes, another may see, as the check says; what follows does."""
     fan = FanOut(a, Agent("sibling").instruct("{x?}"))
-    assert data((fan >> c).node) == {("a", "c", ("x",))}
+    assert data((fan >> c).node) == {("a", "sibling", ("x",)), ("a", "c", ("x",))}
 
 
 def test_a_loop_reads_its_own_writes_from_the_second_round_on() -> None:

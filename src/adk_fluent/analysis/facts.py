@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.analysis.keys.effects import Effects
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.visibility import visibility_of
@@ -17,6 +16,7 @@ from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.spelling import Spelling
 from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:
@@ -212,9 +212,9 @@ class Facts:
 
 def facts_of(subject: object) -> Facts:
     """The facts about anything that can be checked."""
-    return subject if isinstance(subject, Facts) else Facts(root_of(subject), resolved=is_native(subject))
+    return subject if isinstance(subject, Facts) else Facts(root_of(subject), resolved=was_built(subject))
 
 
-def is_native(subject: object) -> bool:
+def was_built(subject: object) -> bool:
     """Whether it is an ADK object that adk-fluent built."""
     return not isinstance(subject, Node) and not isinstance(getattr(subject, "node", None), Node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from adk_fluent.analysis.keys.effects import StepKeys
@@ -12,6 +12,7 @@ from adk_fluent.analysis.talk.history import AllOf, History, Known, OneOf, Voice
 from adk_fluent.analysis.values.fact import PRESENT, Fact
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.words import Words, words_in
+from adk_fluent.analysis.writers import put_by
 
 
 @dataclass(slots=True)
@@ -40,6 +41,9 @@ class Flow:
     edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
     _known: Known = field(default_factory=dict["OneOf | AllOf", "dict[Voice, bool]"])
     _reads: dict[Step, tuple[Read, ...]] = field(default_factory=dict[Step, "tuple[Read, ...]"])
+    _earlier: dict[frozenset[Branch], frozenset[Step]] = field(
+        default_factory=dict["frozenset[Branch]", "frozenset[Step]"]
+    )
     _left: dict[str, Words] = field(default_factory=dict[str, Words])
 
     @property
@@ -59,14 +63,22 @@ class Flow:
         """Whose text may be in the conversation that `step` could see; true where it certainly is."""
         return heard(self.situations.get(step, ()), self._known)
 
-    def earlier_speakers(self, step: Step) -> set[Step]:
+    def earlier_speakers(self, step: Step) -> Set[Step]:
         """Whose text of earlier runs of the session may be in the conversation that `step` could see."""
-        branches = {branch for _, branch in self.situations.get(step, ())}
-        return {speaker for speaker, spoken_on in self.voices if any(audible(spoken_on, b) for b in branches)}
+        branches = frozenset(branch for _, branch in self.situations.get(step, ()))
+        found = self._earlier.get(branches)
+        if found is None:
+            heard_by = (s for s, spoken_on in self.voices if any(audible(spoken_on, b) for b in branches))
+            found = self._earlier[branches] = frozenset(heard_by)
+        return found
 
     def words(self, read: Read) -> Words:
         """Whose words may be in the value that is read."""
         return words_in(read.facts, self.plan.steps, self.keys)
+
+    def writers(self, read: Read) -> list[Step]:
+        """The steps whose value a reader may get, in order; one that does not say so is missing."""
+        return put_by(read.facts, self.plan.steps, self.keys)
 
     def words_left(self, key: str) -> Words:
         """Whose words an earlier run of the session may have left in a key."""

@@ -6,6 +6,7 @@ and only for those who ask, by following these notes; a loop's notes may lead ba
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -23,10 +24,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class WrittenIn:
-    """Whatever may be written to a key inside a step."""
+    """Whatever may be written to a key inside a step, beside what one of its children writes."""
 
     step: Step
     key: str
+    besides: Step | None = None
+
+    def inside(self, steps: list[Step]) -> Iterator[Step]:
+        """The steps that are meant; `steps` are all of the plan."""
+        but = range(0) if self.besides is None else range(self.besides.index, self.besides.end)
+        return (step for step in self.step.walk(steps) if step.index not in but)
 
 
 @dataclass(frozen=True, slots=True)

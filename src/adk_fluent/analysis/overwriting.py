@@ -14,29 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.matches import exhaustive
-from adk_fluent.analysis.walk.moves import may_hand_over
-from adk_fluent.ir.base import Node
+from adk_fluent.analysis.walk.side_effects import may_hand_over
+from adk_fluent.ir.base import Node, Runs
 from adk_fluent.ir.nodes import (
     AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
     GateNode,
-    LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
     RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
     TransferNode,
     TransformNode,
 )
+from adk_fluent.ir.scopes import is_shared
 from adk_fluent.ir.tools import ends_loops
-from adk_fluent.state.operations import Operation
+from adk_fluent.state.effects import effects_of
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
@@ -47,12 +36,8 @@ Ahead = dict[str, Step]
 Limits = tuple[frozenset[str] | range, ...]
 """Which keys may join those ahead: only some, or only those that no step of a range of indexes reads."""
 
-_REPLACING: Final = frozenset({"merge", "transform", "compute", "counter", "zip", "group_by"})
-"""Operations that always write the keys they name, beside `set`."""
 _FOLLOWED: Final = 64
 """So many keys are followed into branches, those that are written again soonest; more would take too long."""
-_SHARED: Final = ("user:", "app:")
-"""Other sessions may read these at any time."""
 
 
 def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
@@ -63,7 +48,7 @@ def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
     if any(isinstance(step.node, TransferNode) for step in facts.steps):
         return []
     several = (key for key, writers in facts.writers.items() if len(writers) > 1)
-    keys = frozenset(key for key in several if not key.startswith(_SHARED))
+    keys = frozenset(key for key in several if not is_shared(key))
     if not keys:
         return []
     walk = _Backwards(facts, keys)
@@ -147,7 +132,7 @@ class _Backwards:
                 where the run then goes on; in one of several at a time, those that no other one reads.
         """
         if self._matters(step):
-            PASS[type(step.node)](self, step, ahead, limits)
+            PASS[step.node.runs](self, step, ahead, limits)
 
     def _matters(self, step: Step) -> bool:
         """Whether the walk has to take notice of something in a step."""
@@ -269,6 +254,12 @@ class _Backwards:
         _either(ahead, [_soonest(ahead), *ways])
         self._read(step, ahead)
 
+    def one_of(self, step: Step, ahead: Ahead, limits: Limits) -> None:
+        (self.remote if step.node.speaks else self.route)(step, ahead, limits)
+
+    def until_one_succeeds(self, step: Step, ahead: Ahead, limits: Limits) -> None:
+        (self.race if step.node.apart else self.fallback)(step, ahead, limits)
+
     def over_items(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """The body runs for several items at the same time, or for none."""
         self._note(step, ahead)
@@ -285,13 +276,7 @@ def _always(node: Node) -> Collection[str]:
     """The keys that a step which is no agent writes whenever it runs."""
     if not isinstance(node, TransformNode):
         return node.access.writes
-    fn = node.fn
-    if not isinstance(fn, Operation):
-        return node.access.writes
-    if fn.name == "set":
-        values = dict(fn.params)["values"]
-        return [key for key, value in values if value is not None]
-    return node.access.writes if fn.name in _REPLACING else ()
+    return [key for effect in effects_of(node) for key in effect.always_writes]
 
 
 def _soonest(ahead: Ahead) -> Ahead:
@@ -310,23 +295,15 @@ def _either(ahead: Ahead, ways: list[Ahead]) -> None:
 
 
 _Pass = Callable[[_Backwards, Step, Ahead, Limits], None]
-PASS: Final[Mapping[type[Node], _Pass]] = {
-    AgentNode: _Backwards.agent,
-    SequenceNode: _Backwards.in_order,
-    ParallelNode: _Backwards.parallel,
-    LoopNode: _Backwards.loop,
-    TransformNode: _Backwards.step,
-    RouteNode: _Backwards.route,
-    FallbackNode: _Backwards.fallback,
-    RaceNode: _Backwards.race,
-    GateNode: _Backwards.step,
-    TapNode: _Backwards.step,
-    MapOverNode: _Backwards.over_items,
-    TimeoutNode: _Backwards.in_order,
-    TransferNode: _Backwards.step,
-    CaptureNode: _Backwards.step,
-    ModelSelectorNode: _Backwards.step,
-    RemoteAgentNode: _Backwards.remote,
-    ArtifactNode: _Backwards.step,
+PASS: Final[Mapping[Runs, _Pass]] = {
+    "none": _Backwards.step,
+    "by_model": _Backwards.agent,
+    "in_order": _Backwards.in_order,
+    "around_one": _Backwards.in_order,
+    "again": _Backwards.loop,
+    "at_once": _Backwards.parallel,
+    "one_of": _Backwards.one_of,
+    "until_one_succeeds": _Backwards.until_one_succeeds,
+    "per_item": _Backwards.over_items,
 }
-"""How the walk passes each node type."""
+"""How the walk passes a node, by how it runs its children."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from adk_fluent.analysis.flow import Flow
 from adk_fluent.analysis.plan import Step
@@ -15,6 +15,10 @@ def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
     What comes in through state, by a placeholder or a key of the context, is not meant.
     """
     sight = sight_of(listener.node)
+    if sight.is_whole:
+        return flow.speakers(listener)
+    if sight.history == "none":
+        return {}
     found: dict[Step, bool] = {}
     for speaker, certain in flow.speakers(listener).items():
         answer = sight.admits(speaker)
@@ -23,9 +27,10 @@ def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
     return found
 
 
-def shown_of_earlier(flow: Flow, listener: Step) -> set[Step]:
+def shown_of_earlier(flow: Flow, listener: Step) -> Set[Step]:
     """Whose text of earlier runs of the session may be in the conversation that a model is shown."""
     sight = sight_of(listener.node)
     if not sight.earlier:
-        return set()
-    return {speaker for speaker in flow.earlier_speakers(listener) if sight.admits(speaker) != "no"}
+        return frozenset()
+    speakers = flow.earlier_speakers(listener)
+    return speakers if sight.is_whole else {s for s in speakers if sight.admits(s) != "no"}

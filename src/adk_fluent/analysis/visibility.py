@@ -26,7 +26,7 @@ STANDS_IN: Final = "adk_fluent.stands_in"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class StepVisibility:
     """Who sees what one step says.
 
     Attributes:
@@ -48,10 +48,10 @@ class Sight:
         object.__setattr__(self, "marks", MappingProxyType(marks))
 
 
-SEEN: Final = Sight("user")
+SEEN: Final = StepVisibility("user")
 """What the user sees."""
 
-_sight_of = cache(Sight)
+_sight_of = cache(StepVisibility)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Outlet:
         others: the same for authors that are not in the tree: what runs inside a tool.
     """
 
-    sights: Mapping[str, Sight]
-    others: Sight = SEEN
+    sights: Mapping[str, StepVisibility]
+    others: StepVisibility = SEEN
 
-    def sight(self, author: str) -> Sight:
+    def sight(self, author: str) -> StepVisibility:
         """Who sees what `author` says."""
         return self.sights.get(author, self.others)
 
@@ -79,7 +79,7 @@ def outlet_of(root: Node) -> Outlet:
     sights = {"user": SEEN, "model": SEEN, **sights}
     if not inference.places[0].speaks:
         return Outlet(sights)  # a native agent of which nothing is known
-    return Outlet(sights, Sight("internal", any(place.filtered for place in inference.places)))
+    return Outlet(sights, StepVisibility("internal", any(place.filtered for place in inference.places)))
 
 
 def infer_visibility(x: object) -> Mapping[str, Visibility]:
@@ -150,7 +150,7 @@ class _Inference:
                 parent.children.append(place)
             stack.extend((child, place) for child in reversed(node.children))
 
-    def run(self) -> dict[str, Sight]:
+    def run(self) -> dict[str, StepVisibility]:
         for place in self.places:
             self._inherit(place)
         for place in reversed(self.places):
@@ -186,7 +186,7 @@ class _Inference:
             follows = follows or (in_order and child.speaks)
             surely = surely or (in_order and child.answers)
 
-    def _sight(self, place: _Place, final: set[str]) -> Sight:
+    def _sight(self, place: _Place, final: set[str]) -> StepVisibility:
         seen = self._seen(place, final)
         if seen == "user":
             return SEEN

@@ -53,7 +53,7 @@ def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
         elif isinstance(source, Start):
             found.before[source.key] = None
         elif isinstance(source, WrittenIn):
-            pending += writers_in(source.step, source.key, steps, keys)
+            pending += writers_in(source, steps, keys)
         elif isinstance(source, SpokenIn):
             pending += _speakers_in(source.step, steps)
         else:
@@ -62,12 +62,12 @@ def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
     return found
 
 
-def writers_in(step: Step, key: str, steps: list[Step], keys: StepKeys) -> Sources:
-    """The agents whose words may be written to a key inside a step."""
+def writers_in(place: WrittenIn, steps: list[Step], keys: StepKeys) -> Sources:
+    """The agents whose words may be written to a key there."""
     found: list[object] = []
-    for inner in step.walk(steps):
-        if key in keys.writes(inner):
-            found += _own_words(inner, key)
+    for inner in place.inside(steps):
+        if place.key in keys.writes(inner):
+            found += _own_words(inner, place.key)
         if inner.target is not None or keys.effects(inner).unknown is inner:
             found.append(ANYBODY)
     return tuple(found)

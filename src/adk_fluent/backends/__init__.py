@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from adk_fluent.backends.mock import MockBackend
     from adk_fluent.backends.viz import VizBackend
 
-# The first two import ADK.
-_HOMES = {"ADKBackend": "adk", "MockBackend": "mock", "VizBackend": "viz"}
-
 __all__ = [
     "ADKBackend",
     "AgentEvent",
@@ -46,4 +43,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the package
-    __getattr__ = lazy(__name__, _HOMES)
+    __getattr__ = lazy(__name__)

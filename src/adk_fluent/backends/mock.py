@@ -17,9 +17,10 @@ from adk_fluent.backends.adk.steps.scripted import (
     ToolCall,
     check_script,
 )
-from adk_fluent.errors import ArgumentError, MockError, did_you_mean
+from adk_fluent.errors import ArgumentError, MockError
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answered_fields
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.requests import answer_form, request_text
 from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import ArgumentError, did_you_mean
+from adk_fluent.errors import ArgumentError
 from adk_fluent.inspection.per_agent import PerAgent
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.delta import detached
 
 
@@ -25,7 +26,7 @@ def state_after(state: Mapping[str, Any], events: Iterable[AgentEvent]) -> dict[
         if not event.is_partial:
             held.update(event.state_delta)
     kept = {key: value for key, value in held.items() if value is not None}
-    return {key: detached(value) for key, value in kept.items() if not key.startswith("temp:")}
+    return {key: detached(value) for key, value in kept.items() if not is_temporary(key)}
 
 
 def pending_after(events: Iterable[AgentEvent]) -> list[Pending]:

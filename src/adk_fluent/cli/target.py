@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any, cast
 
 from adk_fluent.cli.errors import UsageError, one_line
-from adk_fluent.errors import did_you_mean
 from adk_fluent.expr.base import Expr
+from adk_fluent.spelling import did_you_mean
 
 DEFAULT_ATTRIBUTES = ("pipeline", "app", "root_agent")
 """What is looked for in a module or file when TARGET names no attribute, in this order."""

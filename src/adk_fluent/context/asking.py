@@ -48,9 +48,9 @@ class Rejected:
     reason: str
 
 
-Step = Ask | Rejected
+Exchange = Ask | Rejected
 Result = tuple[Entries, tuple[tuple[str, Any], ...]]
 """The entries that are left, and the state keys to write."""
-Asking = Generator[Step, Answer, Result]
-Shortening = Generator[Step, Answer, Entries]
-Selecting = Generator[Step, Answer, Selection]
+Asking = Generator[Exchange, Answer, Result]
+Shortening = Generator[Exchange, Answer, Entries]
+Selecting = Generator[Exchange, Answer, Selection]

@@ -28,6 +28,7 @@ class When(Context):
     """
 
     op: ClassVar[str] = "when"
+    wraps: ClassVar[bool] = True
 
     test: Predicate | str
 

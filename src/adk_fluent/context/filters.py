@@ -87,6 +87,10 @@ class Compact(Filter):
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return compacted(entries, scene)
 
+    @property
+    def tells_calls(self) -> bool:
+        return True
+
     def sees(self, given: View) -> View:
         return given.some()  # every text, if in another shape
 
@@ -191,6 +195,10 @@ class Fit(Filter):
     max_tokens: int
     count_tokens: CountTokens | None
 
+    @property
+    def tells_calls(self) -> bool:
+        return True
+
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         count = self.count_tokens or scene.count_tokens
         for smaller in SHRINKING:
@@ -234,6 +242,9 @@ class Redact(Filter):
         chosen = yield from Filter.applied(self, given, scene)
         pinned = zip(self.kept(given.pinned, scene), given.pinned, strict=True)
         return replace(chosen, pinned=tuple(_as_called(new, old) for new, old in pinned))
+
+    def sees(self, given: View) -> View:
+        return replace(given.some(unknown=True), message=False)
 
     def _arguments(self) -> list[str]:
         return [*(repr(pattern) for pattern, _ in self.patterns), f"replacement={self.replacement!r}"]

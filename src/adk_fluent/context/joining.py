@@ -19,6 +19,7 @@ class _Joined(Context):
     """Several specs with a sign between them."""
 
     sign: ClassVar[str] = ""
+    wraps: ClassVar[bool] = True
 
     @property
     def may_vanish(self) -> bool:
@@ -82,7 +83,7 @@ class Sum(_Joined):
                 given = given.perhaps()
         for part in self.parts:
             if not part.is_selection:
-                given = part.sees(given)
+                given = given.through(part.sees(given))
         return given
 
     def _inside(self, part: Context) -> str:
@@ -122,7 +123,12 @@ class Pipe(_Joined):
 
     @property
     def drops_calls(self) -> bool:
-        return any(part.drops_calls for part in self.parts)
+        told = False
+        for part in self.parts:
+            if part.drops_calls and not told:
+                return True
+            told = told or part.tells_calls
+        return False
 
     def applied(self, given: Selection, scene: Scene) -> Selecting:
         first, *others = self.parts
@@ -135,7 +141,7 @@ class Pipe(_Joined):
         first, *others = self.parts
         given = first.sees(given)
         for part in others:
-            given = part.sees_piped(given)
+            given = given.through(part.sees_piped(given))
         return given
 
 

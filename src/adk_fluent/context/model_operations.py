@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from adk_fluent.context.asking import Answer, Ask, Asking, Rejected, Result, Selecting, Shortening, Step
+from adk_fluent.context.asking import Answer, Ask, Asking, Exchange, Rejected, Result, Selecting, Shortening
 from adk_fluent.context.entries import CountTokens, Entries, Entry, Scene, Selection
 from adk_fluent.context.filters import Filter
 from adk_fluent.context.fitting import SHRINKING, fitted, on_events
@@ -33,6 +33,10 @@ class Asked(Filter):
 
     @property
     def asks(self) -> bool:
+        return True
+
+    @property
+    def tells_calls(self) -> bool:
         return True
 
     def asking(self, entries: Entries, scene: Scene) -> Asking:
@@ -231,7 +235,7 @@ class Relevant(Asked):
         found = show(scene.state.get(self.query_key) or "") if self.query_key else ""
         return self.query or found or scene.message
 
-    def _scores(self, asked: str, said: Entries) -> Generator[Step, Answer, Sequence[float] | None]:
+    def _scores(self, asked: str, said: Entries) -> Generator[Exchange, Answer, Sequence[float] | None]:
         if self._embeds:
             return (yield from _by_embedding(asked, said, self.scorer))
         if self.scorer is not None:
@@ -242,7 +246,7 @@ class Relevant(Asked):
 
 def _by_model(
     asked: str, said: Entries, top_k: int, model: Any
-) -> Generator[Step, Answer, Sequence[float] | None]:
+) -> Generator[Exchange, Answer, Sequence[float] | None]:
     numbered = "\n".join(f"{i}. {text([entry])}" for i, entry in enumerate(said, 1))
     prompt = f"{RELEVANT}list of at most {top_k} numbers.\n\nQuestion: {asked}\n\n{numbered}"
     answer = yield Ask("relevant", model, prompt)
@@ -260,7 +264,9 @@ _DIGITS: Final = 9
 """No message has a longer number, and Python refuses to read very long ones."""
 
 
-def _by_embedding(asked: str, said: Entries, model: Any) -> Generator[Step, Answer, Sequence[float] | None]:
+def _by_embedding(
+    asked: str, said: Entries, model: Any
+) -> Generator[Exchange, Answer, Sequence[float] | None]:
     vectors = yield Ask("relevant", model, texts=(asked, *(entry.text for entry in said)))
     if vectors is None:
         return None
@@ -295,7 +301,7 @@ class _Making(Asked):
         return self.own_writes if anything else frozenset()
 
     def sees(self, given: View) -> View:
-        return given.some(unknown=True).beside([self.into])
+        return replace(given.some(unknown=True).beside([self.into]), made=True)
 
 
 @frozen

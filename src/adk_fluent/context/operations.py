@@ -20,5 +20,7 @@ def _below(cls: type[Context]) -> Iterator[type[Context]]:
 MODULES: Final = (sources, filters, model_operations, control, joining)
 """Where they are."""
 
-OPERATIONS: Final[Mapping[str, type[Context]]] = MappingProxyType({cls.op: cls for cls in _below(Context)})
+OPERATIONS: Final[Mapping[str, type[Context]]] = MappingProxyType(
+    {cls.op: cls for cls in sorted(_below(Context), key=lambda cls: cls.op)}
+)
 """Name → the class that says what it does."""

@@ -10,7 +10,7 @@ from adk_fluent.context.entries import USER, Entries, Entry, Scene, Selection
 from adk_fluent.context.filters import Filter
 from adk_fluent.context.rendering import TEMPLATE, show
 from adk_fluent.context.spec import SELECTS, Context
-from adk_fluent.context.view import NOTHING, View
+from adk_fluent.context.view import View
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead
@@ -53,7 +53,7 @@ class Nothing(Source):
         return ()
 
     def sees(self, given: View) -> View:
-        return replace(NOTHING, keys=given.keys)
+        return given.nothing()
 
 
 @frozen
@@ -240,7 +240,7 @@ class Shown(Context):
         return replace(given, entries=given.entries + self.values(scene))
 
     def sees(self, given: View) -> View:
-        return self.sees_piped(NOTHING)
+        return self.sees_piped(replace(given.nothing(), keys=()))
 
     def sees_piped(self, given: View) -> View:
         return given.beside([read.key for read in self.own_reads()])

@@ -54,6 +54,8 @@ class Context(ContextSpec):
     """Whether it shows values of the state: alone in place of the conversation, in a pipe beside it."""
     makes: ClassVar[bool] = False
     """Whether what it writes is made of the conversation, before its agent is asked."""
+    wraps: ClassVar[bool] = False
+    """Whether it has parts."""
     spread: ClassVar[str] = ""
     """The parameter whose items stand in brackets by themselves, where it is written down."""
 
@@ -128,6 +130,11 @@ class Context(ContextSpec):
     def drops_calls(self) -> bool:
         """Whether it keeps only other parts of each event than tool calls."""
         return False
+
+    @property
+    def tells_calls(self) -> bool:
+        """Whether it may put tool calls into words, which then pass where calls do not."""
+        return any(part.tells_calls for part in self.parts)
 
     @property
     def seen_in_words(self) -> str:
@@ -263,7 +270,8 @@ class Context(ContextSpec):
 
     def as_stored(self) -> Frozen:
         """Every operation is stored under its name, as the first release did it."""
-        return Stored(self.op, self.params, self.parts, self.contents, self.touches)
+        values = {name: self.given[name] for name in ("parts", "contents") if name in self.given}
+        return Stored(op=self.op, params=self.params, touches=self.touches, **values)
 
     @classmethod
     def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
@@ -274,8 +282,9 @@ class Context(ContextSpec):
         made = OPERATIONS.get(held.op)
         if made is None:
             raise ValueError(f"there is no context operation {held.op!r}")
-        if not all(isinstance(part, Context) for part in held.parts):  # pyright: ignore[reportUnnecessaryIsInstance]  # values come from a file
-            raise TypeError(f"C.{held.op} is stored with parts that are no context specs")
+        specs = all(isinstance(part, Context) for part in held.parts)  # pyright: ignore[reportUnnecessaryIsInstance]  # values come from a file
+        if not specs or bool(held.parts) != made.wraps:
+            raise TypeError(f"a context operation {held.op!r} has other parts")
         return made(**dict(held.params), parts=held.parts, contents=held.contents)
 
 

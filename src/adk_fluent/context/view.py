@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class View:
     """What a spec lets an agent see.
 
-    The current user message, and the agent's own tool use of the turn, are always seen and not meant here.
+    The current user message, and the agent's own tool use of the turn, are always seen; only `message` speaks
+    of them.
 
     Attributes:
         history: the whole conversation, nothing of it, or some.
@@ -25,8 +26,10 @@ class View:
         keys: the state keys whose values are shown.
         as_contents: whether what is selected arrives as real messages.
         unknown: whether what may be seen by the other fields may also be missing or altered, because a
-            condition, a limit or a model decides.
+            condition, a limit or a model decides. Of a sum it speaks for the current turn.
         turns: how many turns are seen, the current one included; `None` for no limit.
+        message: whether the current user message is seen as it was written.
+        made: whether words may stand in a value that a model made of them, out of the reach of later filters.
     """
 
     history: Literal["all", "none", "some"] = "all"
@@ -38,6 +41,8 @@ class View:
     as_contents: bool = False
     unknown: bool = False
     turns: int | None = None
+    message: bool = True
+    made: bool = False
 
     def may_see(self, agent: str) -> bool:
         """Whether a text of `agent`, said in the current turn, may be seen."""
@@ -49,6 +54,10 @@ class View:
         history = "none" if self.history == "none" else "some"
         return replace(self, history=history, unknown=self.unknown or unknown)
 
+    def nothing(self) -> View:
+        """The same view of nothing of the conversation."""
+        return replace(NOTHING, keys=self.keys, message=self.message, made=self.made)
+
     def by(self, agents: frozenset[str], *, unknown: bool = False) -> View:
         """A part of it: what these agents said."""
         authors = agents if self.authors is None else self.authors & agents
@@ -57,6 +66,12 @@ class View:
     def beside(self, keys: Sequence[str]) -> View:
         """The same, with the values of some state keys beside it."""
         return replace(self, keys=(*self.keys, *keys))
+
+    def through(self, later: View) -> View:
+        """What is seen of this view through a filter that leaves `later` of it."""
+        if not self.made:
+            return later
+        return replace(either([later, self]), keys=later.keys, unknown=True)
 
     def perhaps(self) -> View:
         """The same, where a condition decides whether it is seen."""
@@ -100,7 +115,7 @@ def either(views: Sequence[View]) -> View:
             unknown=first.unknown or other.unknown,
             turns=None if first.turns is None or other.turns is None else max(first.turns, other.turns),
         )
-    return first
+    return replace(first, message=all(v.message for v in views), made=any(v.made for v in views))
 
 
 def _never(one: View, other: View) -> frozenset[str]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
-from adk_fluent.analysis.facts import Facts, is_native
+from adk_fluent.analysis.facts import Facts, was_built
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.findings.missing import fine
 from adk_fluent.contracts.refusals import nesting, refuse
@@ -68,7 +68,7 @@ def check_all(
     if state is not None:
         given_state(state)
     facts = Facts(
-        root_of(x), schema=schema, state=state, config=config or _config_of(x), resolved=is_native(x)
+        root_of(x), schema=schema, state=state, config=config or _config_of(x), resolved=was_built(x)
     )
     return ContractReport.of([*run_checkers(facts), *fine(iter(facts.reads))], strict=strict)
 

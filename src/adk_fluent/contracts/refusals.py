@@ -30,7 +30,6 @@ from adk_fluent.errors import (
     ExpressionError,
     InvalidNameError,
     UnsupportedNodeError,
-    did_you_mean,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
@@ -51,6 +50,7 @@ from adk_fluent.ir.nodes import (
     TransferNode,
 )
 from adk_fluent.ir.tools import GenerateOptions
+from adk_fluent.spelling import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,8 @@ def _unsupported(name: str, what: str) -> Refusal:
 
 
 def _type(node: Node, name: str) -> Refusal:
-    return _unsupported(name, f"run a {node.kind} node ({type(node).__name__})")
+    article = "an" if node.kind == "artifact" else "a"
+    return _unsupported(name, f"run {article} {node.kind} node ({type(node).__name__})")
 
 
 def _merge(node: Any, name: str) -> Refusal | None:

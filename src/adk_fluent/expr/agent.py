@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar, Union, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar, Unpack, cast, overload
 
 from adk_fluent.context.spec import Context
-from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
+from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
-from adk_fluent.expr.base import Expr, describe, unpacked
+from adk_fluent.expr.arguments import check_key, check_schema, describe, unpacked
+from adk_fluent.expr.base import Expr
 from adk_fluent.expr.declarations import AgentDeclarations
-from adk_fluent.expr.workflow import check_key
 from adk_fluent.ir._generated import GENERATE_OPTIONS
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
@@ -20,6 +20,7 @@ from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from adk_fluent.prompt.spec import Arrangement, PromptSpec
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import check_answer
 from adk_fluent.state.delta import detached
 
@@ -415,19 +416,6 @@ def _context(spec: object) -> Context:
     elif isinstance(spec, str):
         hint = f" For a value of the state write .reads({spec!r})."
     raise ArgumentError(f"context() takes a C spec, not {describe(cast(object, spec))}.{hint}")
-
-
-def check_schema(schema: object, where: str) -> object:
-    """The type that a method got, a union always written in the same way.
-
-    Raises:
-        ArgumentError: it is no type.
-    """
-    if isinstance(schema, UnionType):
-        return Union[schema.__args__]  # noqa: UP007  # its members are a value
-    if isinstance(schema, type) or hasattr(schema, "__origin__"):
-        return schema
-    raise ArgumentError(f"{where} takes a type such as a pydantic model, not {describe(schema)}.")
 
 
 def _check_option(name: str, agent: str) -> None:

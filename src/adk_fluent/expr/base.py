@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
-from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError, did_you_mean
+from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
+from adk_fluent.expr.arguments import describe, observer, unpacked
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node
-from adk_fluent.ir.functions import function_name, only_reads
+from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
@@ -24,6 +24,7 @@ from adk_fluent.ir.nodes import (
     TransformFn,
     TransformNode,
 )
+from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from adk_fluent.expr.workflow import Fallback, FanOut, Loop, Pipeline, Until
@@ -273,55 +274,6 @@ class Conditional(Expr[T_co]):
     """An expression that is skipped unless a predicate holds."""
 
     __slots__ = ()
-
-
-def function(fn: Any, where: str) -> Any:
-    """`fn` itself if it can be called.
-
-    Raises:
-        ArgumentError: it cannot.
-    """
-    if not callable(fn) or isinstance(fn, Expr | type):
-        raise ArgumentError(f"{where} takes a function of the state, not {describe(cast(object, fn))}.")
-    return fn
-
-
-def observer(fn: Any, where: str) -> Any:
-    """`fn` itself if it can be called and only looks at the state, as predicates and taps do.
-
-    Raises:
-        ArgumentError: it cannot, or it declares that it writes.
-    """
-    only_reads(function(fn, where), where)
-    return fn
-
-
-def unpacked(value: object, method: str) -> str:
-    """What to write instead of a list of functions, tools or agents; empty for anything else.
-
-    >>> unpacked([len, max], "tools")
-    ' Unpack the list: .tools(*[len, max]).'
-    """
-    items = list(cast("Iterable[object]", value)) if isinstance(value, list | tuple | set | frozenset) else []
-    if not items or not all(callable(item) or hasattr(item, "name") for item in items):
-        return ""
-    names = (function_name(item, "") or str(getattr(item, "name", "...")) for item in items)
-    return f" Unpack the list: .{method}(*[{', '.join(names)}])."
-
-
-def describe(value: object) -> str:
-    """How an error message calls a value of the wrong kind."""
-    if isinstance(value, Expr):
-        return f"the expression {value!r}"
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    if inspect.isroutine(value):
-        return f"the function {value.__name__}"
-    if isinstance(value, ContextSpec):
-        return f"the C spec {value!r:.60}"
-    if isinstance(value, InstructionSpec):
-        return f"the P prompt {value!r:.60}"
-    return f"{type(value).__name__} {value!r:.40}"
 
 
 def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> Expr[Any]:

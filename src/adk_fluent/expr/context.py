@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from adk_fluent._namespace import Namespace
 from adk_fluent.context.control import Validate, When, WriteNotes
@@ -46,11 +46,19 @@ from adk_fluent.context.sources import (
     Window,
 )
 from adk_fluent.context.spec import Context
-from adk_fluent.errors import ArgumentError, did_you_mean
-from adk_fluent.expr.base import Step, describe, function, observer
-from adk_fluent.expr.workflow import check_key, positive
+from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.arguments import (
+    agent_names,
+    check_key,
+    count,
+    describe,
+    function,
+    observer,
+    one_of,
+    positive_number,
+)
+from adk_fluent.expr.base import Step
 from adk_fluent.ir.matching import Predicate, plain
-from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import CaptureNode
 
 if TYPE_CHECKING:
@@ -111,17 +119,17 @@ class C(metaclass=Namespace):
     @staticmethod
     def from_agents(*names: str) -> Context:
         """The user's messages, and what these agents said and did."""
-        return FromAgents(_agents(names, "C.from_agents()"))
+        return FromAgents(agent_names(names, "C.from_agents()"))
 
     @staticmethod
     def exclude_agents(*names: str) -> Context:
         """Everything but what these agents said and did."""
-        return ExcludeAgents(_agents(names, "C.exclude_agents()"))
+        return ExcludeAgents(agent_names(names, "C.exclude_agents()"))
 
     @staticmethod
     def window(n: int = 5) -> Context:
         """The last `n` turns, the current one included."""
-        return Window(_count(n, "C.window(n=)"))
+        return Window(count(n, "C.window(n=)"))
 
     @staticmethod
     def last_n_turns(n: int) -> Context:
@@ -152,7 +160,7 @@ class C(metaclass=Namespace):
             tag: a label that the event's `custom_metadata` lists under `tags`.
         """
         authors = (author,) if isinstance(author, str) else None if author is None else tuple(author)
-        _one_of(type, (None, *ENTRY_TYPES), "C.select(type=)")
+        one_of(type, (None, *ENTRY_TYPES), "C.select(type=)")
         return Select(authors, type, tag)
 
     @staticmethod
@@ -165,7 +173,7 @@ class C(metaclass=Namespace):
         """
         if not 0 < min_weight <= 1:
             raise ArgumentError(f"C.recent(min_weight=) is above 0 and at most 1, not {min_weight!r}.")
-        return Recent(_positive(half_life, "C.recent()"), min_weight)
+        return Recent(positive_number(half_life, "C.recent()"), min_weight)
 
     @staticmethod
     def compact() -> Context:
@@ -181,7 +189,7 @@ class C(metaclass=Namespace):
                 white space; `semantic` takes texts of nearly the same words (a cosine of word counts of at
                 least 0.85) as one, without asking a model.
         """
-        _one_of(strategy, ("exact", "normalized", "semantic"), "C.dedup()")
+        one_of(strategy, ("exact", "normalized", "semantic"), "C.dedup()")
         return Dedup(strategy)
 
     @staticmethod
@@ -202,9 +210,9 @@ class C(metaclass=Namespace):
         """
         if max_turns is None and max_tokens is None:
             raise ArgumentError("C.truncate() needs max_turns= or max_tokens=.")
-        _one_of(strategy, ("tail", "head", "middle"), "C.truncate(strategy=)")
-        turns = None if max_turns is None else _count(max_turns, "C.truncate(max_turns=)")
-        tokens = None if max_tokens is None else _count(max_tokens, "C.truncate(max_tokens=)")
+        one_of(strategy, ("tail", "head", "middle"), "C.truncate(strategy=)")
+        turns = None if max_turns is None else count(max_turns, "C.truncate(max_turns=)")
+        tokens = None if max_tokens is None else count(max_tokens, "C.truncate(max_tokens=)")
         return Truncate(turns, tokens, strategy, count_tokens)
 
     @staticmethod
@@ -213,7 +221,7 @@ class C(metaclass=Namespace):
         if not fields:
             raise ArgumentError(f"C.project() needs at least one of {', '.join(FIELDS)}.")
         for field in fields:
-            _one_of(field, FIELDS, "C.project()")
+            one_of(field, FIELDS, "C.project()")
         return Project(fields)
 
     # --- constraints ------------------------------------------------------------------------------
@@ -238,8 +246,8 @@ class C(metaclass=Namespace):
             model: who summarizes; by default the agent's own model.
             count_tokens: counts the tokens of a text; four characters each by default.
         """
-        _one_of(overflow, ("truncate_oldest", "error", "summarize"), "C.budget(overflow=)")
-        return Budget(_count(max_tokens, "C.budget()"), overflow, model, count_tokens)
+        one_of(overflow, ("truncate_oldest", "error", "summarize"), "C.budget(overflow=)")
+        return Budget(count(max_tokens, "C.budget()"), overflow, model, count_tokens)
 
     @staticmethod
     def priority(tier: int) -> Context:
@@ -251,12 +259,12 @@ class C(metaclass=Namespace):
     @staticmethod
     def fit(max_tokens: int, *, count_tokens: CountTokens | None = None) -> Context:
         """Compact, then drop repetition, then truncate, until it fits into `max_tokens`."""
-        return Fit(_count(max_tokens, "C.fit()"), count_tokens)
+        return Fit(count(max_tokens, "C.fit()"), count_tokens)
 
     @staticmethod
     def fresh(max_age: float) -> Context:
         """Events of the last `max_age` seconds."""
-        return Fresh(_positive(max_age, "C.fresh()"))
+        return Fresh(positive_number(max_age, "C.fresh()"))
 
     @staticmethod
     def redact(*patterns: str | re.Pattern[str], replacement: str = "[REDACTED]") -> Context:
@@ -285,7 +293,7 @@ class C(metaclass=Namespace):
             prompt: what to ask for, in place of the usual words.
             scope: `all` of it; only `earlier` turns; or only `tools`, calls and results.
         """
-        _one_of(scope, ("all", "earlier", "tools"), "C.summarize(scope=)")
+        one_of(scope, ("all", "earlier", "tools"), "C.summarize(scope=)")
         return Summarize(model, prompt, scope)
 
     @staticmethod
@@ -310,7 +318,7 @@ class C(metaclass=Namespace):
         if query is not None and query_key is not None:
             raise ArgumentError("C.relevant() takes query= or query_key=, not both.")
         key = None if query_key is None else check_key(query_key, "C.relevant(query_key=)")
-        best = _count(top_k, "C.relevant(top_k=)")
+        best = count(top_k, "C.relevant(top_k=)")
         return Relevant(query, key, best, plain(scorer, "C.relevant(scorer=)"), model)
 
     @staticmethod
@@ -341,19 +349,19 @@ class C(metaclass=Namespace):
     @staticmethod
     def rolling(n: int, *, summarize: bool = False, model: Model | None = None) -> Context:
         """The last `n` turns, and with `summarize` one summary of all before them."""
-        return Rolling(_count(n, "C.rolling()"), bool(summarize), model)
+        return Rolling(count(n, "C.rolling()"), bool(summarize), model)
 
     @staticmethod
     def from_agents_windowed(**agent_to_n: int) -> Context:
         """The user's messages, and of each agent what it did since the last `n` texts it wrote."""
-        _agents(tuple(agent_to_n), "C.from_agents_windowed()")
-        pairs = tuple((name, _count(n, f"C.from_agents_windowed({name}=)")) for name, n in agent_to_n.items())
+        agent_names(tuple(agent_to_n), "C.from_agents_windowed()")
+        pairs = tuple((name, count(n, f"C.from_agents_windowed({name}=)")) for name, n in agent_to_n.items())
         return FromAgentsWindowed(pairs)
 
     @staticmethod
     def user(strategy: Literal["all", "first", "last", "bookend"] = "all") -> Context:
         """The user's messages: all, the first, the last (the current one), or the first and the last."""
-        _one_of(strategy, ("all", "first", "last", "bookend"), "C.user()")
+        one_of(strategy, ("all", "first", "last", "bookend"), "C.user()")
         return User(strategy)
 
     @staticmethod
@@ -367,7 +375,7 @@ class C(metaclass=Namespace):
             model: who summarizes; by default the agent's own model.
             count_tokens: counts the tokens of a text; four characters each by default.
         """
-        return ManusCascade(_count(budget, "C.manus_cascade()"), model, count_tokens)
+        return ManusCascade(count(budget, "C.manus_cascade()"), model, count_tokens)
 
     @staticmethod
     def notes(key: str) -> Context:
@@ -381,7 +389,7 @@ class C(metaclass=Namespace):
         Args:
             strategy: `append` it as a new line, or `replace` what is there.
         """
-        _one_of(strategy, ("append", "replace"), "C.write_notes()")
+        one_of(strategy, ("append", "replace"), "C.write_notes()")
         return WriteNotes(check_key(key, "C.write_notes()"), strategy)
 
     @staticmethod
@@ -416,7 +424,7 @@ class C(metaclass=Namespace):
     @staticmethod
     def capture_turns(key: str, n: int = 5) -> Step:
         """A step that writes the last `n` turns as text to `key`."""
-        turns = _count(n, "C.capture_turns(n=)")
+        turns = count(n, "C.capture_turns(n=)")
         return Step.from_node(CaptureNode(key=check_key(key, "C.capture_turns()"), turns=turns))
 
 
@@ -424,37 +432,6 @@ def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
     if not keys:
         raise ArgumentError(f"{where} needs at least one key.")
     return tuple(dict.fromkeys(check_key(key, where) for key in keys))
-
-
-def _agents(names: tuple[str, ...], where: str) -> tuple[str, ...]:
-    if not names:
-        raise ArgumentError(f"{where} needs at least one agent's name.")
-    return tuple(dict.fromkeys(_agent(name, where) for name in names))
-
-
-def _agent(name: object, where: str) -> str:
-    if not isinstance(name, str):
-        raise ArgumentError(f"{where} takes the names of agents, not {describe(name)}.")
-    return check_name(name)
-
-
-def _count(value: object, where: str) -> int:
-    if positive(value):
-        return cast(int, value)
-    raise ArgumentError(f"{where} takes a positive whole number, not {value!r:.40}.")
-
-
-def _positive(value: object, where: str) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
-        return value
-    raise ArgumentError(f"{where} takes a positive number, not {value!r:.40}.")
-
-
-def _one_of(value: object, known: tuple[Any, ...], where: str) -> None:
-    if value not in known:
-        names = [name for name in known if isinstance(name, str)]
-        hint = did_you_mean(value, names) if isinstance(value, str) else ""
-        raise ArgumentError(f"{where} is one of {', '.join(map(repr, names))}, not {value!r:.40}.{hint}")
 
 
 def _pattern(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.base import describe
+from adk_fluent.expr.arguments import describe
 from adk_fluent.state.given import given_state
 
 _TEXTS = {"app_name": "the name of an app", "user_id": "a user's id", "session_id": "a session's id"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any, Final, Unpack, cast
 
-from adk_fluent.errors import ExpressionError, did_you_mean
+from adk_fluent.errors import ExpressionError
 from adk_fluent.expr._generated import AgentMethodCalls
 from adk_fluent.expr.agent import Agent
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.delta import detached
 
 

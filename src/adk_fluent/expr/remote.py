@@ -7,9 +7,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.agent import check_schema
-from adk_fluent.expr.base import Expr, describe
-from adk_fluent.expr.workflow import check_key
+from adk_fluent.expr.arguments import check_key, check_schema, describe
+from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import RemoteAgentNode

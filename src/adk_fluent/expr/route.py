@@ -6,8 +6,8 @@ import re
 from typing import Any, Never, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.base import Expr, describe, lift, observer
-from adk_fluent.expr.workflow import check_key
+from adk_fluent.expr.arguments import check_key, describe, observer
+from adk_fluent.expr.base import Expr, lift
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Comparison, Match, Predicate

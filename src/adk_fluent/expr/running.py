@@ -56,7 +56,7 @@ class Run(Generic[T_co]):
         terminal: str = "run",
         history: Sequence[AgentEvent] = (),
     ) -> None:
-        from adk_fluent.errors import did_you_mean
+        from adk_fluent.spelling import did_you_mean
 
         for name in options:
             if name not in _OPTIONS:

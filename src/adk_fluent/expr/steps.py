@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
-from adk_fluent.expr.base import Expr, Step, describe, observer
+from adk_fluent.expr.arguments import describe, observer
+from adk_fluent.expr.base import Expr, Step
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
 from adk_fluent.ir.fields import state_key
 from adk_fluent.ir.matching import Predicate

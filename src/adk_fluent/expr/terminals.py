@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
-from adk_fluent.errors import ArgumentError, did_you_mean
+from adk_fluent.errors import ArgumentError
+from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.base import Expr, Step, describe, lift, observer
+from adk_fluent.expr.arguments import check_key, observer, positive
+from adk_fluent.expr.base import Expr, Step, lift
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import (
     FallbackNode,
@@ -155,6 +155,21 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     ) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
         self._begin(steps, name, "step")
+
+    def __call__(self: Pipeline[Never], state: StateView) -> dict[str, Any]:
+        """The changes that a chain of S transforms would make in `state`; for tests, without a run.
+
+        >>> from adk_fluent import S
+        >>> (S.set(topic="tea") >> S.rename(topic="subject"))({})
+        {'subject': 'tea'}
+
+        Raises:
+            ArgumentError: there is a step in it that is no transform.
+            TransformError: a function in it is async, or did not return a dict.
+        """
+        from adk_fluent.state.operations import changes_of
+
+        return changes_of(self.node, state)
 
     @overload
     def step(self, step: Step | TransformFn) -> Self: ...
@@ -351,24 +366,6 @@ class Until(Frozen):
 
     predicate: Predicate
     max: int = 10
-
-
-def check_key(key: object, where: str) -> str:
-    """The state key that `key` names, as text or as a field of a schema.
-
-    Raises:
-        ArgumentError: it is neither, or empty.
-    """
-    if isinstance(key, StateFieldRef):
-        return key.key
-    if not isinstance(key, str) or not key.strip():
-        raise ArgumentError(f"{where} takes a state key as text, not {describe(key)}.")
-    return key
-
-
-def positive(value: object) -> bool:
-    """Whether `value` is a positive whole number."""
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _rounds(value: object) -> int:

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from adk_fluent.inspection.explanation import AgentPicture, Explanation, explain
     from adk_fluent.inspection.per_agent import PerAgent
 
-_HOMES = {
-    "AgentPicture": "explanation",
-    "DataFlow": "concerns",
-    "Explanation": "explanation",
-    "LlmAnatomy": "anatomy",
-    "PerAgent": "per_agent",
-    "Reach": "anatomy",
-    "data_flow": "concerns",
-    "explain": "explanation",
-    "llm_anatomy": "anatomy",
-}
-
 __all__ = [
     "AgentPicture",
     "DataFlow",
@@ -38,4 +26,4 @@ __all__ = [
     "llm_anatomy",
 ]
 
-__getattr__: Callable[[str], object] = lazy(__name__, _HOMES)
+__getattr__: Callable[[str], object] = lazy(__name__)

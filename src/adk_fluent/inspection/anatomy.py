@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import FrozenInstanceError
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.flow import Flow
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.shown import shown, shown_of_earlier
-from adk_fluent.analysis.talk.sight import sight_of
+from adk_fluent.analysis.talk.sight import Sight, sight_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.words import Words
@@ -28,9 +29,9 @@ from adk_fluent.inspection.wording import (
     prompt_text,
     tool_name,
 )
-from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.answers import asked_schema
 
 TRANSFER = "transfer_to_agent"
@@ -53,13 +54,13 @@ class Reach(NamedTuple):
     whole: bool = False
 
 
-@frozen
-class LlmAnatomy(Frozen):
+class LlmAnatomy:
     """What one agent's model is sent in a run, and what becomes of its answer.
 
     The first six are the lines that `str()` shows. What functions of yours put into the request (an
     instruction that is a function, callbacks, tools) is not foreseen: `unknown` names those that do not say
-    what they read.
+    what they read. Each part is found when it is asked for, and then kept: in a long pipeline everybody may
+    hear everybody, and few want to know it of all.
 
     Attributes:
         system: its instruction, placeholders unfilled.
@@ -87,15 +88,46 @@ class LlmAnatomy(Frozen):
     tools: str
     constraint: str
     after: str
-    reaches: tuple[Reach, ...] = ()
-    hides: frozenset[str] = frozenset()
-    earlier: frozenset[str] = frozenset()
-    keys: tuple[str, ...] = ()
-    placeholders: tuple[str, ...] = ()
-    tool_names: tuple[str, ...] = ()
-    output_schema: object = None
-    writes: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    reaches: tuple[Reach, ...]
+    hides: frozenset[str]
+    earlier: frozenset[str]
+    keys: tuple[str, ...]
+    placeholders: tuple[str, ...]
+    tool_names: tuple[str, ...]
+    output_schema: object
+    writes: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    def __init__(self, look: _Look) -> None:
+        self.__dict__["_look"] = look
+
+    if not TYPE_CHECKING:  # a type checker that saw these would let any attribute be asked for and set
+
+        def __getattr__(self, name: str) -> object:
+            if name not in PARTS:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            found = self.__dict__[name] = getattr(self.__dict__["_look"], name)()
+            return found
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LlmAnatomy):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in PARTS)
+
+    def __hash__(self) -> int:
+        return hash((self.agent, self.system))
+
+    def __repr__(self) -> str:
+        return f"LlmAnatomy({', '.join(f'{name}={getattr(self, name)!r}' for name in PARTS)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _found, ({name: getattr(self, name) for name in PARTS},)  # without what it is found from
 
     @property
     def sees(self) -> frozenset[str]:
@@ -136,6 +168,17 @@ class LlmAnatomy(Frozen):
         return tables({self.agent: self})
 
 
+PARTS: Final = tuple(LlmAnatomy.__annotations__)
+"""The parts of an anatomy, in order."""
+
+
+def _found(parts: Mapping[str, object]) -> LlmAnatomy:
+    """An anatomy all parts of which are known."""
+    made = object.__new__(LlmAnatomy)
+    made.__dict__.update(parts)
+    return made
+
+
 def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
     """What every agent's model is sent; agents without a model of their own process are left out.
 
@@ -159,49 +202,74 @@ def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
     """
     facts = known(subject)
     models = [step for step in facts.steps if step.is_model]
-    agents = [step for step in models if isinstance(step.node, AgentNode)]
-    return PerAgent((step.name, _Look(step, facts, models).anatomy()) for step in agents)
+    agents = [step for step in models if step.node.runs == "by_model"]
+    return PerAgent((step.name, LlmAnatomy(_Look(step, facts, models))) for step in agents)
 
 
 class _Look:
-    """One agent, looked at."""
+    """One agent, looked at: a method for each part of its anatomy."""
 
     def __init__(self, step: Step, facts: Facts, models: list[Step]) -> None:
         self.step = step
         self.models = models
         self.facts = facts
-        self.node: AgentNode = step.node
-        self.sight = sight_of(step.node)
 
-    def anatomy(self) -> LlmAnatomy:
-        """All of it."""
-        context, prompt = shown_keys(self.step, self.facts)
-        reaches = tuple(self._reaches())
-        seen = {reach.author for reach in reaches}
+    @property
+    def node(self) -> AgentNode:
+        """What is looked at."""
+        return self.step.node
+
+    @cached_property
+    def sight(self) -> Sight:
+        """What it is shown of the conversation."""
+        return sight_of(self.step.node)
+
+    def agent(self) -> str:
+        return self.step.name
+
+    def context(self) -> str:
+        return _context(*self._shown_keys)
+
+    def tools(self) -> str:
+        return ", ".join(self._tools) or "none"
+
+    def constraint(self) -> str:
+        return _constraint(*answer_shape(self.node))
+
+    def hides(self) -> frozenset[str]:
+        seen = {reach.author for reach in self._reaches}
         authors = [USER, *(step.name for step in self.models)]
-        stored = self.facts.writes_of(self.step)
-        schema, shape = answer_shape(self.node)
-        return LlmAnatomy(
-            agent=self.step.name,
-            system=self._system(),
-            history=self._history(reaches),
-            context=_context(context, prompt),
-            tools=", ".join(self._tools) or "none",
-            constraint=_constraint(schema, shape),
-            after=self._after(stored),
-            reaches=reaches,
-            hides=frozenset(name for name in authors if name not in seen and name != self.step.name),
-            earlier=self._earlier(),
-            keys=tuple(dict.fromkeys((*context, *prompt))),
-            placeholders=prompt,
-            tool_names=tuple(self._tools),
-            output_schema=schema,
-            writes=stored,
-            unknown=tuple(self._unknown()),
-        )
+        return frozenset(name for name in authors if name not in seen and name != self.step.name)
 
-    def _reaches(self) -> Iterator[Reach]:
-        yield Reach(USER, certain=self.sight.history != "last")
+    def keys(self) -> tuple[str, ...]:
+        context, prompt = self._shown_keys
+        return tuple(dict.fromkeys((*context, *prompt)))
+
+    def placeholders(self) -> tuple[str, ...]:
+        return self._shown_keys[1]
+
+    def tool_names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def output_schema(self) -> object:
+        return answer_shape(self.node)[0]
+
+    def writes(self) -> tuple[str, ...]:
+        return self.facts.writes_of(self.step)
+
+    def reaches(self) -> tuple[Reach, ...]:
+        return self._reaches
+
+    @cached_property
+    def _shown_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return shown_keys(self.step, self.facts)
+
+    @cached_property
+    def _reaches(self) -> tuple[Reach, ...]:
+        return tuple(self._reaching())
+
+    def _reaching(self) -> Iterator[Reach]:
+        yield Reach(USER, certain=self.sight.history != "last" and self.sight.message)
         heard = shown(self.facts.flow, self.step)
         for speaker in sorted(heard, key=lambda step: step.index):
             yield Reach(speaker.name, certain=heard[speaker])
@@ -213,14 +281,14 @@ class _Look:
                 whole = speaker in read.texts
                 yield Reach(speaker.name, read.key, certain=whole and _surely(read, speaker), whole=whole)
 
-    def _earlier(self) -> frozenset[str]:
+    def earlier(self) -> frozenset[str]:
         flow = self.facts.later
         step = flow.plan.steps[self.step.index]
         found = {speaker.name for speaker in shown_of_earlier(flow, step)}
         user = self.sight.earlier and self.sight.user
         for read in _shown(step, flow):
             words = flow.words(read)
-            left = [flow.words_left(key) for key in words.before if not key.startswith("temp:")]
+            left = [flow.words_left(key) for key in words.before if not is_temporary(key)]
             copied = [words] if words.anybody else []  # what copies anybody's words copies old ones, too
             for old in [*left, *copied]:
                 found.update(speaker.name for speaker in self._named(old))
@@ -232,16 +300,15 @@ class _Look:
         found = self.models if words.anybody else words.steps
         return sorted(found, key=lambda step: step.index)
 
-    def _system(self) -> str:
-        root = self.facts.plan.root.node
-        texts = [prompt_text(root.given.get("global_instruction"))] if isinstance(root, AgentNode) else []
-        texts.append(prompt_text(self.node.given.get("instruction")))
+    def system(self) -> str:
+        everywhere = self.facts.plan.root.node.given.get("global_instruction")
+        texts = [prompt_text(everywhere), prompt_text(self.node.given.get("instruction"))]
         return "\n\n".join(f'"{text}"' if text[:1] != "<" else text for text in filter(None, texts))
 
-    def _history(self, reaches: Iterable[Reach]) -> str:
+    def history(self) -> str:
         if self.sight.history == "none":
             return "SUPPRESSED"
-        heard = [reach for reach in reaches if reach.key is None]
+        heard = [reach for reach in self._reaches if reach.key is None]
         surely = [reach.author for reach in heard if reach.certain]
         perhaps = [reach.author for reach in heard if not reach.certain]
         names = "; ".join(filter(None, [", ".join(surely), "perhaps " * bool(perhaps) + ", ".join(perhaps)]))
@@ -258,18 +325,22 @@ class _Look:
         """The agents its model can hand over to, as ADK offers them."""
         parent = self.step.parent
         found = [child.name for child in self.step.children]
-        if parent is not None and isinstance(parent.node, AgentNode):
+        if parent is not None and parent.node.runs == "by_model":
             if self.node.disallow_transfer_to_parent is not True:
                 found.append(parent.name)
             if self.node.disallow_transfer_to_peers is not True:
                 found += [peer.name for peer in parent.children if peer is not self.step]
         return found
 
-    def _after(self, stored: tuple[str, ...]) -> str:
+    def after(self) -> str:
+        stored = self.writes()
         where = ", ".join(f'state["{key}"]' for key in stored)
         text = f"response stored → {where}" if stored else "response goes to the conversation"
         targets = self._targets()
         return f"{text}, or hands over to {listed(targets)}" if targets else text
+
+    def unknown(self) -> tuple[str, ...]:
+        return tuple(self._unknown())
 
     def _unknown(self) -> Iterator[str]:
         readers, _ = self.node.undeclared()
@@ -297,7 +368,7 @@ def _shown(step: Step, flow: Flow) -> list[Read]:
 
 def _surely(read: Read, speaker: Step) -> bool:
     """Whether an agent's whole answer is in the instruction whenever the reader is asked."""
-    plain = isinstance(speaker.node, AgentNode) and asked_schema(speaker.node) is None
+    plain = speaker.node.runs == "by_model" and asked_schema(speaker.node) is None
     return (
         read.via == "template"
         and plain

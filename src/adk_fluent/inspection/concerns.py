@@ -115,7 +115,7 @@ def _flow_of(step: Step, facts: Facts) -> DataFlow:
     stored = facts.writes_of(step)
     return DataFlow(
         agent=step.name,
-        reads=_reads(step, prompt),
+        reads=_reads(step, context, prompt),
         accepts=_accepts(node, taken),
         returns=f"structured JSON → {shape}" if answer else _PLAIN,
         writes=", ".join(f"state[{key!r}]" for key in stored) or "(not set — only the conversation)",
@@ -130,10 +130,10 @@ def _flow_of(step: Step, facts: Facts) -> DataFlow:
     )
 
 
-def _reads(step: Step, prompt: tuple[str, ...]) -> str:
+def _reads(step: Step, context: tuple[str, ...], prompt: tuple[str, ...]) -> str:
     node = step.node
-    if isinstance(node, RemoteAgentNode):
-        return ", ".join(f"state[{key!r}]" for key in node.declared_reads) or "the conversation"
+    if node.runs != "by_model":  # another process asks the model
+        return ", ".join(f"state[{key!r}]" for key in context) or "the conversation"
     spec = node.annotations.context
     text = repr(spec) if isinstance(spec, Context) else sight_of(node).shown
     text += f" — {_seen(step, spec)}"
@@ -148,8 +148,7 @@ def _seen(step: Step, spec: object) -> str:
         return "the current user message only"
     if sight.history == "last":
         return "what was said last"
-    whole = sight.authors is None and not sight.excluded and not sight.unknown
-    return "the whole conversation" if whole else "part of the conversation"
+    return "the whole conversation" if sight.is_whole else "part of the conversation"
 
 
 def _accepts(node: AgentNode | RemoteAgentNode, schema: object) -> str:

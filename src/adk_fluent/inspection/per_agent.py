@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from adk_fluent import _html as html
-from adk_fluent.errors import MissingKeyError, did_you_mean
+from adk_fluent.errors import MissingKeyError
+from adk_fluent.spelling import did_you_mean
 
 T = TypeVar("T")
 

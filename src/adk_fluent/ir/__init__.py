@@ -46,16 +46,6 @@ if TYPE_CHECKING:
     from adk_fluent.ir.graph import Edge, edges, predecessors, topological_order
 
 # Composing an expression needs neither of these, nor the standard modules they import.
-_HOMES = {
-    "Edge": "graph",
-    "edges": "graph",
-    "from_dict": "codec",
-    "ir_hash": "codec",
-    "predecessors": "graph",
-    "to_dict": "codec",
-    "topological_order": "graph",
-}
-
 __all__ = [
     "NODE_TYPES",
     "UNSET",
@@ -107,4 +97,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the package
-    __getattr__ = lazy(__name__, _HOMES)
+    __getattr__ = lazy(__name__)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
-from adk_fluent.ir.keys import KeyReads
+from adk_fluent.ir.keys import KeyRead, KeyReads
 
 Visibility = Literal["user", "internal", "zero_cost"]
 """Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
@@ -59,6 +59,10 @@ class ContentSpec(Frozen):
     max_output_tokens: int | None = None
 
 
+Semantics = Literal["merge", "replace_session", "delete_keys"]
+"""What the result of a transform means; see `TransformNode`."""
+
+
 class ContextSpec(Frozen):
     """Base of the values that say what part of the conversation an agent sees."""
 
@@ -92,6 +96,44 @@ class InstructionSpec(Frozen):
     def templates(self) -> tuple[str, ...]:
         """The texts in it that every run uses; their placeholders must be filled."""
         return ()
+
+
+class TransformSpec(Frozen):
+    """Base of the functions that say themselves what they do to the state: the `S` operations."""
+
+    __slots__ = ()
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads and writes, as far as that is known."""
+        return NO_ACCESS
+
+    @property
+    def reads(self) -> tuple[KeyRead, ...]:
+        """The keys it reads, each with how, and how much a missing one matters."""
+        return ()
+
+    @property
+    def effects(self) -> tuple[Any, ...]:
+        """What it does, in order: values of `adk_fluent.state.effects`."""
+        return ()
+
+    @property
+    def names_keys_as_it_runs(self) -> bool:
+        """Whether only a run tells which keys it touches, which the analysis knows about."""
+        return False
+
+    semantics: ClassVar[Semantics] = "merge"
+    """What its result means; see `TransformNode`."""
+
+    @property
+    def affected_keys(self) -> frozenset[str] | None:
+        """The keys that it removes by name."""
+        return None
+
+    def completed(self, affected_keys: frozenset[str] | None) -> Self:
+        """The same as a node holds it which was stored with these keys."""
+        return self
 
 
 @frozen

@@ -5,17 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.frozen import Frozen, frozen
-
-Scope = Literal["session", "user", "app", "temp"]
-"""Who shares a state value, and how long it is kept."""
-
-PREFIXES: Final[Mapping[Scope, str]] = {"session": "", "user": "user:", "app": "app:", "temp": "temp:"}
-"""The prefix that ADK gives the keys of each scope."""
+from adk_fluent.ir.scopes import PREFIXES, Scope
 
 _Class: TypeAlias = type[Any]
 
@@ -58,10 +52,19 @@ class StateFieldRef(Frozen):
     @property
     def allows_none(self) -> bool:
         """Whether the value may be `None`, which in state means that it is absent."""
-        return type(None) in get_args(self.type) or self.type in (None, type(None), Any, object)
+        return takes_none(self.type)
 
     def __str__(self) -> str:
         return self.key
+
+
+def takes_none(kind: Any) -> bool:
+    """Whether a value of the type may be `None`.
+
+    >>> takes_none(str | None), takes_none(str)
+    (True, False)
+    """
+    return type(None) in get_args(kind) or kind in (None, type(None), Any, object)
 
 
 def state_key(key: str | StateFieldRef, where: str = "This") -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import ONE_COUNTS, SILENT_FRAMES, STEP_BY_STEP, Node, walk
-from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
     RouteNode,
@@ -15,8 +15,7 @@ from adk_fluent.ir.nodes import (
 )
 
 
-@frozen
-class Edge(Frozen):
+class Edge(NamedTuple):
     """Control goes from one node to another, by name.
 
     Attributes:
@@ -91,8 +90,7 @@ def _may_end(node: Node) -> bool:
     return node.asks or isinstance(node, TransferNode)
 
 
-@frozen
-class _Ends(Frozen):
+class _Ends(NamedTuple):
     """Where control enters a node, leaves to what follows it, and leaves to what follows its sequence."""
 
     entries: tuple[str, ...]
@@ -104,12 +102,12 @@ def _connect(node: Node, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
     """Collect the edges inside `node`; `targets` are the nodes that a transfer may name."""
     if isinstance(node, TransferNode):
         return _connect_transfer(node, out, targets)
-    parts = [_connect(child, out, targets) for child in node.children]
     here = (node.name,)
+    if not node.children:
+        return _Ends(here, here)
+    parts = [_connect(child, out, targets) for child in node.children]
     if node.runs not in SILENT_FRAMES:
         return _connect_step(node, parts, out)
-    if not parts:
-        return _Ends(here, here)
     entries, exits, away = (
         _flat(part) for part in zip(*((p.entries, p.exits, p.away) for p in parts), strict=True)
     )
@@ -156,4 +154,5 @@ def _link(sources: tuple[str, ...], targets: tuple[str, ...], kind: str, out: li
 
 
 def _flat(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for group in groups for name in group))
+    found = [group for group in groups if group]
+    return found[0] if len(found) == 1 else tuple(dict.fromkeys(chain.from_iterable(found)))

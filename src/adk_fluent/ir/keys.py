@@ -13,9 +13,10 @@ Level = Literal["required", "tolerant", "lenient", "optional"]
 
 Via = Literal[
     "template", "message", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list",
-    "operation", "removal", "function", "remote", "artifact", "budget", "quality",
+    "operation", "removal", "function", "remote", "artifact", "budget", "quality", "own",
 ]  # fmt: skip
-"""The channel a key is read through; a removal names it without looking at its value."""
+"""The channel a key is read through. A removal names it without looking at its value; its `own` is what an
+operation itself keeps there."""
 
 
 class KeyRead(NamedTuple):

@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, cast
 
-from adk_fluent.errors import ArgumentError, PredicateError, did_you_mean, sentence, what_happened
+from adk_fluent.errors import ArgumentError, PredicateError, sentence, what_happened
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, function_name
+from adk_fluent.spelling import did_you_mean
 
 Comparison = Literal["eq", "ne", "gt", "gte", "lt", "lte", "contains", "matches", "truthy"]
 

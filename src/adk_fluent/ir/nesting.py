@@ -25,6 +25,22 @@ def depth(root: Node) -> int:
     >>> depth((Agent("a") >> Agent("b") * 3).to_ir())
     3
     """
+    levels = _levels(root)
+    return _with_transfers(root) if levels is None else levels
+
+
+def _levels(root: Node) -> int | None:
+    """How deep a tree is, level by level; `None` if it has transfers, which may lead deeper."""
+    level, found = {id(root): root}, 0
+    while level:
+        found += 1
+        if TransferNode in set(map(type, level.values())):
+            return None
+        level = {id(child): child for node in level.values() for child in node.children}
+    return found
+
+
+def _with_transfers(root: Node) -> int:
     named = {node.name: node for node in _distinct(root) if node.name}
     found: dict[int, int] = {}
     open_nodes: set[int] = set()

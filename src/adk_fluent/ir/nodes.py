@@ -9,9 +9,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import AGENT_FIELDS, AgentFields, LoopFields, ParallelFields, SequenceFields
-from adk_fluent.ir.annotations import AuthConfig, EdgeSemantics, InstructionSpec, ModelCandidate, RetryConfig
+from adk_fluent.ir.annotations import (
+    AuthConfig,
+    EdgeSemantics,
+    InstructionSpec,
+    ModelCandidate,
+    RetryConfig,
+    Semantics,
+    TransformSpec,
+)
 from adk_fluent.ir.base import Node, Runs, node
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, in_templates, silent
 from adk_fluent.ir.matching import Match, Predicate, StateView
@@ -245,18 +254,6 @@ class LoopNode(LoopFields):
         return silent([self.until]), []
 
 
-class StateOperation:
-    """Base of the named operations that a `TransformNode` runs; unlike functions they say what they read."""
-
-    __slots__ = ()
-    names_keys_as_it_runs: ClassVar[bool] = False
-    """Whether only a run tells which keys it touches, which the analysis knows about."""
-
-    def key_reads(self) -> KeyReads:
-        """The keys it reads, each with how much a missing one matters."""
-        return iter(())
-
-
 @node
 class TransformNode(Node):
     """Computes new state from old, without a model.
@@ -267,13 +264,28 @@ class TransformNode(Node):
             `delete_keys` removes `affected_keys`, then writes the dict.
         scope: which keys `replace_session` may remove.
         affected_keys: session-scoped keys that `delete_keys` removes.
+
+    An `S` operation says itself what it removes: of one, `semantics` and `affected_keys` follow.
     """
 
     kind: ClassVar[str] = "transform"
     fn: TransformFn
-    semantics: Literal["merge", "replace_session", "delete_keys"] = "merge"
+    semantics: Semantics = "merge"
     scope: Literal["session", "all"] = "session"
     affected_keys: frozenset[str] | None = None
+
+    def _fill(self, values: Mapping[str, object]) -> None:
+        fn = values.get("fn")
+        if isinstance(fn, TransformSpec):
+            values = {**values, "semantics": fn.semantics, "affected_keys": fn.affected_keys}
+        super()._fill(values)
+
+    @classmethod
+    def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
+        fn = values.get("fn")
+        if isinstance(fn, TransformSpec):
+            values = {**values, "fn": fn.completed(values.get("affected_keys"))}
+        return super().from_stored(values)
 
     @property
     def label(self) -> str:
@@ -282,8 +294,11 @@ class TransformNode(Node):
 
     def key_reads(self) -> KeyReads:
         fn = self.fn
+        if isinstance(fn, TransformSpec):
+            yield from (read for read in fn.reads if read.via != "own")
+            return
         named = set[str]()
-        for read in fn.key_reads() if isinstance(fn, StateOperation) else declared([fn], "function"):
+        for read in declared([fn], "function"):
             named.add(read.key)
             yield read
         for key in sorted((self.affected_keys or frozenset()) - named):
@@ -291,17 +306,18 @@ class TransformNode(Node):
 
     @property
     def key_writes(self) -> tuple[str, ...]:
-        return tuple(sorted(access(self.fn).writes))
+        return tuple(sorted(self.access.writes))
 
     def undeclared(self) -> tuple[list[object], list[object]]:
-        touched = access(self.fn)
-        if isinstance(self.fn, StateOperation) and self.fn.names_keys_as_it_runs:
+        fn, touched = self.fn, self.access
+        if isinstance(fn, TransformSpec) and fn.names_keys_as_it_runs:
             return [], []
-        return [self.fn] * (not touched.reads_known), [self.fn] * (not touched.writes_known)
+        return [fn] * (not touched.reads_known), [fn] * (not touched.writes_known)
 
     @property
     def access(self) -> Access:
-        return access(self.fn)
+        fn = self.fn
+        return fn.access if isinstance(fn, TransformSpec) else access(fn)
 
 
 @node

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.scopes import is_key
 
-SCOPES = ("app", "user", "temp")
 # Opening braces, what is between, closing braces. A run of opening braces is tried from its first one alone
 # (the look-behind), and nothing is given back (the `+` after a repetition): no text takes more than one pass.
 _BRACES = re.compile(r"([\\$]?)(?<!\{)(\{++)([^{}]*+)(\}++)")
@@ -113,16 +113,6 @@ def _placeholder(inner: str) -> Placeholder | None:
     if name.startswith("artifact."):
         return Placeholder(name.removeprefix("artifact."), optional, artifact=True)
     return Placeholder(name, optional) if is_key(name) else None
-
-
-def is_key(name: str) -> bool:
-    """Whether ADK would accept `name` as a state key inside a template.
-
-    >>> is_key("user:tier"), is_key("a.b")
-    (True, False)
-    """
-    scope, colon, bare = name.rpartition(":")
-    return bare.isidentifier() and (not colon or scope in SCOPES)
 
 
 def required_keys(text: str) -> frozenset[str]:

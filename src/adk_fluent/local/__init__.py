@@ -21,4 +21,4 @@ if TYPE_CHECKING:
 __all__ = ["LocalLlm"]
 
 if not TYPE_CHECKING:  # the command line asks whether a model is installed, and that must not import ADK
-    __getattr__ = lazy(__name__, {"LocalLlm": "llm"})
+    __getattr__ = lazy(__name__)

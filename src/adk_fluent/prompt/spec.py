@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from itertools import zip_longest
 from typing import Any, Final, Literal, TypeAlias
 
-from adk_fluent.errors import ArgumentError, ExpressionError, did_you_mean
+from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared, in_templates
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.template import Segment, all_keys
+from adk_fluent.spelling import did_you_mean
 
 HEADERS: Final[Mapping[str, str]] = {
     "role": "",

@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from adk_fluent.state.markers import AppScoped, CapturedBy, SessionScoped, Temp, UserScoped
     from adk_fluent.state.schema import StateSchema
 
-_HOMES = {
-    "AppScoped": "markers",
-    "CapturedBy": "markers",
-    "SessionScoped": "markers",
-    "StateSchema": "schema",
-    "Temp": "markers",
-    "UserScoped": "markers",
-}
-
 __all__ = [
     "AppScoped",
     "CapturedBy",
@@ -38,7 +29,7 @@ __all__ = [
     "declares",
 ]
 
-__getattr__: Callable[[str], object] = lazy(__name__, _HOMES)
+__getattr__: Callable[[str], object] = lazy(__name__)
 
 
 def __dir__() -> list[str]:

@@ -13,9 +13,10 @@ from functools import lru_cache
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Union, cast, get_args, get_origin
 
-from adk_fluent.errors import AnswerError, ExpressionError, StateKeyError, StateTypeError, did_you_mean
+from adk_fluent.errors import AnswerError, ExpressionError, StateKeyError, StateTypeError
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.faults import fault, shown
 from adk_fluent.state.members import readable
 from adk_fluent.state.values import field_type, named, whose

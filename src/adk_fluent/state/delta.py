@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Never, cast
 from adk_fluent.errors import ReadOnlyStateError, TransformError
 from adk_fluent.ir.matching import AbsentKey, StateView
 from adk_fluent.ir.nodes import TransformNode
-
-SCOPE_PREFIXES: Final = ("app:", "user:", "temp:")
-
+from adk_fluent.ir.scopes import is_session_scoped, is_temporary
 
 LOST: Final = (
     "temp: keys do not outlive a pause, and this run has waited for a person. Write it after that, or use a "
@@ -92,7 +90,7 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def lost(self, key: str) -> str:
         """What to add to a message that says a key is missing, if a pause has taken it; else nothing."""
-        taken = key.startswith("temp:") and self._resumed is not None and self._resumed()
+        taken = is_temporary(key) and self._resumed is not None and self._resumed()
         return f" {LOST}" if taken else ""
 
     if not TYPE_CHECKING:  # what a dict could and this refuses; to a type checker there is no such method
@@ -125,11 +123,6 @@ def detached(value: Any) -> Any:
         return cast(Any, value)
 
 
-def is_session_scoped(key: str) -> bool:
-    """Whether a key lives with the session; only such keys are ever dropped."""
-    return not key.startswith(SCOPE_PREFIXES)
-
-
 def changes(node: TransformNode, result: object, state: StateView) -> dict[str, Any]:
     """What a transform's `result` changes in `state`: key → new value, `None` for a key that goes.
 
@@ -146,7 +139,7 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
             "functions work. Make it a step of its own with >>."
         )
     if result is None:
-        return _differing({**_removed(node, {}, state)}, state)
+        return differing({**_removed(node, {}, state)}, state)
     if not isinstance(result, Mapping) or not all(
         isinstance(key, str) for key in cast("Mapping[object, Any]", result)
     ):
@@ -156,10 +149,11 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
             "return a dict of state keys to values, or None to change nothing."
         )
     written = cast("Mapping[str, Any]", result)
-    return _differing({**_removed(node, written, state), **written}, state)
+    return differing({**_removed(node, written, state), **written}, state)
 
 
-def _differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
+def differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
+    """The changes that change something."""
     return {key: detached(value) for key, value in delta.items() if not _same(state.get(key), value)}
 
 
@@ -168,7 +162,7 @@ def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -
         removable = (key for key in state if node.scope == "all" or is_session_scoped(key))
         return {key: None for key in removable if key not in result}
     if node.semantics == "delete_keys":
-        return {key: None for key in node.affected_keys or () if is_session_scoped(key)}
+        return {key: None for key in sorted(node.affected_keys or ()) if is_session_scoped(key)}
     return {}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from adk_fluent.ir.fields import Scope
 from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.scopes import Scope
 
 
 @frozen

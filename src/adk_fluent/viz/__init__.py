@@ -17,7 +17,4 @@ if TYPE_CHECKING:
 
 __all__ = ["to_html", "to_mermaid", "to_outline", "to_png", "to_svg"]
 
-__getattr__: Callable[[str], object] = lazy(
-    __name__,
-    {"to_html": "page", "to_mermaid": "mermaid", "to_outline": "outline", "to_png": "png", "to_svg": "svg"},
-)
+__getattr__: Callable[[str], object] = lazy(__name__)

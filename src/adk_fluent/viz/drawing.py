@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from adk_fluent.ir.annotations import Visibility
+from adk_fluent.viz.looks import Shape, Style
 
-Shape = Literal["round", "sharp", "hexagon", "remote", "header"]
 LineKind = Literal["control", "transfer", "data"]
 Point = tuple[float, float]
 
@@ -27,8 +27,8 @@ class Box:
 
     Attributes:
         name: the step's unique name.
-        kind: its node type in one word.
         shape: how it is drawn.
+        style: its colours.
         visibility: who sees what it says.
         title: the lines of its title.
         captions: the lines below: what it reads and writes, and whether the user sees it.
@@ -37,8 +37,8 @@ class Box:
     """
 
     name: str
-    kind: str
     shape: Shape
+    style: Style
     visibility: Visibility
     title: tuple[str, ...]
     captions: tuple[str, ...]

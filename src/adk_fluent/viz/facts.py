@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, cast
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Final
 
-from adk_fluent.analysis.visibility import infer_visibility
+from adk_fluent.analysis.facts import Facts
+from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.checking import check_all
+from adk_fluent.contracts.refusals import known
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
-from adk_fluent.viz.flow import DataEdge, data_edges
-from adk_fluent.viz.labels import label
+from adk_fluent.viz.flow import writers
+from adk_fluent.viz.looks import about, look_of
 
 HEARD: Final[Mapping[Visibility, str]] = {
     "user": "The user sees what it says.",
     "internal": "Only other agents see what it says.",
     "zero_cost": "It says nothing.",
 }
-KINDS: Final = {
-    "agent": "agent",
-    "remote": "remote agent",
-    "sequence": "one after another",
-    "parallel": "parallel branches",
-    "loop": "loop",
-    "transform": "state step",
-    "route": "route",
-    "fallback": "fallback",
-    "race": "race",
-    "gate": "gate: a person approves",
-    "tap": "tap: a function looks on",
-    "map": "once per item",
-    "timeout": "time limit",
-    "transfer": "hands over",
-    "capture": "keeps text in state",
-    "artifact": "artifact step",
-}
-"""How a reader knows each kind of step."""
 
 
 @frozen
@@ -166,70 +148,68 @@ def page_facts(root: Node) -> PageFacts:
     """
     tree = resolve_names(root).root
     issues = check_all(root).issues
-    anatomies = llm_anatomy(root)
-    seen = infer_visibility(root)
-    teller = _Teller(data_edges(tree), issues)
-    nodes = list(walk(tree))
-    steps = tuple(teller.step(node, anatomies.get(node.name), seen[node.name]) for node in nodes)
-    names = {node.name for node in nodes}
+    facts = known(root)
+    teller = _Teller(facts, issues)
+    steps = tuple(teller.step(node, step) for node, step in zip(walk(tree), facts.steps, strict=True))
+    names = facts.plan.by_name
     return PageFacts(root.name or "Pipeline", steps, tuple(_finding(issue, names) for issue in issues))
 
 
-def _finding(issue: ContractIssue, names: Iterable[str]) -> Finding:
+def _finding(issue: ContractIssue, names: Container[str]) -> Finding:
     step = issue.agent if issue.agent in names else ""
     return Finding(issue.severity.value, issue.code, step, issue.key or "", issue.message, issue.hint)
 
 
 class _Teller:
-    def __init__(self, edges: Iterable[DataEdge], issues: Iterable[ContractIssue]) -> None:
-        self._edges = list(edges)
+    def __init__(self, facts: Facts, issues: Iterable[ContractIssue]) -> None:
+        self._facts = facts
+        self._anatomies = llm_anatomy(facts)
+        self._visibility = facts.visibility
+        self._writers = writers(facts)
+        self._readers: dict[tuple[Step, str], list[str]] = {}
+        for (reader, key), found in self._writers.items():
+            for writer in found:
+                if writer is not reader:
+                    self._readers.setdefault((writer, key), []).append(reader.name)
         self._issues: dict[str, list[int]] = {}
         for number, issue in enumerate(issues):
             self._issues.setdefault(issue.agent, []).append(number)
 
-    def step(self, node: Node, anatomy: LlmAnatomy | None, seen: Visibility) -> StepFacts:
-        written = node.writes_keys if anatomy is None else (*anatomy.writes, *node.writes_keys)
+    def step(self, node: Node, step: Step) -> StepFacts:
+        """All about one step; `node` is what runs there, with a name of its own."""
+        anatomy, seen = self._anatomies.get(step.name), self._visibility[step.name]
         return StepFacts(
-            node.name,
-            KINDS[node.kind],
-            _about(node),
+            step.name,
+            look_of(node).kind,
+            about(node),
             seen,
-            HEARD[seen] if isinstance(node, AgentNode | RemoteAgentNode) else "",
+            HEARD[seen] if node.speaks else "",
             None if anatomy is None else _conversation(anatomy),
             None if anatomy is None else Prompt(anatomy.system, anatomy.tools, anatomy.constraint),
-            tuple(self._reads(node, anatomy)),
-            tuple(KeyWritten(key, self._readers(node.name, key)) for key in sorted({*written})),
+            tuple(self._reads(step, anatomy)),
+            tuple(self._written(step)),
             "" if anatomy is None else anatomy.after,
             () if anatomy is None else tuple(_notes(anatomy)),
-            tuple(self._issues.get(node.name, ())),
+            tuple(self._issues.get(step.name, ())),
         )
 
-    def _reads(self, node: Node, anatomy: LlmAnatomy | None) -> Iterator[KeyRead]:
+    def _reads(self, step: Step, anatomy: LlmAnatomy | None) -> Iterator[KeyRead]:
         shown = () if anatomy is None else anatomy.keys
-        for key in dict.fromkeys((*shown, *sorted(node.reads_keys))):
-            writers = tuple(e.source for e in self._edges if e.target == node.name and key in e.keys)
+        looked_at = sorted({read.key for read in self._facts.reads_of(step) if read.via != "removal"})
+        for key in dict.fromkeys((*shown, *looked_at)):
+            found = self._writers.get((step, key), ())
+            own = [step.name] if step in found else []  # in a loop, what it wrote the round before
+            sources = (*(writer.name for writer in found if writer is not step), *own)
             if anatomy is None or key not in shown:
-                yield KeyRead(key, "read by a function" if anatomy else "", writers)
+                yield KeyRead(key, "read by a function" if anatomy else "", sources)
                 continue
             place = "in the instruction" if key in anatomy.placeholders else "beside the conversation"
             carries = tuple(dict.fromkeys(r.author for r in anatomy.reaches if r.key == key))
-            own = (node.name,) if node.name in carries else ()  # in a loop, what it wrote the round before
-            yield KeyRead(key, place, (*writers, *own), carries)
+            yield KeyRead(key, place, sources, carries)
 
-    def _readers(self, name: str, key: str) -> tuple[str, ...]:
-        return tuple(edge.target for edge in self._edges if edge.source == name and key in edge.keys)
-
-
-def _about(node: Node) -> str:
-    if isinstance(node, AgentNode):
-        given = cast("str | object", node.given.get("model", ""))
-        model = given if isinstance(given, str) else str(getattr(given, "model", type(given).__name__))
-        described = node.description if isinstance(node.description, str) else ""
-        return " — ".join(filter(None, [model, described]))
-    if isinstance(node, RemoteAgentNode):
-        return node.endpoint
-    text = label(node)
-    return "" if text == node.name else text
+    def _written(self, step: Step) -> Iterator[KeyWritten]:
+        for key in sorted(self._facts.writes_of(step)):
+            yield KeyWritten(key, tuple(self._readers.get((step, key), ())))
 
 
 def _conversation(anatomy: LlmAnatomy) -> Conversation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from adk_fluent.analysis.facts import Facts
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import TransferNode
 from adk_fluent.viz.drawing import Line, Point
@@ -39,6 +40,10 @@ class Rectangle(NamedTuple):
     right: float
     bottom: float
 
+    def holds(self, other: Rectangle) -> bool:
+        """Whether another place is in this one."""
+        return self.left <= other.left and other.right <= self.right and self.top <= other.top <= self.bottom
+
 
 class _Lane(NamedTuple):
     source: str
@@ -47,10 +52,10 @@ class _Lane(NamedTuple):
     bottom: float
 
 
-def add_links(canvas: Canvas, root: Node) -> None:
+def add_links(canvas: Canvas, root: Node, facts: Facts) -> None:
     """Put down the data lines and transfers of a tree with unique names whose steps have their places."""
     router = _Router(canvas)
-    for edge in data_edges(root):
+    for edge in data_edges(facts):
         path = router.path(edge.source, edge.target)
         canvas.lines.append(Line("data", path, True, edge.source, edge.target, edge.keys))
     for node in walk(root):
@@ -80,8 +85,10 @@ class _Router:
         """The way from one step to another."""
         start, end = self._boxes[source], self._boxes[target]
         frame = self._canvas.frames.get(source)
-        if frame is not None:  # what a composite wrote is there when it has ended
-            start = Rectangle(frame.x, frame.y, frame.x + frame.width, frame.y + frame.height)
+        if frame is not None:
+            around = Rectangle(frame.x, frame.y, frame.x + frame.width, frame.y + frame.height)
+            if not around.holds(end):  # to others, what a composite wrote is there when it has ended
+                start = around
         if end.top >= start.bottom:
             arrivals = self._arrivals[target] = self._arrivals.get(target, -1) + 1
             to_x = _port(end, PORT + APART * arrivals)

@@ -13,28 +13,12 @@ from itertools import pairwise
 from math import ceil
 from typing import Final
 
+from adk_fluent.analysis.facts import facts_of
 from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import STEP_BY_STEP, Node
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    LoopNode,
-    MapOverNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
+from adk_fluent.ir.nodes import RouteNode, TransferNode
 from adk_fluent.viz.drawing import (
     LEADING,
     SMALL,
@@ -45,30 +29,11 @@ from adk_fluent.viz.drawing import (
     Label,
     Line,
     Point,
-    Shape,
     text_width,
     wrapped,
 )
-from adk_fluent.viz.labels import TO_THE_USER, branches, label
 from adk_fluent.viz.lanes import Rectangle, add_links
-
-SHAPES: Final[Mapping[type[Node], Shape]] = {
-    AgentNode: "round",
-    RemoteAgentNode: "remote",
-    RouteNode: "hexagon",
-    GateNode: "hexagon",
-    TransferNode: "hexagon",
-    TransformNode: "sharp",
-    CaptureNode: "sharp",
-    TapNode: "sharp",
-    ArtifactNode: "sharp",
-}
-"""The shape of each node that is a box; the others are frames, or nothing but their children."""
-
-FRAMED: Final[frozenset[type[Node]]] = frozenset(
-    {ParallelNode, RaceNode, FallbackNode, LoopNode, MapOverNode, TimeoutNode}
-)
-"""Node types that are a frame around their children."""
+from adk_fluent.viz.looks import EDGE_WORDS, TO_THE_USER, Shape, branches, look_of
 
 GAP: Final = 40.0
 """Between steps that follow each other."""
@@ -94,7 +59,7 @@ def to_drawing(node: Node) -> Drawing:
     block = layout.block(named.root, is_root=True)
     canvas = Canvas()
     block.place(canvas, 0.0, 0.0)
-    add_links(canvas, named.root)
+    add_links(canvas, named.root, facts_of(node))
     return canvas.drawing()
 
 
@@ -199,47 +164,38 @@ class _Layout:
 
     def block(self, node: Node, *, is_root: bool = False) -> Block:
         """The block of a node and all inside it."""
-        text = label(node)  # also where it is not drawn, so that what cannot be drawn is refused
+        look = look_of(node)
+        text = look.label(node)
+        named = node.name in self._origins
         inside = [self.block(child) for child in node.children]
-        if isinstance(node, SequenceNode):
-            body = stacked(inside)
-            return body if is_root or node.name not in self._origins else self._framed(node, text, body)
-        if type(node) not in FRAMED:
-            box = self._step(node, text)
-            return stacked([box, _fork(_exits_of(node, inside))], gap=0.0) if inside else box
-        match node:
-            case LoopNode():
-                body = _returning(stacked(inside))
-            case FallbackNode():
-                words = ["", *["on failure"] * (len(inside) - 1)]
-                body = _fork(list(zip(words, inside, strict=True)))
-            case ParallelNode() | RaceNode():
-                body = _fork([("", block) for block in inside])
-            case _:
-                body = stacked(inside)
-        title = f"{node.name}: {text}" if node.name in self._origins and text != node.name else text
-        return self._framed(node, title, body)
+        if look.is_framed(node, named=named and not is_root):
+            title = f"{node.name}: {text}" if named and text != node.name else text
+            return self._framed(node, title, _body(node, inside))
+        if look.shape == "header":
+            return _body(node, inside)
+        box = self._step(node, text)
+        return stacked([box, _fork(_exits_of(node, inside))], gap=0.0) if inside else box
 
     def _box(self, node: Node, shape: Shape, title: tuple[str, ...], captions: tuple[str, ...]) -> Box:
         wide = [text_width(line, TITLE, bold=True) for line in title]
         wide += [text_width(line, SMALL) for line in captions]
         high = LEADING * (TITLE * len(title) + SMALL * len(captions)) + 14
         room = 24 + (high * 0.5 if shape == "hexagon" else 10 if shape == "remote" else 0)
-        kind, seen = node.kind, self._visibility[node.name]
-        return Box(node.name, kind, shape, seen, title, captions, 0, 0, max(74.0, max(wide) + room), high)
+        style, seen = look_of(node).style, self._visibility[node.name]
+        return Box(node.name, shape, style, seen, title, captions, 0, 0, max(74.0, max(wide) + room), high)
 
     def _step(self, node: Node, text: str) -> Block:
-        box = self._box(node, SHAPES[type(node)], wrapped(text, 30), self._captions(node))
+        box = self._box(node, look_of(node).shape, wrapped(text, 30), self._captions(node))
         onward = not isinstance(node, TransferNode) or node.condition is not None
         return Block(box.width, box.height, box.width / 2, _placing(box), goes_on=onward)
 
     def _captions(self, node: Node) -> tuple[str, ...]:
         lines: list[str] = []
-        titled = isinstance(node, RouteNode | GateNode | TransferNode)  # their titles say what they read
+        titled = look_of(node).style == "choice"  # their titles say what they read
         for verb, keys in (("reads", () if titled else node.reads_keys), ("writes", node.writes_keys)):
             if keys:
                 lines += wrapped(f"{verb} {', '.join(sorted(keys))}", 34, 3)
-        if isinstance(node, AgentNode | RemoteAgentNode) and self._visibility[node.name] == "user":
+        if node.speaks and self._visibility[node.name] == "user":
             lines.append(TO_THE_USER)
         return tuple(lines)
 
@@ -262,7 +218,7 @@ class _Layout:
                 canvas.control((x + axis, top + body.height), (x + axis, y + height))
 
         # A transfer inside leaves the innermost sequence or loop; what follows that runs all the same.
-        onward = body.goes_on or isinstance(node, SequenceNode | LoopNode)
+        onward = body.goes_on or node.runs in STEP_BY_STEP
         return Block(width, height, axis, place, goes_on=onward)
 
 
@@ -273,12 +229,26 @@ def _placing(box: Box, width: float | None = None) -> Place:
     return place
 
 
+def _body(node: Node, inside: list[Block]) -> Block:
+    """The children of a node that only runs them, as it does."""
+    match node.runs:
+        case "again":
+            return _returning(stacked(inside))
+        case "at_once":
+            return _fork([("", block) for block in inside])
+        case "until_one_succeeds":
+            words = "" if node.apart else EDGE_WORDS["else"]
+            return _fork([(words if number else "", block) for number, block in enumerate(inside)])
+        case _:
+            return stacked(inside)
+
+
 def _exits_of(node: Node, inside: list[Block]) -> list[tuple[str, Block]]:
     """What may follow a step that has children, with what leads to each."""
     if isinstance(node, RouteNode):
-        found = [(words, block) for (words, _), block in zip(branches(node), inside, strict=True)]
-        return found if node.default is not None else [*found, ("else", PASSING)]
-    words = "on failure" if isinstance(node, RemoteAgentNode) else "may hand over"
+        ways = [(words, block) for (words, _), block in zip(branches(node), inside, strict=True)]
+        return ways if node.default is not None else [*ways, ("else", PASSING)]
+    words = EDGE_WORDS["delegate" if node.runs == "by_model" else "else"]
     return [*((words, block) for block in inside), ("", PASSING)]
 
 

@@ -6,52 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from adk_fluent.analysis.visibility import infer_visibility
+from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.visibility import visibility_of
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import edges
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    LoopNode,
-    MapOverNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
 from adk_fluent.viz.flow import data_edges
-from adk_fluent.viz.labels import TO_THE_USER, branches, label
+from adk_fluent.viz.looks import EDGE_WORDS, TO_THE_USER, Style, branches, look_of
 
-BOXES: Final[Mapping[type[Node], tuple[str, str, str]]] = {
-    AgentNode: ("(", ")", "agent"),
-    RemoteAgentNode: ("[[", "]]", "agent"),
-    RouteNode: ("{", "}", "choice"),
-    GateNode: ("{{", "}}", "choice"),
-    TransferNode: (">", "]", "choice"),
-    MapOverNode: ("[/", "\\]", "choice"),
-    TransformNode: ("[/", "/]", "state"),
-    CaptureNode: ("[/", "/]", "state"),
-    TapNode: ("([", "])", "state"),
-    ArtifactNode: ("[(", ")]", "state"),
-}
-"""Opening and closing brackets, which give the shape in Mermaid, and the style of each node that is drawn."""
-
-FRAMES: Final[frozenset[type[Node]]] = frozenset(
-    {ParallelNode, LoopNode, FallbackNode, RaceNode, TimeoutNode, MapOverNode}
-)
-"""Node types that are drawn as a frame around their children."""
-
-_STYLES: Final = {
+_STYLES: Final[Mapping[Style, str]] = {
     "agent": "fill:#e8f0fe,stroke:#2f5aa8,color:#1b2a41",
     "choice": "fill:#fff4dc,stroke:#8a6414,color:#3d2f12",
     "state": "fill:#eef3ee,stroke:#4f6b4f,color:#22301f",
@@ -62,12 +26,12 @@ _BORDERS: Final[Mapping[Visibility, str]] = {
     "internal": "stroke-width:1px",
     "zero_cost": "stroke-width:2px,stroke-dasharray:6 4",
 }
-_WORDS: Final = {"back": "again", "else": "on failure", "delegate": "may hand over"}
 # Words that end or start something in Mermaid, and so cannot name a node.
 _KEYWORDS: Final = frozenset(
     {"call", "class", "classdef", "click", "default", "direction", "end", "flowchart", "graph", "href"}
     | {"interpolate", "linkstyle", "style", "subgraph"}
 )
+_SPECIAL: Final = re.compile(r"[^\w\s.,:;!?()=+*/@$^|~'°×·–—-]")
 _PLAIN_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -95,44 +59,47 @@ def to_mermaid(node: Node) -> str:
           a -. "x" .-> b
           classDef agent ...
     """
-    chart = _Chart(resolve_names(node), infer_visibility(node))
+    chart = _Chart(resolve_names(node), facts_of(node))
     return "\n".join(["flowchart TD", *(f"  {line}" for line in chart.lines())]) + "\n"
 
 
 class _Chart:
-    def __init__(self, named: Named, visibility: Mapping[str, Visibility]) -> None:
+    def __init__(self, named: Named, facts: Facts) -> None:
         self._named = named
-        self._visibility = visibility
+        self._facts = facts
         self._nodes = list(walk(named.root))
+        self._visibility = visibility_of(named.root, [node.name for node in self._nodes])
+        self._boxes = [node for node in self._nodes if look_of(node).brackets is not None]
         self._ids = _ids(self._nodes)
         self._knots = 0
 
     def lines(self) -> Iterator[str]:
-        yield from self._declare(self._named.root, is_root=True)
+        yield from self._declare(self._named.root, "", is_root=True)
         yield from self._arrows()
         yield from self._data()
         yield from self._styles()
 
-    def _declare(self, node: Node, *, is_root: bool = False) -> Iterator[str]:
+    def _declare(self, node: Node, indent: str, *, is_root: bool = False) -> Iterator[str]:
         """The node, with a frame around its children where it has one."""
-        framed = type(node) in FRAMES or (
-            isinstance(node, SequenceNode) and not is_root and node.name in self._named.origins
-        )
-        text = label(node)  # also for nodes that are not drawn, so that what cannot be drawn is refused
-        head = [self._box(node, text)] if type(node) in BOXES else []
-        inner = [*head, *(line for child in node.children for line in self._declare(child))]
-        if not framed:
-            yield from inner
-            return
-        title = f"{node.name}: {text}" if node.name in self._named.origins and text != node.name else text
-        yield f"subgraph {self._ids[node.name]}_frame[{_quoted(title)}]"
-        yield from (f"  {line}" for line in inner)
-        yield "end"
+        look = look_of(node)
+        text = look.label(node)
+        named = node.name in self._named.origins
+        framed = look.is_framed(node, named=named and not is_root)
+        if framed:
+            title = f"{node.name}: {text}" if named and text != node.name else text
+            yield f"{indent}subgraph {self._ids[node.name]}_frame[{_quoted(title)}]"
+        inside = f"{indent}  " if framed else indent
+        if look.brackets is not None:
+            yield inside + self._box(node, look.head if framed else text, look.brackets)
+        for child in node.children:
+            yield from self._declare(child, inside)
+        if framed:
+            yield f"{indent}end"
 
-    def _box(self, node: Node, text: str) -> str:
-        opening, closing, _ = BOXES[type(node)]
-        words = _quoted("each" if isinstance(node, MapOverNode) else text)  # its frame says the rest
-        if isinstance(node, AgentNode | RemoteAgentNode) and self._visibility[node.name] == "user":
+    def _box(self, node: Node, text: str, brackets: tuple[str, str]) -> str:
+        opening, closing = brackets
+        words = _quoted(text)
+        if node.speaks and self._visibility[node.name] == "user":
             words = f'{words[:-1]}<br/>{TO_THE_USER}"'
         return f"{self._ids[node.name]}{opening}{words}{closing}"
 
@@ -140,7 +107,6 @@ class _Chart:
         choices = {
             (node.name, inside.name): words
             for node in self._nodes
-            if isinstance(node, RouteNode)
             for words, branch in branches(node)
             for inside in walk(branch)
         }
@@ -151,7 +117,7 @@ class _Chart:
                 transfers.append(f"{self._ids[edge.source]} ==> {self._ids[edge.target]}")
                 continue
             words = choices.get((edge.source, edge.target)) if edge.kind == "branch" else None
-            words = words or _WORDS.get(edge.kind)
+            words = words or EDGE_WORDS.get(edge.kind)
             if words:
                 yield f"{self._ids[edge.source]} -->|{_quoted(words)}| {self._ids[edge.target]}"
             else:
@@ -176,9 +142,9 @@ class _Chart:
         yield from (f"{middle} {bare} {self._ids[target]}" for target in targets)
 
     def _data(self) -> Iterator[str]:
-        drawn = {node.name for node in self._nodes if type(node) in BOXES}
+        drawn = {node.name for node in self._boxes}
         found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-        for edge in data_edges(self._named.root):
+        for edge in data_edges(self._facts):
             if edge.target in drawn:  # a loop reads too, and its frame says what
                 found.setdefault(edge.keys, []).append((edge.source, edge.target))
         for keys, pairs in found.items():
@@ -187,8 +153,8 @@ class _Chart:
                 yield from self._join(sources, targets, f"-. {words} .->", "-.->", f"([{words}])")
 
     def _styles(self) -> Iterator[str]:
-        drawn = [node for node in self._nodes if type(node) in BOXES]
-        kinds = {node.name: BOXES[type(node)][2] for node in drawn}
+        drawn = self._boxes
+        kinds = {node.name: look_of(node).style for node in drawn}
         for looks, chosen in ((_STYLES, kinds), (_BORDERS, self._visibility)):
             for style, look in looks.items():
                 members = [self._ids[node.name] for node in drawn if chosen[node.name] == style]
@@ -228,4 +194,4 @@ def _free(base: str, taken: set[str]) -> str:
 def _quoted(text: str) -> str:
     """Text as Mermaid shows it unchanged, whatever is in it."""
     flat = " ".join(text.split())
-    return '"' + re.sub(r"[^\w\s.,:;!?()=+*/@$^|~'°×·–—-]", lambda found: f"#{ord(found[0])};", flat) + '"'
+    return f'"{_SPECIAL.sub(lambda found: f"#{ord(found[0])};", flat)}"'

@@ -2,49 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    LoopNode,
-    MapOverNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
-from adk_fluent.viz.labels import branches, label
-
-SIGNS: Final[Mapping[type[Node], str]] = {
-    AgentNode: "●",
-    RemoteAgentNode: "○",
-    RouteNode: "◆",
-    GateNode: "■",
-    TransferNode: "»",
-    ParallelNode: "∥",
-    RaceNode: "∥",
-    FallbackNode: "?",
-    LoopNode: "↻",
-    MapOverNode: "≡",
-    TimeoutNode: "◷",
-    TransformNode: "ƒ",
-    CaptureNode: "ƒ",
-    TapNode: "ƒ",
-    ArtifactNode: "▤",
-}
-"""The sign before each node that has a line of its own."""
+from adk_fluent.viz.looks import branches, look_of
 
 
 def to_outline(node: Node) -> str:
@@ -67,25 +29,23 @@ def to_outline(node: Node) -> str:
 
 
 def _lines(node: Node) -> list[str]:
-    if isinstance(node, SequenceNode):
+    look = look_of(node)
+    if not look.sign:  # its steps say it all
         lines: list[str] = []
         for child in node.children:
             lines += [*(["│"] if lines else []), *_lines(child)]
         return lines
-    return [_head(node), *_below(node)]
-
-
-def _head(node: Node) -> str:
     written = ", ".join(sorted(node.writes_keys))
-    return f"{SIGNS.get(type(node), '·')} {label(node)}" + (f" → {written}" if written else "")
+    head = f"{look.sign} {look.label(node)}" + (f" → {written}" if written else "")
+    return [head, *_below(node)]
 
 
 def _below(node: Node) -> list[str]:
-    if isinstance(node, RouteNode):
-        found = branches(node)
-        width = max((len(words) for words, _ in found), default=0)
-        return _hang([(f"{words:<{width}}  ", child) for words, child in found])
-    return _hang([("", child) for child in node.children])
+    found = branches(node)
+    if not found:
+        return _hang([("", child) for child in node.children])
+    width = max(len(words) for words, _ in found)
+    return _hang([(f"{words:<{width}}  ", child) for words, child in found])
 
 
 def _hang(children: Sequence[tuple[str, Node]]) -> list[str]:

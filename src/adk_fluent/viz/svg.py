@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from html import escape as escaped
-from typing import Final
+from typing import Final, get_args
 
 from adk_fluent.ir.base import Node
 from adk_fluent.viz.drawing import LEADING, SMALL, TITLE, Box, Drawing, Frame, Line
 from adk_fluent.viz.layout import to_drawing
+from adk_fluent.viz.looks import Style
 
 FONTS: Final = '"Open Sans", "Segoe UI", Roboto, "Helvetica Neue", Arial, "DejaVu Sans", sans-serif'
 
@@ -44,14 +45,6 @@ DARK: Final = {
     "frame-edge": "#6c7888",
 }
 """Colours by their part in a picture."""
-
-_LOOKS: Final = {
-    "agent": "agent",
-    "remote": "agent",
-    "route": "choice",
-    "gate": "choice",
-    "transfer": "choice",
-}
 
 
 def to_svg(node: Node, *, theme: str = "auto") -> str:
@@ -101,7 +94,7 @@ svg text {{ font-family: {FONTS}; font-size: {SMALL}px; text-anchor: middle; }}
 def _colours(colours: dict[str, str]) -> str:
     sets = "".join(
         f".{look} .shape {{ fill: {colours[look]}; stroke: {colours[f'{look}-edge']}; }}\n"
-        for look in ("agent", "choice", "state")
+        for look in get_args(Style)
     )
     return f"""\
 .paper {{ fill: {colours["paper"]}; }}
@@ -177,7 +170,7 @@ def _line(line: Line) -> str:
 
 
 def _step(box: Box, badges: Mapping[str, str] | None) -> Iterator[str]:
-    look = "head" if box.shape == "header" else _LOOKS.get(box.kind, "state")
+    look = "head" if box.shape == "header" else box.style
     button = "" if badges is None else ' tabindex="0" role="button" aria-pressed="false"'
     words = f'aria-label="{escape(_spoken(box))}"'
     yield f'<g class="step {look} {box.visibility}" data-name="{escape(box.name)}"{button} {words}>'

@@ -14,6 +14,21 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import declares
 from adk_fluent.state import StateSchema, Temp, UserScoped
 
+REFUSED = frozenset(
+    {
+        "context-conflict",
+        "duplicate-name",
+        "empty-composite",
+        "endless-transfer",
+        "invalid-name",
+        "invalid-option",
+        "nested-too-deep",
+        "unknown-agent",
+        "unsupported",
+    }
+)
+"""The kinds of errors for which building refuses."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:

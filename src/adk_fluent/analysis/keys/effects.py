@@ -9,7 +9,7 @@ from typing import Final, get_args
 from adk_fluent.analysis.plan import Step
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, TransformNode
-from adk_fluent.state.operations import Operation
+from adk_fluent.state.effects import Keeps, all_effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,10 @@ class StepKeys:
         if node.may_pause:
             pauses = step
         if isinstance(node, TransformNode):
-            for part in _parts(node):
-                removes |= dict.fromkeys(part.affected_keys or (), step)
-                if part.semantics == "replace_session":
+            for effect in all_effects(node):
+                removes |= dict.fromkeys(effect.may_remove, step)
+                if isinstance(effect, Keeps):
                     clears = step
-                if _flattens(part):
-                    removes |= dict.fromkeys(part.access.reads, step)
             if not node.access.writes_known:
                 unknown = step
         elif isinstance(node, AgentNode):
@@ -111,18 +109,3 @@ def nullable(node: AgentNode) -> tuple[str, ...]:
     if type(None) not in get_args(node.output_schema):
         return ()
     return (node.output_key,) if isinstance(node.output_key, str) else ()
-
-
-def _parts(node: TransformNode) -> tuple[TransformNode, ...]:
-    """A transform and those it is made of."""
-    if not isinstance(node.fn, Operation):
-        return (node,)
-    params = dict(node.fn.params)
-    inner: list[TransformNode] = list(params.get("steps", ()))
-    for _, nodes in params.get("cases", ()):
-        inner += nodes
-    return (node, *(part for step in inner for part in _parts(step)))
-
-
-def _flattens(node: TransformNode) -> bool:
-    return isinstance(node.fn, Operation) and node.fn.name == "flatten"

@@ -110,7 +110,7 @@ def heard(
             if audible(spoken_on, branch):
                 way[step] = way.get(step, False) or certain
         ways.append(way)
-    return _one_of(ways)
+    return ways[0] if len(ways) == 1 else _one_of(ways)
 
 
 def audible(spoken_on: Branch, branch: Branch) -> bool:

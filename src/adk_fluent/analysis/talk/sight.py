@@ -26,8 +26,9 @@ class Sight:
         earlier: whether anything of earlier turns is shown.
         files: whether images and other files survive.
         keys: state keys that are shown beside it.
-        blunt: others' words are left out wholesale, not by name: `none`, `.reads`, `from_state`, `template`.
+        wholesale: others' words are all left out, not by name: `none`, `.reads`, `from_state`, `template`.
         unknown: a function of the user decides.
+        message: whether the current user message is surely shown as it was written.
         shown: how a message calls it.
     """
 
@@ -38,13 +39,19 @@ class Sight:
     earlier: bool = True
     files: bool = True
     keys: tuple[str, ...] = ()
-    blunt: bool = False
+    wholesale: bool = False
     unknown: bool = False
+    message: bool = True
     shown: str = "C.default()"
 
     def sees(self, speaker: Step, listener: Step) -> Answer:
         """Whether the listener is shown what the speaker said, given that it ran before."""
         return self.admits(speaker) if audible(speaker.branch, listener.branch) else "no"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that can be heard is shown, whoever said it."""
+        return self.history == "all" and self.authors is None and not self.excluded and not self.unknown
 
     def admits(self, speaker: Step) -> Answer:
         """Whether what the speaker said is shown, if it can be heard."""
@@ -83,7 +90,8 @@ def _sight(spec: Context) -> Sight:
         earlier=seen.history != "none" and seen.turns != 1,
         files=seen.files,
         keys=seen.keys,
-        blunt=seen.history == "none",
+        wholesale=seen.history == "none",
         unknown=seen.unknown,
+        message=seen.message,
         shown=repr(spec),
     )

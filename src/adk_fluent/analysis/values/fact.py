@@ -11,6 +11,7 @@ from typing import Final, Literal, get_origin
 from adk_fluent.analysis.origins import ANYBODY, Sources, Start
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
+from adk_fluent.ir.scopes import is_shared
 
 PRESENT: Final = 1
 ABSENT: Final = 2
@@ -67,9 +68,10 @@ class Fact:
         removed_by: the step that removed it.
         of: what the value is made of; see `sources`.
         lost: the step that may stop for a person after the key was written.
+        by: the step that has put the value there; `None` if it is one of those that this is made of.
     """
 
-    __slots__ = ("lost", "mask", "of", "removed_by", "text_of", "tick", "type", "why", "writers")
+    __slots__ = ("by", "lost", "mask", "of", "removed_by", "text_of", "tick", "type", "why", "writers")
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class Fact:
         removed_by: Step | None = None,
         of: Sources = (),
         lost: Step | None = None,
+        by: Step | None = None,
     ) -> None:
         self.mask: int = mask
         self.writers: tuple[Step, ...] = writers
@@ -90,12 +93,15 @@ class Fact:
         self.removed_by: Step | None = removed_by
         self.of: Sources = of
         self.lost: Step | None = lost
+        self.by: Step | None = by
         self.tick: int = next(ticks)
 
     def with_mask(self, mask: int, why: Why | None = None) -> Fact:
         """The same value, more or less certain."""
         why = why or self.why
-        return Fact(mask, self.writers, self.text_of, self.type, why, self.removed_by, self.of, self.lost)
+        return Fact(
+            mask, self.writers, self.text_of, self.type, why, self.removed_by, self.of, self.lost, self.by
+        )
 
     def lost_at(self, step: Step) -> Fact:
         """The same, where a pause at a step may take the value, if none before has."""
@@ -106,14 +112,14 @@ class Fact:
     def or_else(self, *sources: object) -> Fact:
         """The same, where the value may also be made of these."""
         made = self.with_mask(self.mask)
-        made.of = (self, *sources)
+        made.of, made.by = (self, *sources), None
         return made
 
 
 @lru_cache(maxsize=4096)
 def untouched(key: str) -> Fact:
     """A key that nothing in the tree wrote; another session may have written one of the user or the app."""
-    return Fact(UNKNOWN if key.startswith(("user:", "app:")) else ABSENT, of=(Start(key),))
+    return Fact(UNKNOWN if is_shared(key) else ABSENT, of=(Start(key),))
 
 
 def leaves_of(key: str) -> str:
@@ -131,7 +137,7 @@ def written(
     """
     if of is None:
         of = (step,) if step.is_model else (ANYBODY,)
-    return Fact(PRESENT, (step,), text_of, type, of=of)
+    return Fact(PRESENT, (step,), text_of, type, of=of, by=step)
 
 
 def stored_values(fact: Fact) -> tuple[object, ...] | None:
@@ -146,10 +152,11 @@ def stored_values(fact: Fact) -> tuple[object, ...] | None:
     return values if plain or all(writer.is_model for writer in fact.writers) else None
 
 
-def made_of(facts: Sequence[Fact]) -> Sources:
-    """What a value is made of that is one of these, or all of them."""
-    first = facts[0].of
-    return first if all(fact.of is first for fact in facts) else tuple(facts)
+def made_of(facts: Sequence[Fact]) -> tuple[Sources, Step | None]:
+    """What a value is made of that is one of these, or all of them; and who has put it there, if one has."""
+    first = facts[0]
+    same = all(fact.of is first.of and fact.by is first.by for fact in facts)
+    return (first.of, first.by) if same else (tuple(facts), None)
 
 
 MOST_WRITERS: Final = 64
@@ -183,7 +190,8 @@ def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) 
         present = tuple(dict.fromkeys(w for fact in facts if fact.mask & PRESENT for w in fact.writers))
         certain = all(fact.mask & STATUS in (PRESENT, ABSENT, UNKNOWN) for fact in facts)
         reason = why(present) if certain else next((f.why for f in facts if f.why), None) or why(present)
-    return Fact(mask, writers, texts, type_, reason, removed, made_of(facts), _lost(facts))
+    of, put_by = made_of(facts)
+    return Fact(mask, writers, texts, type_, reason, removed, of, _lost(facts), put_by)
 
 
 def _hashable(value: object) -> bool:
@@ -210,7 +218,8 @@ def together(facts: Sequence[Fact]) -> Fact:
     same = all(type_ is types[0] for type_ in types)
     why = next((fact.why for fact in facts if fact.why), None)
     by = next((fact.removed_by for fact in facts if fact.removed_by), None)
-    return Fact(mask, writers, texts, types[0] if same else None, why, by, made_of(facts), _lost(facts))
+    of, put_by = made_of(facts)
+    return Fact(mask, writers, texts, types[0] if same else None, why, by, of, _lost(facts), put_by)
 
 
 def _lost(facts: Sequence[Fact]) -> Step | None:

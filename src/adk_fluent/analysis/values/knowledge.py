@@ -1,7 +1,7 @@
 """What is known about every state key at one point of a run: present, absent, either, or unknown.
 
-`State` is a scope over another one. A branch works on a fork of what it starts from and records only what it
-changes, so that joining branches costs what they changed, not what there is.
+`Knowledge` is a scope over another one. A branch works on a fork of what it starts from and records only what
+it changes, so that joining branches costs what they changed, not what there is.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from adk_fluent.analysis.values.fact import (
     untouched,
 )
 from adk_fluent.analysis.values.siblings import Siblings
-from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped, is_temporary
 
 
-class State:
+class Knowledge:
     """What is known at one point; a fork of a state sees it and records its own changes.
 
     Attributes:
@@ -39,26 +39,36 @@ class State:
         dead: the point cannot be reached.
     """
 
-    __slots__ = ("_beside", "_cut", "_cut_at", "_fog", "_fog_at", "dead", "facts", "parent", "talk")
+    __slots__ = (
+        "_beside",
+        "_cleared_at",
+        "_cleared_by_step",
+        "_unknown_at",
+        "_unknown_by",
+        "dead",
+        "facts",
+        "parent",
+        "talk",
+    )
 
-    def __init__(self, parent: State | None = None) -> None:
-        self.parent: State | None = parent
+    def __init__(self, parent: Knowledge | None = None) -> None:
+        self.parent: Knowledge | None = parent
         self.facts: dict[str, Fact] = {}
         self.dead: bool = parent.dead if parent else False
         self.talk: Talk = parent.talk if parent else Talk()
-        self._fog: Step | None = None
-        self._fog_at = 0
-        self._cut: Step | None = None
-        self._cut_at = 0
+        self._unknown_by: Step | None = None
+        self._unknown_at = 0
+        self._cleared_by_step: Step | None = None
+        self._cleared_at = 0
         self._beside: tuple[tuple[Siblings, int], ...] = parent._beside if parent else ()
 
-    def fork(self) -> State:
+    def fork(self) -> Knowledge:
         """A scope on top of this one, which must not change while the fork is in use."""
-        return State(self)
+        return Knowledge(self)
 
-    def beside(self, siblings: Siblings, own: int) -> State:
+    def beside(self, siblings: Siblings, own: int) -> Knowledge:
         """A fork for one of several parallel branches."""
-        made = State(self)
+        made = Knowledge(self)
         made._beside = (*self._beside, (siblings, own))
         return made
 
@@ -66,19 +76,19 @@ class State:
 
     def get(self, key: str) -> Fact:
         """What is known about a key here."""
-        scope, fog = self, None
+        scope, unknown_by = self, None
         while True:
             fact = scope.facts.get(key)
             if fact is not None:
-                if scope._fog_at > fact.tick:
-                    fog = fog or scope._fog
+                if scope._unknown_at > fact.tick:
+                    unknown_by = unknown_by or scope._unknown_by
                 break
-            if scope._cut is not None and is_session_scoped(key):
-                fact = Fact(ABSENT | REMOVED, removed_by=scope._cut)
-                if scope._fog_at > scope._cut_at:
-                    fog = fog or scope._fog
+            if scope._cleared_by_step is not None and is_session_scoped(key):
+                fact = Fact(ABSENT | REMOVED, removed_by=scope._cleared_by_step)
+                if scope._unknown_at > scope._cleared_at:
+                    unknown_by = unknown_by or scope._unknown_by
                 break
-            fog = fog or scope._fog
+            unknown_by = unknown_by or scope._unknown_by
             if scope.parent is None:
                 fact = untouched(key)
                 break
@@ -86,7 +96,7 @@ class State:
         for siblings, own in self._beside:
             if siblings.may_touch(key):
                 fact = siblings.over(key, fact, own)
-        if fog is not None:
+        if unknown_by is not None:
             fact = fact.or_else(ANYBODY)
             if fact.mask & STATUS != PRESENT:
                 fact.mask |= UNKNOWN
@@ -106,19 +116,19 @@ class State:
     def temp_keys(self) -> set[str]:
         """Every `temp:` key that something in the tree wrote."""
         found: set[str] = set()
-        scope: State | None = self
+        scope: Knowledge | None = self
         while scope is not None:
-            found.update(key for key in scope.facts if key.startswith("temp:"))
+            found.update(key for key in scope.facts if is_temporary(key))
             scope = scope.parent
         return found
 
     def session_keys(self) -> set[str]:
         """Every session key that may be there and that something in the tree wrote."""
         found: set[str] = set()
-        scope: State | None = self
+        scope: Knowledge | None = self
         while scope is not None:
             found.update(key for key in scope.facts if is_session_scoped(key))
-            scope = None if scope._cut else scope.parent
+            scope = None if scope._cleared_by_step else scope.parent
         return found
 
     # --- changing ---------------------------------------------------------------------------------
@@ -159,27 +169,27 @@ class State:
         kept = {key: self.get(key) for key in keep if is_session_scoped(key)}
         for key in [key for key in self.facts if is_session_scoped(key)]:
             del self.facts[key]
-        self._cut, self._cut_at = step, next(ticks)
+        self._cleared_by_step, self._cleared_at = step, next(ticks)
         for key, fact in kept.items():
             self.facts[key] = fact.with_mask(fact.mask)
 
-    def blur(self, step: Step) -> None:
+    def forget(self, step: Step) -> None:
         """Record that a step may have written anything."""
-        self._fog, self._fog_at = step, next(ticks)
+        self._unknown_by, self._unknown_at = step, next(ticks)
 
     @property
-    def blurred_by(self) -> Step | None:
+    def unknown_since(self) -> Step | None:
         """The step after which this scope cannot tell what is there."""
-        return self._fog
+        return self._unknown_by
 
     @property
     def cleared_by(self) -> Step | None:
         """The step that removed all session keys in this scope but those it names."""
-        return self._cut
+        return self._cleared_by_step
 
     # --- joining ----------------------------------------------------------------------------------
 
-    def join(self, forks: Sequence[State], why: Reason, step: Step, *, or_none: bool = False) -> None:
+    def join(self, forks: Sequence[Knowledge], why: Reason, step: Step, *, or_none: bool = False) -> None:
         """Go on after exactly one of several forks of this state, or, with `or_none`, after none of them.
 
         Args:
@@ -191,26 +201,26 @@ class State:
         if not ways:
             self.dead = True
             return
-        special = [fork for fork in live if fork._cut or fork._fog]
+        special = [fork for fork in live if fork._cleared_by_step or fork._unknown_by]
         changes = self._either(live, ways, special, lambda writers: Why(why, step, writers))
-        fog = next((fork._fog for fork in special if fork._fog), None)
+        unknown_by = next((fork._unknown_by for fork in special if fork._unknown_by), None)
         self.talk = Talk.either([fork.talk for fork in live] + [self.talk] * or_none)
-        if fog:
-            self.blur(fog)
+        if unknown_by:
+            self.forget(unknown_by)
         for key, fact in changes.items():
             self.facts[key] = fact
 
-    def _cleared_by(self, forks: Sequence[State]) -> set[str]:
-        return self.session_keys() if any(fork._cut for fork in forks) else set()
+    def _cleared_by(self, forks: Sequence[Knowledge]) -> set[str]:
+        return self.session_keys() if any(fork._cleared_by_step for fork in forks) else set()
 
     def _either(
         self,
-        live: Sequence[State],
+        live: Sequence[Knowledge],
         ways: int,
-        special: Sequence[State],
+        special: Sequence[Knowledge],
         why: Callable[[tuple[Step, ...]], Why],
     ) -> dict[str, Fact]:
-        touched: dict[str, list[tuple[State, Fact]]] = {}
+        touched: dict[str, list[tuple[Knowledge, Fact]]] = {}
         for fork in live:
             for key in fork.facts:
                 touched.setdefault(key, []).append((fork, fork.get(key)))
@@ -227,21 +237,21 @@ class State:
             changes[key] = alternatives(facts, why)
         return changes
 
-    def both(self, forks: Sequence[State], siblings: Siblings) -> None:
+    def both(self, forks: Sequence[Knowledge], siblings: Siblings) -> None:
         """Go on after all of several parallel forks of this state."""
         touched: dict[str, list[tuple[int, Fact]]] = {}
         for index, fork in enumerate(forks):
             for key in fork.facts:
                 touched.setdefault(key, []).append((index, fork.get(key)))
         for index, fork in enumerate(forks):
-            if fork._cut is not None:
+            if fork._cleared_by_step is not None:
                 keys = filter(is_session_scoped, {*touched, *self.session_keys()} - fork.facts.keys())
                 for key in keys:
                     touched.setdefault(key, []).append((index, fork.get(key)))
-        fog = next((fork._fog for fork in forks if fork._fog), None)
+        unknown_by = next((fork._unknown_by for fork in forks if fork._unknown_by), None)
         self.talk = Talk.both([fork.talk for fork in forks], self.talk)
-        if fog:
-            self.blur(fog)
+        if unknown_by:
+            self.forget(unknown_by)
         for key, found in touched.items():
             fact = together([fact for _, fact in found])
             writers = [index for index, fact in found if fact.mask & PRESENT]
@@ -251,26 +261,26 @@ class State:
                 )
             self.facts[key] = fact
 
-    def snapshot(self, base: State) -> State:
+    def snapshot(self, base: Knowledge) -> Knowledge:
         """A fork of `base` that knows what this state, itself above `base`, knows now."""
         made = base.fork()
         made.talk, made.dead = self.talk, self.dead
-        scope: State | None = self
+        scope: Knowledge | None = self
         keys: set[str] = set()
-        cut = fog = None
+        cleared_by = unknown_by = None
         while scope is not None and scope is not base:
-            if cut is None:
+            if cleared_by is None:
                 keys |= scope.facts.keys()
             else:
                 keys |= {key for key in scope.facts if not is_session_scoped(key)}
-            cut, fog = cut or scope._cut, fog or scope._fog
+            cleared_by, unknown_by = cleared_by or scope._cleared_by_step, unknown_by or scope._unknown_by
             scope = scope.parent
         for siblings, _ in self._beside[len(base._beside) :]:
             keys |= siblings.keys
-        if cut:
-            made.clear(cut, ())
-        if fog:
-            made.blur(fog)
+        if cleared_by:
+            made.clear(cleared_by, ())
+        if unknown_by:
+            made.forget(unknown_by)
         for key in keys:
             fact = self.get(key)
             made.facts[key] = fact.with_mask(fact.mask)

@@ -1,4 +1,4 @@
-"""What each `S` operation, and each function as a step, does to what is known about the state."""
+"""What a transform does to what is known about the state: the one place where effects are interpreted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from adk_fluent.analysis.origins import ANYBODY, Sources
+from adk_fluent.analysis.origins import ANYBODY
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import (
     ABSENT,
@@ -20,144 +20,122 @@ from adk_fluent.analysis.values.fact import (
     some,
     written,
 )
-from adk_fluent.analysis.values.knowledge import State
-from adk_fluent.ir.functions import Access, access
+from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.state.delta import is_session_scoped
-from adk_fluent.state.operations import Operation
+from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.state.effects import (
+    AtOnce,
+    Copies,
+    Defaults,
+    Effect,
+    Holds,
+    Keeps,
+    Needs,
+    OneOf,
+    Packs,
+    Removes,
+    Sets,
+    Unpacks,
+    Writes,
+    WritesAnything,
+    effects_of,
+)
 
-Params = dict[str, Any]
+Before = Mapping[str, Fact]
+"""What was known, before the transform ran, about the keys of which it makes something."""
 
 
-def apply_transform(state: State, step: Step, node: TransformNode) -> None:
+def apply_transform(state: Knowledge, step: Step, node: TransformNode) -> None:
     """Record what the transform `node`, run by `step`, does."""
-    fn = node.fn
-    if isinstance(fn, Operation):
-        effect = _EFFECTS.get(fn.name)
-        if effect is not None:
-            effect(state, step, dict(fn.params))
-            return
-    touched = node.access
-    if node.semantics == "replace_session":
-        state.clear(step, touched.writes)
-    for key in node.affected_keys or ():
-        state.remove(key, step)
-    if not touched.writes_known:
-        state.blur(step)
-    sources = read_by(state, touched)
-    for key in touched.writes:
-        state.set(key, written(step, of=sources))
+    effects = effects_of(node)
+    before = {key: state.get(key) for effect in effects for key in effect.sources}
+    for effect in effects:
+        EFFECTS[type(effect)](state, step, effect, before)
 
 
-def read_by(state: State, touched: Access) -> Sources:
-    """What a function makes its values of: what it reads."""
-    if not touched.reads_known:
-        return (ANYBODY,)
-    return tuple(state.get(key) for key in sorted(touched.reads))
+# --- single keys ----------------------------------------------------------------------------------
 
 
-def _nothing(state: State, step: Step, params: Params) -> None:
-    pass
+def _needs(state: Knowledge, step: Step, effect: Needs, before: Before) -> None:
+    state.is_there(effect.key)
 
 
-def _pick(state: State, step: Step, params: Params) -> None:
-    state.clear(step, params["keys"])
+def _holds(state: Knowledge, step: Step, effect: Holds, before: Before) -> None:
+    assume(state, effect.test)
 
 
-def _rename(state: State, step: Step, params: Params) -> None:
-    pairs: tuple[tuple[str, str], ...] = params["pairs"]
-    values = [(new, state.get(old)) for old, new in pairs]
-    for old, _ in pairs:
-        state.remove(old, step)
-    for new, value in values:
-        _copy(state, step, new, value)
+def _sets(state: Knowledge, step: Step, effect: Sets, before: Before) -> None:
+    if effect.value is None:
+        state.set(effect.key, Fact(ABSENT | REMOVED, removed_by=step))
+    else:
+        state.set(effect.key, written(step, effect.type_of(effect.key), of=()))
 
 
-def _copy(state: State, step: Step, key: str, value: Fact) -> None:
-    """Write a value that is there only if its source was."""
-    status = value.mask & STATUS
-    copied = Fact(PRESENT, some(value.writers, (step,)), value.text_of, value.type, of=value.of)
-    if status == PRESENT:
-        state.set(key, copied)
-    elif status & UNKNOWN:
-        state.set(key, copied.with_mask(PRESENT | UNKNOWN))
-    elif status & PRESENT:
-        state.maybe(key, copied, value.why or Why("branch", step))
-
-
-def _values(params: Params) -> tuple[tuple[str, object], ...]:
-    return params["values"]
-
-
-def _set(state: State, step: Step, params: Params) -> None:
-    for key, value in _values(params):
-        if value is None:
-            state.set(key, Fact(ABSENT | REMOVED, removed_by=step))
-        else:
-            state.set(key, written(step, type(value), of=()))
-
-
-def _default(state: State, step: Step, params: Params) -> None:
-    for key, value in _values(params):
-        before = state.get(key)
-        if before.mask & STATUS == PRESENT:
-            continue
-        fresh = before.mask & STATUS == ABSENT
-        writers, kind = some(before.writers, (step,)), type(value) if fresh else None
-        state.set(key, Fact(PRESENT, writers, before.text_of, kind, of=before.of))
-
-
-def _merge(state: State, step: Step, params: Params) -> None:
-    sources = tuple(state.get(key) for key in params["keys"])
-    state.set(params["into"], written(step, str if params["fn"] is None else None, of=sources))
-
-
-def _transform(state: State, step: Step, params: Params) -> None:
-    state.set(params["key"], written(step, of=(state.get(params["key"]),)))
-
-
-def _compute(state: State, step: Step, params: Params) -> None:
-    made = [(key, written(step, of=read_by(state, access(fn)))) for key, fn in params["values"]]
-    for key, fact in made:
-        state.set(key, fact)
-
-
-def _counter(state: State, step: Step, params: Params) -> None:
-    state.set(params["key"], written(step, int | float, of=()))
-
-
-def _zip(state: State, step: Step, params: Params) -> None:
-    state.set(params["into"], written(step, list, of=tuple(state.get(key) for key in params["keys"])))
-
-
-def _group_by(state: State, step: Step, params: Params) -> None:
-    state.set(params["into"], written(step, dict, of=(state.get(params["key"]),)))
-
-
-def _accumulate(state: State, step: Step, params: Params) -> None:
-    _grow(state, step, params["into"], state.get(params["key"]))
-
-
-def _history(state: State, step: Step, params: Params) -> None:
-    _grow(state, step, f"{params['key']}_history", state.get(params["key"]))
-
-
-def _grow(state: State, step: Step, into: str, value: Fact) -> None:
-    """A list that gets one more item if there is a value."""
-    _copy(state, step, into, Fact(value.mask, (), (), list, value.why, of=(value, state.get(into))))
-
-
-def _flatten(state: State, step: Step, params: Params) -> None:
-    key = params["key"]
-    before = state.get(key)
-    if before.mask & STATUS == ABSENT:
+def _defaults(state: Knowledge, step: Step, effect: Defaults, before: Before) -> None:
+    was = state.get(effect.key)
+    if was.mask & STATUS == PRESENT or effect.value is None:
         return
-    state.set(leaves_of(key), written(step, of=(before,)))
-    state.set(key, Fact(before.mask | ABSENT | REMOVED, before.writers, removed_by=step, of=before.of))
+    fresh = was.mask & STATUS == ABSENT
+    writers, kind = some(was.writers, (step,)), effect.type_of(effect.key) if fresh else None
+    made_of = (was, written(step, of=()))
+    state.set(effect.key, Fact(PRESENT, writers, was.text_of, kind, of=made_of))
 
 
-def _unflatten(state: State, step: Step, params: Params) -> None:
+def _writes(state: Knowledge, step: Step, effect: Writes, before: Before) -> None:
+    sources = (ANYBODY,) if effect.of is None else tuple(before[key] for key in effect.of)
+    state.set(effect.key, written(step, effect.type, of=sources))
+
+
+def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> None:
+    """Write a value that is there only if its source was."""
+    value = before[effect.source]
+    if effect.type is not None:
+        made_of = tuple(before[key] for key in effect.sources)
+        value = Fact(value.mask, (), (), effect.type, value.why, of=made_of)
+    status = value.mask & STATUS
+    writers = some(value.writers, (step,))
+    copied = Fact(PRESENT, writers, value.text_of, value.type, of=value.of, by=step)
+    if status == PRESENT:
+        state.set(effect.key, copied)
+    elif status & UNKNOWN:
+        state.set(effect.key, _perhaps(copied, state.get(effect.key)))
+    elif status & PRESENT:
+        state.maybe(effect.key, copied, value.why or Why("branch", step))
+
+
+def _perhaps(copied: Fact, was: Fact) -> Fact:
+    """What a key holds where nobody knows whether a value was copied to it."""
+    kept = was.mask & (PRESENT | UNKNOWN)
+    kind = copied.type if not kept or was.type == copied.type else None
+    writers, texts = some(was.writers, copied.writers), some(was.text_of, copied.text_of)
+    return Fact(PRESENT | UNKNOWN, writers, texts, kind, of=(copied, was), lost=was.lost)
+
+
+def _removes(state: Knowledge, step: Step, effect: Removes, before: Before) -> None:
+    state.remove(effect.key, step)
+
+
+# --- many keys ------------------------------------------------------------------------------------
+
+
+def _keeps(state: Knowledge, step: Step, effect: Keeps, before: Before) -> None:
+    state.clear(step, effect.keys)
+
+
+def _writes_anything(state: Knowledge, step: Step, effect: WritesAnything, before: Before) -> None:
+    state.forget(step)
+
+
+def _unpacks(state: Knowledge, step: Step, effect: Unpacks, before: Before) -> None:
+    was = state.get(effect.key)
+    if was.mask & STATUS == ABSENT:
+        return
+    state.set(leaves_of(effect.key), written(step, of=(was,)))
+    state.set(effect.key, Fact(was.mask | ABSENT | REMOVED, was.writers, removed_by=step, of=was.of))
+
+
+def _packs(state: Knowledge, step: Step, effect: Packs, before: Before) -> None:
     for key in state.session_keys():
         root, dot, _ = key.partition(".")
         if not dot:
@@ -166,74 +144,38 @@ def _unflatten(state: State, step: Step, params: Params) -> None:
         state.remove(key, step)
         if not value.mask & (PRESENT | UNKNOWN):
             continue
-        before = state.get(root)
+        was = state.get(root)
         certain = value.mask & STATUS == PRESENT and not key.endswith(".*")
-        mask = PRESENT if certain else before.mask | UNKNOWN
-        state.set(root, Fact(mask, some(before.writers, (step,)), (), dict, of=(before, value)))
+        mask = PRESENT if certain else was.mask | UNKNOWN
+        state.set(root, Fact(mask, some(was.writers, (step,)), (), dict, of=(was, value)))
 
 
-def _require(state: State, step: Step, params: Params) -> None:
-    for key in params["keys"]:
-        state.is_there(key)
+# --- other transforms -----------------------------------------------------------------------------
 
 
-def _guard(state: State, step: Step, params: Params) -> None:
-    assume(state, params["test"])
-
-
-def assume(state: State, test: object) -> str | None:
-    """Record what follows from a comparison that held: its key, which is given back, is there."""
-    if isinstance(test, Match) and test.op != "ne" and not (test.op == "truthy" and not test.value):
-        state.is_there(test.key)
-        return test.key
-    return None
-
-
-def supposing(state: State, test: object, work: Callable[[], None]) -> None:
-    """Do `work` in a branch that runs only if a comparison holds; what follows it learns nothing of that."""
-    key = assume(state, test)
-    assumed = state.facts.get(key) if key else None
-    work()
-    if key and assumed is not None and state.facts.get(key) is assumed:
-        del state.facts[key]
-
-
-def _apply_all(state: State, step: Step, nodes: tuple[TransformNode, ...]) -> None:
+def _apply_all(state: Knowledge, step: Step, nodes: tuple[TransformNode, ...]) -> None:
     for node in nodes:
         apply_transform(state, step, node)
 
 
-def _validate(state: State, step: Step, params: Params) -> None:
-    for name, field in params["model"].model_fields.items():
-        if field.is_required():
-            state.is_there(name)
-
-
-def _when(state: State, step: Step, params: Params) -> None:
-    fork = state.fork()
-    supposing(fork, params["test"], lambda: _apply_all(fork, step, params["steps"]))
-    state.join([fork], "branch", step, or_none=True)
-
-
-def _branch(state: State, step: Step, params: Params) -> None:
-    forks: list[State] = []
-    for case, nodes in params["cases"]:
+def _one_of(state: Knowledge, step: Step, effect: OneOf, before: Before) -> None:
+    forks: list[Knowledge] = []
+    for test, nodes in effect.ways:
         fork = state.fork()
-        supposing(fork, Match(params["key"], "eq", case), partial(_apply_all, fork, step, nodes))
+        supposing(fork, test, partial(_apply_all, fork, step, nodes))
         forks.append(fork)
     state.join(forks, "branch", step, or_none=True)
 
 
-def _together(state: State, step: Step, params: Params) -> None:
+def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> None:
     """All on the same input; what a replacement removes or writes wins over a delta."""
-    nodes: tuple[TransformNode, ...] = params["steps"]
     deltas: dict[str, Fact] = {}
-    forks: list[State] = []
-    for node in nodes:
+    forks: list[Knowledge] = []
+    for node in effect.steps:
         fork = state.fork()
         apply_transform(fork, step, node)
-        if fork.blurred_by is not None:
-            state.blur(step)
+        if fork.unknown_since is not None:
+            state.forget(step)
         if node.semantics == "merge":
             deltas |= fork.facts
         else:
@@ -255,28 +197,39 @@ def _together(state: State, step: Step, params: Params) -> None:
         state.set(key, fact.with_mask(fact.mask))
 
 
-_EFFECTS: Final[Mapping[str, Callable[[State, Step, Params], None]]] = {
-    "pick": _pick,
-    "rename": _rename,
-    "default": _default,
-    "set": _set,
-    "merge": _merge,
-    "transform": _transform,
-    "compute": _compute,
-    "guard": _guard,
-    "require": _require,
-    "validate": _validate,
-    "log": _nothing,
-    "identity": _nothing,
-    "accumulate": _accumulate,
-    "counter": _counter,
-    "history": _history,
-    "flatten": _flatten,
-    "unflatten": _unflatten,
-    "zip": _zip,
-    "group_by": _group_by,
-    "when": _when,
-    "branch": _branch,
-    "together": _together,
+# --- tests ----------------------------------------------------------------------------------------
+
+
+def assume(state: Knowledge, test: object) -> str | None:
+    """Record what follows from a comparison that held: its key, which is given back, is there."""
+    if isinstance(test, Match) and test.op != "ne" and not (test.op == "truthy" and not test.value):
+        state.is_there(test.key)
+        return test.key
+    return None
+
+
+def supposing(state: Knowledge, test: object, work: Callable[[], None]) -> None:
+    """Do `work` in a branch that runs only if a comparison holds; what follows it learns nothing of that."""
+    key = assume(state, test)
+    assumed = state.facts.get(key) if key else None
+    work()
+    if key and assumed is not None and state.facts.get(key) is assumed:
+        del state.facts[key]
+
+
+EFFECTS: Final[Mapping[type[Effect], Callable[[Knowledge, Step, Any, Before], None]]] = {
+    Needs: _needs,
+    Holds: _holds,
+    Sets: _sets,
+    Defaults: _defaults,
+    Writes: _writes,
+    Copies: _copies,
+    Removes: _removes,
+    Keeps: _keeps,
+    WritesAnything: _writes_anything,
+    Unpacks: _unpacks,
+    Packs: _packs,
+    OneOf: _one_of,
+    AtOnce: _at_once,
 }
-"""Operations whose effect is more than "writes these keys and removes those"."""
+"""How each kind of effect changes what is known."""

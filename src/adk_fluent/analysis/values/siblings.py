@@ -8,7 +8,7 @@ from adk_fluent.analysis.keys.effects import Effects
 from adk_fluent.analysis.origins import WrittenIn
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, Why
-from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped
 
 
 class Siblings:
@@ -42,11 +42,16 @@ class Siblings:
         unknown = _others(self._unknown, own)
         if unknown and mask & STATUS != PRESENT:
             mask |= UNKNOWN
+        beside = WrittenIn(self.step, key, self.step.children[own])
         if mask == base.mask:
-            return base.or_else(WrittenIn(self.step, key)) if others or unknown else base
+            if not others and not unknown:
+                return base
+            either = base.or_else(beside)
+            either.type = None  # of what another branch writes instead, nothing is known
+            return either
         writers = tuple(self._effects[index].writes[key] for index in others)
         why = Why("sibling", self.step, writers)
-        return Fact(mask, base.writers + writers, (), None, why, of=(base, WrittenIn(self.step, key)))
+        return Fact(mask, base.writers + writers, (), None, why, of=(base, beside))
 
     def may_touch(self, key: str) -> bool:
         """Whether any branch may write or remove this key."""

@@ -10,9 +10,9 @@ from adk_fluent.analysis.origins import ANYBODY, Gathered
 from adk_fluent.analysis.plan import Branch, Step
 from adk_fluent.analysis.talk.history import heard
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, REMOVED, Fact, Why, written
-from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.analysis.walk.moves import call_functions, may_hand_over, may_return, pause, use_tools
+from adk_fluent.analysis.walk.side_effects import call_functions, may_hand_over, may_return, pause, use_tools
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
@@ -36,12 +36,12 @@ class ModelWalk:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.entered: dict[Step, State] = {}
-        self.left: dict[Step, list[State]] = {}
+        self.entered: dict[Step, Knowledge] = {}
+        self.left: dict[Step, list[Knowledge]] = {}
         self.gathered: dict[tuple[Step, str], Gathered] = {}
         self.shift: tuple[int, Branch] = (0, ())
 
-    def visit(self, step: Step, state: State) -> None:
+    def visit(self, step: Step, state: Knowledge) -> None:
         """Record what a step inside meets in `state` and what it does to it."""
 
     def branch(self, step: Step) -> Branch:
@@ -49,7 +49,7 @@ class ModelWalk:
         depth, base = self.shift
         return base + step.branch[depth:]
 
-    def reads(self, step: Step, state: State) -> None:
+    def reads(self, step: Step, state: Knowledge) -> None:
         """Note what is known about everything the step reads."""
         for read in self.flow.reads_of(step):
             read.meets(state.look(read.key))
@@ -60,7 +60,7 @@ class ModelWalk:
         gathered.facts.append(fact)
         return gathered
 
-    def agent(self, step: Step, state: State) -> None:
+    def agent(self, step: Step, state: Knowledge) -> None:
         """Pass an agent."""
         node: AgentNode = step.node
         given = node.given
@@ -94,12 +94,12 @@ class ModelWalk:
         if "after_agent_callback" in given:
             call_functions(state, step, given["after_agent_callback"])
 
-    def _ask(self, step: Step, state: State, reads: list[Read]) -> None:
+    def _ask(self, step: Step, state: Knowledge, reads: list[Read]) -> None:
         """Note what an agent's model is asked with."""
         for read in reads:
             read.meets(self._before_asking(step, read.key, state))
 
-    def _use_tools(self, step: Step, state: State, reads: list[Read]) -> None:
+    def _use_tools(self, step: Step, state: Knowledge, reads: list[Read]) -> None:
         """A tool may stop the run for a person; then the agent begins anew, and its model is asked again."""
         stops = step.node.may_pause
         if stops:
@@ -109,7 +109,7 @@ class ModelWalk:
         if stops:
             self._ask(step, state, reads)
 
-    def _answer(self, step: Step, state: State) -> None:
+    def _answer(self, step: Step, state: Knowledge) -> None:
         node: AgentNode = step.node
         if isinstance(node.output_key, str):
             schema = node.output_schema
@@ -118,7 +118,7 @@ class ModelWalk:
             self._write_beside(step, node, state)
         self.speak(step, state, certain=not node.children)
 
-    def _write_beside(self, step: Step, node: AgentNode, state: State) -> None:
+    def _write_beside(self, step: Step, node: AgentNode, state: Knowledge) -> None:
         """What an answer writes beside the output key, and what it may leave without a value."""
         for key in node.declared_writes:
             state.set(key, written(step))
@@ -137,7 +137,7 @@ class ModelWalk:
             fact = state.get(key)
             state.set(key, fact.with_mask(fact.mask | ABSENT | REMOVED, Why("null", step, (step,))))
 
-    def _before_asking(self, step: Step, key: str, state: State) -> Fact:
+    def _before_asking(self, step: Step, key: str, state: Knowledge) -> Fact:
         """What the instruction meets at a key: its own context may just have written it."""
         fact, spec = state.look(key), step.node.annotations.context
         if isinstance(spec, Context) and key in spec.made:
@@ -145,29 +145,29 @@ class ModelWalk:
             fact.mask |= PRESENT
         return fact
 
-    def _written_by(self, spec: ContextSpec, step: Step, state: State) -> frozenset[str]:
+    def _written_by(self, spec: ContextSpec, step: Step, state: Knowledge) -> frozenset[str]:
         """The keys that a context writes in any case."""
         if not isinstance(spec, Context):
             return frozenset()
         speakers = heard([(state.talk.history, self.branch(step))])
         return spec.surely_written(anything=any(speakers.values()))
 
-    def speak(self, step: Step, state: State, *, certain: bool = True) -> None:
+    def speak(self, step: Step, state: Knowledge, *, certain: bool = True) -> None:
         """Note that the step says something on its conversation branch."""
         branch = self.branch(step)
         self.flow.voices[step, branch] = None
         state.talk = state.talk.spoke(step, branch, certain=certain)
 
-    def _meet(self, step: Step, state: State) -> None:
+    def _meet(self, step: Step, state: Knowledge) -> None:
         """Note in what conversation an agent is asked."""
         situation = (state.talk.history, self.branch(step))
         self.flow.situations.setdefault(step, []).append(situation)
 
-    def _listen(self, step: Step, state: State) -> None:
+    def _listen(self, step: Step, state: Knowledge) -> None:
         self._meet(step, state)
         self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.talk.last))
 
-    def _delegate(self, step: Step, state: State) -> None:
+    def _delegate(self, step: Step, state: Knowledge) -> None:
         """The agent answers, or hands over to one of its sub-agents, and that one perhaps to another."""
         answered = state.fork()
         self._answer(step, answered)
@@ -179,13 +179,13 @@ class ModelWalk:
         state.join([answered, *(way.snapshot(state) for way in ways)], "delegate", step)
         state.talk = state.talk._replace(last=tuple(dict.fromkeys(state.talk.last)))
 
-    def _hand_on(self, step: Step, state: State, ways: list[State]) -> list[State]:
+    def _hand_on(self, step: Step, state: Knowledge, ways: list[Knowledge]) -> list[Knowledge]:
         """A sub-agent that got control hands over to another, or back."""
         again = state.fork()
         again.join([way.snapshot(state) for way in ways], "delegate", step)
         for key, fact in list(again.facts.items()):
             again.set(key, fact.or_else(self.gather(step, key, fact)))
-        more: list[State] = []
+        more: list[Knowledge] = []
         if any(may_return(child) for child in step.children):
             self._meet(step, again)
             for read in self.flow.reads_of(step):
@@ -200,7 +200,7 @@ class ModelWalk:
                 self.gather(step, key, way.get(key))
         return more
 
-    def _speak_aside(self, step: Step, state: State) -> None:
+    def _speak_aside(self, step: Step, state: Knowledge) -> None:
         """What a model may say beside handing over; nobody is expected to react to it."""
         last = state.talk.last
         self.speak(step, state, certain=False)
@@ -208,14 +208,14 @@ class ModelWalk:
             state.maybe(step.node.output_key, written(step), Why("delegate", step, (step,)))
         state.talk = state.talk._replace(last=last)
 
-    def each(self, step: Step, state: State) -> list[State]:
+    def each(self, step: Step, state: Knowledge) -> list[Knowledge]:
         """Visit every child in a fork of its own."""
         ways = [state.fork() for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit(child, way)
         return ways
 
-    def _leave_loop(self, step: Step, state: State) -> bool:
+    def _leave_loop(self, step: Step, state: Knowledge) -> bool:
         """The agent may end the nearest loop here, and then it need not answer; whether there is one."""
         loop = next((outer for outer in step.above() if outer.node.runs == "again"), None)
         if loop is None or loop not in self.entered:
@@ -225,12 +225,12 @@ class ModelWalk:
         self.left.setdefault(loop, []).append(left)
         return True
 
-    def _answer_or_leave(self, step: Step, state: State) -> None:
+    def _answer_or_leave(self, step: Step, state: Knowledge) -> None:
         answered = state.fork()
         self._answer(step, answered)
         state.join([answered], "left", step, or_none=True)
 
-    def remote(self, step: Step, state: State) -> None:
+    def remote(self, step: Step, state: Knowledge) -> None:
         """Pass a remote agent, in whose place its fallback may run."""
         self._listen(step, state)
         self.reads(step, state)

@@ -24,12 +24,12 @@ from adk_fluent.analysis.values.fact import (
     stored_values,
     written,
 )
-from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.matches import exhaustive
 from adk_fluent.analysis.values.operations import apply_transform, supposing
 from adk_fluent.analysis.values.siblings import Siblings
 from adk_fluent.analysis.walk.agents import ModelWalk
-from adk_fluent.analysis.walk.moves import (
+from adk_fluent.analysis.walk.side_effects import (
     coordinator_of,
     cross,
     fail,
@@ -39,26 +39,9 @@ from adk_fluent.analysis.walk.moves import (
     pause,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import SILENT_FRAMES, Node
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
+from adk_fluent.ir.base import SILENT_FRAMES, Node, Runs
+from adk_fluent.ir.nodes import CaptureNode, GateNode, MapOverNode, RouteNode, TransferNode, TransformNode
+from adk_fluent.ir.scopes import is_temporary
 
 _ROUNDS: Final = 8
 """Walks of a loop's body at most; each further one must have brought something new about some key."""
@@ -81,13 +64,13 @@ def analyse(
         later_run: whether an earlier run of the session may have left there whatever the tree writes.
     """
     flow = Flow(plan(root, resolved=resolved))
-    start = State()
+    start = Knowledge()
     if later_run:
         for key in dict.fromkeys(key for step in flow.plan.steps for key in flow.keys.writes(step)):
-            if not key.startswith("temp:"):
+            if not is_temporary(key):
                 start.set(key, Fact(PRESENT | ABSENT, of=(Start(key),)))
     if open_state:
-        start.blur(flow.plan.root)
+        start.forget(flow.plan.root)
     for key, value in (state or {}).items():
         if value is not None:
             start.set(key, Fact(PRESENT, type=type(cast(object, value)), of=(Start(key),)))
@@ -107,12 +90,12 @@ class _Walk(ModelWalk):
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
         self.later: dict[Step, dict[str, Fact]] = {}
-        self.skipped: dict[Step, list[State]] = {}
-        self.restarts: dict[Step, list[State]] = {}
+        self.skipped: dict[Step, list[Knowledge]] = {}
+        self.restarts: dict[Step, list[Knowledge]] = {}
         self.skipping, self.restarting = left_early(flow.plan)
         self.transferring: list[Step] = []
 
-    def visit(self, step: Step, state: State) -> None:
+    def visit(self, step: Step, state: Knowledge) -> None:
         """Record what the step meets in `state` and what it does to it."""
         if state.dead:
             return
@@ -125,43 +108,41 @@ class _Walk(ModelWalk):
         if step in self.restarting:
             self._run_again(step, state)
         else:
-            VISITORS[type(step.node)](self, step, state)
+            _visitor(step.node)(self, step, state)
         if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
             speakers = state.talk.last if annotations.edge.buffering != "full" else ()
             state.talk = state.talk._replace(edges=speakers)
 
-    def _take_pieces(self, step: Step, state: State) -> None:
+    def _take_pieces(self, step: Step, state: Knowledge) -> None:
         for speaker in state.talk.edges:
             self.flow.edges[speaker, step] = None
         state.talk = state.talk._replace(edges=())
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def transform(self, step: Step, state: State) -> None:
+    def transform(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         apply_transform(state, step, step.node)
 
-    def look(self, step: Step, state: State) -> None:
+    def step(self, step: Step, state: Knowledge) -> None:
+        """What only reads and writes keys."""
         self.reads(step, state)
+        for key in self.flow.keys.writes(step):
+            state.set(key, written(step))
 
-    def gate(self, step: Step, state: State) -> None:
+    def gate(self, step: Step, state: Knowledge) -> None:
         """The run may stop here; what is written is the payload of an approval, if one is asked for."""
         self.reads(step, state)
         pause(step, state)
         for key in self.flow.keys.writes(step):
             state.maybe(key, written(step, of=(Person.USER,)), Why("gate", step, (step,)))
 
-    def write(self, step: Step, state: State) -> None:
+    def capture(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         for key in self.flow.keys.writes(step):
             state.set(key, written(step, str, of=captured(step.node)))
 
-    def artifact(self, step: Step, state: State) -> None:
-        self.reads(step, state)
-        for key in self.flow.keys.writes(step):
-            state.set(key, written(step))
-
-    def transfer(self, step: Step, state: State) -> None:
+    def transfer(self, step: Step, state: Knowledge) -> None:
         """The target runs instead of the rest of what encloses the transfer."""
         self.reads(step, state)
         target = step.target
@@ -173,7 +154,7 @@ class _Walk(ModelWalk):
         if step.node.condition is None:
             state.dead = True
 
-    def _hand_over(self, step: Step, target: Step, state: State) -> None:
+    def _hand_over(self, step: Step, target: Step, state: Knowledge) -> None:
         owner = owner_of(step)
         moved = state.snapshot(self.entered[owner]) if owner else state.fork()
         if self.transferring.count(target) < 2:
@@ -189,7 +170,7 @@ class _Walk(ModelWalk):
             meanwhile(step, owner, moved, self.flow.plan)
             self.skipped.setdefault(owner, []).append(moved)
 
-    def _pass_on(self, boss: Step, step: Step, state: State) -> None:
+    def _pass_on(self, boss: Step, step: Step, state: Knowledge) -> None:
         """A sub-agent that got control by a transfer step may hand over to the agents it stands among."""
         among = state.fork()
         self.visit(boss, among)
@@ -197,13 +178,13 @@ class _Walk(ModelWalk):
 
     # --- composites -------------------------------------------------------------------------------
 
-    def _run_again(self, step: Step, state: State) -> None:
+    def _run_again(self, step: Step, state: Knowledge) -> None:
         """A composite that a transfer inside may start again."""
         self.entered[step] = state
-        ends: list[State] = []
+        ends: list[Knowledge] = []
         scope, known = state.fork(), dict[str, Fact]()
         for _ in range(_ROUNDS):
-            VISITORS[type(step.node)](self, step, scope)
+            _visitor(step.node)(self, step, scope)
             ends.append(scope)
             self.entered[step] = state
             came = self.restarts.pop(step, None)
@@ -219,7 +200,7 @@ class _Walk(ModelWalk):
                 scope.set(key, fact.or_else(self.gathered[step, key]))
         state.join(ends, "loop", step)
 
-    def sequence(self, step: Step, state: State) -> None:
+    def sequence(self, step: Step, state: Knowledge) -> None:
         """The children in order; a transfer may skip the rest of them."""
         if step not in self.skipping:
             for child in step.children:
@@ -231,7 +212,7 @@ class _Walk(ModelWalk):
             self.visit(child, inside)
         state.join([inside, *self.skipped.pop(step, ())], "moved", step)
 
-    def loop(self, step: Step, state: State) -> None:
+    def loop(self, step: Step, state: Knowledge) -> None:
         known = self.later.get(step, {})
         scope = state.fork()
         for key, fact in known.items():
@@ -249,7 +230,7 @@ class _Walk(ModelWalk):
         self.later[step] = more or known
         state.join(ends, "loop", step)
 
-    def _round(self, step: Step, state: State, scope: State) -> list[State]:
+    def _round(self, step: Step, state: Knowledge, scope: Knowledge) -> list[Knowledge]:
         """One round; gives the states in which the loop may end with it."""
         self.entered[step] = state
         self.sequence(step, scope)
@@ -258,7 +239,7 @@ class _Walk(ModelWalk):
             self.reads(step, scope)
         return [scope, *left]
 
-    def _next(self, state: State, scope: State, known: Mapping[str, Fact]) -> State:
+    def _next(self, state: Knowledge, scope: Knowledge, known: Mapping[str, Fact]) -> Knowledge:
         """The state at the start of the next round, given all that any round before left behind."""
         again = scope.snapshot(state)
         for key, fact in known.items():
@@ -266,7 +247,7 @@ class _Walk(ModelWalk):
         again.talk = again.talk._replace(edges=())
         return again
 
-    def _merged(self, step: Step, known: Mapping[str, Fact], scope: State) -> dict[str, Fact] | None:
+    def _merged(self, step: Step, known: Mapping[str, Fact], scope: Knowledge) -> dict[str, Fact] | None:
         """What rounds leave behind, those before and this one; `None` if this one brings nothing new."""
         merged = dict(known)
         new = False
@@ -280,7 +261,7 @@ class _Walk(ModelWalk):
                 new = True
         return merged if new else None
 
-    def parallel(self, step: Step, state: State) -> None:
+    def parallel(self, step: Step, state: Knowledge) -> None:
         siblings = Siblings(step, [self.flow.keys.effects(child) for child in step.children])
         branches = [state.beside(siblings, index) for index in range(len(step.children))]
         for child, branch in zip(step.children, branches, strict=True):
@@ -294,20 +275,20 @@ class _Walk(ModelWalk):
         for child in step.children:
             fail(self.flow.keys, state, child, step)
 
-    def _wait_for_others(self, step: Step, branches: list[State]) -> None:
+    def _wait_for_others(self, step: Step, branches: list[Knowledge]) -> None:
         """A pause in one branch takes the `temp:` keys that others have written by then."""
         stops = [self.flow.keys.effects(child).pauses for child in step.children]
         for index, branch in enumerate(branches):
             other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
             if other is not None:
-                pause(other, branch, [key for key in branch.facts if key.startswith("temp:")])
+                pause(other, branch, [key for key in branch.facts if is_temporary(key)])
 
-    def race(self, step: Step, state: State) -> None:
+    def race(self, step: Step, state: Knowledge) -> None:
         if step.children:
             state.join(self.each(step, state), "race", step)
 
-    def fallback(self, step: Step, state: State) -> None:
-        ways: list[State] = []
+    def fallback(self, step: Step, state: Knowledge) -> None:
+        ways: list[Knowledge] = []
         failed = state.fork()
         for child in step.children:
             attempt = failed.fork()
@@ -318,7 +299,7 @@ class _Walk(ModelWalk):
         if ways:
             state.join(ways, "fallback", step)
 
-    def route(self, step: Step, state: State) -> None:
+    def route(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         node: RouteNode = step.node
         ways = [state.fork() for _ in step.children]
@@ -328,7 +309,7 @@ class _Walk(ModelWalk):
         open_end = node.default is None and not self._chooses_always(step, state)
         state.join(ways, "branch", step, or_none=open_end)
 
-    def _chooses_always(self, step: Step, state: State) -> bool:
+    def _chooses_always(self, step: Step, state: Knowledge) -> bool:
         """Whether one of the tests of a route without `otherwise` holds in any case."""
         tests, key = [test for test, _ in step.node.rules], step.node.key
         if exhaustive(tests):
@@ -339,7 +320,7 @@ class _Walk(ModelWalk):
         values = stored_values(fact)
         return values is not None and covers(tests, cast(str, key), values)
 
-    def over_items(self, step: Step, state: State) -> None:
+    def over_items(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         node: MapOverNode = step.node
         state.is_there(node.list_key)
@@ -353,31 +334,42 @@ class _Walk(ModelWalk):
         state.set(node.item_key, item_after.with_mask(item_after.mask))
         state.set(node.output_key, written(step, list, of=(SpokenIn(step.children[0]),)))
 
-    def body(self, step: Step, state: State) -> None:
+    def one_of(self, step: Step, state: Knowledge) -> None:
+        (self.remote if step.node.speaks else self.route)(step, state)
+
+    def until_one_succeeds(self, step: Step, state: Knowledge) -> None:
+        (self.race if step.node.apart else self.fallback)(step, state)
+
+    def body(self, step: Step, state: Knowledge) -> None:
         for child in step.children:
             self.visit(child, state)
 
 
-VISITORS: Final[Mapping[type[Node], Callable[[_Walk, Step, State], None]]] = {
-    AgentNode: _Walk.agent,
-    SequenceNode: _Walk.sequence,
-    ParallelNode: _Walk.parallel,
-    LoopNode: _Walk.loop,
-    TransformNode: _Walk.transform,
-    RouteNode: _Walk.route,
-    FallbackNode: _Walk.fallback,
-    RaceNode: _Walk.race,
-    GateNode: _Walk.gate,
-    TapNode: _Walk.look,
-    MapOverNode: _Walk.over_items,
-    TimeoutNode: _Walk.body,
-    TransferNode: _Walk.transfer,
-    CaptureNode: _Walk.write,
-    ModelSelectorNode: _Walk.look,
-    RemoteAgentNode: _Walk.remote,
-    ArtifactNode: _Walk.artifact,
+_Visitor = Callable[[_Walk, Step, Knowledge], None]
+COMPOSITES: Final[Mapping[Runs, _Visitor]] = {
+    "in_order": _Walk.sequence,
+    "again": _Walk.loop,
+    "at_once": _Walk.parallel,
+    "one_of": _Walk.one_of,
+    "until_one_succeeds": _Walk.until_one_succeeds,
+    "per_item": _Walk.over_items,
+    "around_one": _Walk.body,
+    "by_model": _Walk.agent,
 }
-"""How the walk passes each node type."""
+"""How the walk passes a node that runs others, by how it runs them."""
+
+LEAVES: Final[Mapping[type[Node], _Visitor]] = {
+    TransformNode: _Walk.transform,
+    GateNode: _Walk.gate,
+    CaptureNode: _Walk.capture,
+    TransferNode: _Walk.transfer,
+}
+"""How it passes steps that do more than read and write keys."""
+
+
+def _visitor(node: Node) -> _Visitor:
+    return COMPOSITES.get(node.runs) or LEAVES.get(type(node), _Walk.step)
+
 
 _PASSING: Final = SILENT_FRAMES | {"per_item"}
 """What comes to these in pieces goes on to their first steps."""

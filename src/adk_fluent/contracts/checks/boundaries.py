@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, cast
 
 from adk_fluent.analysis.facts import Facts, facts_of
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import BoundaryType
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.state.operations import Operation
+from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.state.effects import effects_of
 
 
 def check_boundary_contracts(root: object) -> list[ContractIssue]:
@@ -27,7 +28,7 @@ def _unserializable(facts: Facts, cuts: list[Step]) -> Iterator[ContractIssue]:
         if after is None:
             return
         for key, value in _constants(step.node):
-            if not key.startswith("temp:") and not _is_data(value):
+            if not is_temporary(key) and not _is_data(value):
                 boundary = after.node.annotations.boundary
                 yield BoundaryType(
                     severity=Severity.WARN,
@@ -40,15 +41,11 @@ def _unserializable(facts: Facts, cuts: list[Step]) -> Iterator[ContractIssue]:
                 )
 
 
-def _constants(node: Any) -> tuple[tuple[str, object], ...]:
+def _constants(node: Node) -> list[tuple[str, object]]:
     """The values that a step is known to write."""
-    if (
-        isinstance(node, TransformNode)
-        and isinstance(node.fn, Operation)
-        and node.fn.name in ("set", "default")
-    ):
-        return cast("tuple[tuple[str, object], ...]", dict(node.fn.params)["values"])
-    return ()
+    if not isinstance(node, TransformNode):
+        return []
+    return [constant for effect in effects_of(node) for constant in effect.constants]
 
 
 def _is_data(value: object) -> bool:

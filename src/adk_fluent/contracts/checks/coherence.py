@@ -97,7 +97,7 @@ def _lost(facts: Facts) -> Iterator[ContractIssue]:
                 continue
             if _gathered(speaker, listener):
                 continue
-            if sight.blunt:
+            if sight.wholesale:
                 yield _loss(speaker, listener, sight)
             else:
                 deliberate.setdefault(speaker, listener)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
 from adk_fluent.contracts.issues import UnknownAgent
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.spelling import Spelling
 
 
 def check_context_contracts(root: object) -> list[ContractIssue]:

@@ -9,7 +9,7 @@ from adk_fluent.contracts.issues import DeadState, Overwritten
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.state.delta import is_session_scoped
+from adk_fluent.ir.scopes import is_session_scoped
 
 
 def check_output_key_contracts(root: object) -> list[ContractIssue]:

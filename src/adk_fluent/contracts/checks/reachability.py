@@ -31,10 +31,11 @@ def _branches(step: Step) -> Iterator[ContractIssue]:
     tests = [test for test, _ in node.rules]
     for number, (test, by) in enumerate(zip(tests, covered(tests), strict=True)):
         if by is not None:
+            earlier = str(by) if isinstance(by, Match) else getattr(by, "__name__", "of a function")
             yield _unreachable(
                 step.children[number],
                 f"{branch_names(step, [step.children[number]])} of {step.name} can never run",
-                f"The test {by} comes before it and holds whenever this one does.",
+                f"The test {earlier} comes before it and holds whenever this one does.",
                 key=test.key if isinstance(test, Match) else None,
             )
     if node.default is not None and exhaustive(tests):

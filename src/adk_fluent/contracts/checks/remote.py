@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from adk_fluent.analysis.facts import facts_of
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import RemoteInputMissing
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import RemoteAgentNode
+from adk_fluent.spelling import Spelling
 
 
 def check_a2a_contracts(root: object) -> list[ContractIssue]:

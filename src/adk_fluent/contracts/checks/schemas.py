@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import Enum
-from typing import Final, cast
 
 from adk_fluent.analysis.facts import Bound, Facts
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import fits, named, values_of
 from adk_fluent.contracts.findings.types import mismatch, nearest, shown_type
@@ -16,8 +14,9 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nodes import AgentNode, TransformNode
-from adk_fluent.state.delta import is_session_scoped
-from adk_fluent.state.operations import Operation
+from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.spelling import Spelling
+from adk_fluent.state.effects import effects_of
 
 
 def against_schemas(facts: Facts) -> Iterator[ContractIssue]:
@@ -75,28 +74,17 @@ def written_type(step: Step, key: str) -> object:
             return None
         schema: object = node.output_schema
         return str if schema in (UNSET, None) else schema
-    if isinstance(node, TransformNode) and isinstance(node.fn, Operation):
-        return next((type(v) for v in constants(step, key) if v is not None), _RESULTS.get(node.fn.name))
+    if isinstance(node, TransformNode):
+        return next((kind for effect in effects_of(node) if (kind := effect.type_of(key)) is not None), None)
     return None
 
 
 def constants(step: Step, key: str) -> list[object]:
     """The values that a step is known to write under a key."""
     node = step.node
-    if not isinstance(node, TransformNode) or not isinstance(node.fn, Operation):
+    if not isinstance(node, TransformNode):
         return []
-    if node.fn.name not in ("set", "default"):
-        return []
-    values = cast("tuple[tuple[str, object], ...]", dict(node.fn.params)["values"])
-    return [value for name, value in values if name == key]
-
-
-_RESULTS: Final[Mapping[str, type[object]]] = {
-    "accumulate": list,
-    "history": list,
-    "zip": list,
-    "group_by": dict,
-}
+    return [value for effect in effects_of(node) for name, value in effect.constants if name == key]
 
 
 def _misscoped(step: Step, key: str, field: StateFieldRef, bound: Bound) -> ContractIssue:

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, GateNode, MapOverNode
-from adk_fluent.ir.template import SCOPES, is_key, lookalikes
+from adk_fluent.ir.scopes import SCOPES, is_key
+from adk_fluent.ir.template import lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
+from adk_fluent.spelling import Spelling
 
 _TEMPLATES: Final = ("template", "message")
 _PATH: Final = re.compile(r"\b((?:\w+:)?\w+)((?:\.\w+|\[[^\[\]]+\])+)")

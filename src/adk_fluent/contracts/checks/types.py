@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.typed import Known, known_type
 from adk_fluent.analysis.values.comparing import always_raises, can_hold
@@ -18,6 +17,7 @@ from adk_fluent.contracts.issues import UnmetConsumes
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import RouteNode
+from adk_fluent.spelling import Spelling
 
 
 def check_type_contracts(root: object) -> list[ContractIssue]:

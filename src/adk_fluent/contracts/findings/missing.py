@@ -11,8 +11,8 @@ from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.wording import listed, who_reads, why_may, why_never
 from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.scopes import SCOPES, is_shared
 
-SCOPES = ("user", "app", "temp")
 MOST_NAMED = 12
 """How many writers of a key a finding names."""
 
@@ -52,7 +52,7 @@ def elsewhere(read: Read, facts: Facts) -> str | None:
     """The same key in the scope in which it is written, if it is written in another scope only."""
     if read.key in facts.writers or read.key in facts.state or read.status not in ("never", "unknown"):
         return None
-    if read.status == "unknown" and not read.key.startswith(("user:", "app:")):
+    if read.status == "unknown" and not is_shared(read.key):
         return None
     bare = read.key.rpartition(":")[2]
     for candidate in (bare, *(f"{scope}:{bare}" for scope in SCOPES)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from adk_fluent.analysis.keys.spelling import Spelling
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.typed import Known
 from adk_fluent.analysis.values.kinds import named, values_of
 from adk_fluent.contracts.issues import TypeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.spelling import Spelling
 
 _SHOWN: Final = 6
 """So many values are named in a message."""

@@ -11,7 +11,7 @@ from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import MapOverNode
-from adk_fluent.ir.template import is_key
+from adk_fluent.ir.scopes import is_key
 from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:
@@ -226,9 +226,10 @@ def _branch(key: str, why: Why, facts: Facts) -> str:
 
 
 def _alternatives(why: Why) -> str:
-    """The branches of a place in which the writers stand, as a reader knows them."""
+    """The branches of a place in which the writers stand, as a reader knows them: one of them runs."""
     children = [child for child in why.step.children if any(_inside(w, child) for w in why.writers)]
-    return branch_names(why.step, children)
+    names = [branch_names(why.step, [child]) for child in children]
+    return " or ".join(names if len(names) <= 3 else [*names[:3], f"one of {len(names) - 3} more"])
 
 
 def _inside(step: Step, outer: Step) -> bool:

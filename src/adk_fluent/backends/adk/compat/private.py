@@ -25,13 +25,13 @@ from pydantic_core import to_jsonable_python
 
 from adk_fluent.errors import CompileError
 
-State = TypeVar("State", bound=BaseModel)
+AgentStateT = TypeVar("AgentStateT", bound=BaseModel)
 """A checkpoint. ADK only dumps and validates it, so it need not derive from ADK's experimental base class."""
 
 
-def load_state(agent: BaseAgent, ctx: InvocationContext, state_type: type[State]) -> State | None:
+def load_state(agent: BaseAgent, ctx: InvocationContext, state_type: type[AgentStateT]) -> AgentStateT | None:
     """Where `agent` was when its run paused; ADK offers no public reader for checkpoints."""
-    return cast("State | None", cast(Any, agent)._load_agent_state(ctx, state_type))
+    return cast("AgentStateT | None", cast(Any, agent)._load_agent_state(ctx, state_type))
 
 
 def checkpoint(agent: BaseAgent, ctx: InvocationContext, state: BaseModel) -> Event:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
-PREFIX: Final = "temp:"
+from adk_fluent.ir.scopes import is_temporary
 
 _given: ContextVar[Mapping[str, Any]] = ContextVar("adk_fluent_temporary")
 
@@ -24,7 +24,7 @@ def with_temporary(ctx: InvocationContext, event: Event) -> Event:
 
 def temporary(state: Mapping[str, Any]) -> dict[str, Any]:
     """The `temp:` keys of some state."""
-    return {key: value for key, value in state.items() if key.startswith(PREFIX)}
+    return {key: value for key, value in state.items() if is_temporary(key)}
 
 
 def give(state: Mapping[str, Any] | None) -> None:

@@ -43,9 +43,9 @@ from adk_fluent.backends.adk.steps.timing import TimeoutComposite
 from adk_fluent.context.sources import Default
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse, structural
-from adk_fluent.errors import CompileError, did_you_mean
+from adk_fluent.errors import CompileError
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, Runs, walk
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -65,6 +65,7 @@ from adk_fluent.ir.nodes import (
 )
 from adk_fluent.ir.tools import FunctionTool, GenerateOptions
 from adk_fluent.prompt.spec import PromptSpec
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_schema, answered_fields, is_structured, returned_type
 
 ModelFor = Callable[[AgentNode, str, "str | BaseLlm | None"], "str | BaseLlm | None"]
@@ -79,7 +80,7 @@ A = TypeVar("A", bound=FluentAgent)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Compilation:
     """What a node is compiled within.
 
     Attributes:
@@ -108,7 +109,9 @@ def compile_tree(
     return compile_node(named.root, whole(named, model_for, helper_for))
 
 
-def whole(named: Named, model_for: ModelFor | None = None, helper_for: HelperFor = named_model) -> Scope:
+def whole(
+    named: Named, model_for: ModelFor | None = None, helper_for: HelperFor = named_model
+) -> Compilation:
     """The scope of a whole tree, which is checked for what cannot run on any target.
 
     Raises:
@@ -117,10 +120,10 @@ def whole(named: Named, model_for: ModelFor | None = None, helper_for: HelperFor
     """
     refuse(structural(named.root))
     transfers = frozenset(node.name for node in walk(named.root) if isinstance(node, TransferNode))
-    return Scope(named, model_for, transfers, helper_for)
+    return Compilation(named, model_for, transfers, helper_for)
 
 
-def compile_node(node: Node, scope: Scope) -> BaseAgent:
+def compile_node(node: Node, scope: Compilation) -> BaseAgent:
     """The native agent for one node and all below it."""
     return VISITORS[type(node)](node, scope)
 
@@ -175,7 +178,7 @@ def construct(cls: type[N], node: Node, values: Mapping[str, Any]) -> N:
 _AGENT_FIELDS: Final = frozenset(AGENT_FIELDS)
 
 
-def _agent(node: Node, scope: Scope) -> BaseAgent:
+def _agent(node: Node, scope: Compilation) -> BaseAgent:
     assert isinstance(node, AgentNode)
     values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
     delivering = None
@@ -205,12 +208,12 @@ def _agent(node: Node, scope: Scope) -> BaseAgent:
     return made
 
 
-def _model(node: AgentNode, scope: Scope) -> str | BaseLlm | None:
+def _model(node: AgentNode, scope: Compilation) -> str | BaseLlm | None:
     """The model that an agent has: its own, or that of the agent above."""
     return scope.model if node.model is UNSET or not node.model else node.model
 
 
-def _beside(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
+def _beside(node: AgentNode, scope: Compilation, values: dict[str, Any]) -> Delivering | None:
     """Put what an agent has beside ADK's fields into `values`; what delivers its context, if it has one."""
     if node.written_fields and answered_fields(node):
         values["output_schema"] = answer_schema(node)
@@ -231,7 +234,7 @@ def _asks_a_model(instruction: object) -> bool:
     return isinstance(instruction, PromptSpec) and instruction.needs_model
 
 
-def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Delivering | None:
+def _context(node: AgentNode, scope: Compilation, values: dict[str, Any]) -> Delivering | None:
     """What delivers the context of an agent; `None` where ADK assembles the conversation."""
     spec = node.annotations.context
     if not isinstance(spec, Context) or spec.is_default:
@@ -242,7 +245,7 @@ def _context(node: AgentNode, scope: Scope, values: dict[str, Any]) -> Deliverin
     return delivering
 
 
-def _helper(agent: FluentLlmAgent, node: AgentNode, scope: Scope) -> Choose:
+def _helper(agent: FluentLlmAgent, node: AgentNode, scope: Compilation) -> Choose:
     origin = scope.named.origins.get(node.name, node.name)
 
     def choose(operation: str, model: str | BaseLlm | None) -> str | BaseLlm:
@@ -256,7 +259,7 @@ def ask_others(agent: FluentLlmAgent, helper_for: HelperFor) -> None:
     if (before := agent.delivering) is None:
         return
     assert isinstance(agent.ir, AgentNode)
-    scope = Scope(Named(agent.ir, before.origins), helper_for=helper_for)
+    scope = Compilation(Named(agent.ir, before.origins), helper_for=helper_for)
     delivering = Delivering(before.spec, before.origins)
     delivering.helpers = Helpers(agent.name, _helper(agent, agent.ir, scope))
     agent.instruction = compile_instruction(agent.ir.given.get("instruction"), delivering) or ""
@@ -284,15 +287,15 @@ def _generate_config(node: AgentNode, options: GenerateOptions) -> types.Generat
         raise CompileError(f"{node.name!r}: generate({first['loc'][0]}=): {first['msg']}") from error
 
 
-def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope], BaseAgent]:
+def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Compilation], BaseAgent]:
     """A visitor for a node whose native agent needs nothing but the node and its children."""
     names = frozenset(fields)
 
-    def visit(node: Node, scope: Scope) -> BaseAgent:
+    def visit(node: Node, scope: Compilation) -> BaseAgent:
         values = adk_fields(node, names, cls)
         if "rerun_on_resume" in known_fields(cls):  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
-        inner = replace(scope, in_loop=True) if isinstance(node, LoopNode) else scope
+        inner = replace(scope, in_loop=True) if node.runs == "again" else scope
         if node.children:
             values["sub_agents"] = [compile_node(child, inner) for child in node.children]
         made = construct(cls, node, values)
@@ -304,40 +307,40 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Scope]
     return visit
 
 
-def _wire(made: Composite, node: Node, scope: Scope) -> None:
+def _wire(made: Composite, node: Node, scope: Compilation) -> None:
     """Tell a composite which events of which agents end it."""
-    moves = scope.transfers and isinstance(node, SequenceNode | LoopNode)
+    moves = scope.transfers and node.runs in STEP_BY_STEP
     made.listen(
         _enders(node, scope),
-        scope.transfers.intersection(names_below(node, until=(SequenceNode, LoopNode))) if moves else (),
+        scope.transfers.intersection(names_below(node, until=STEP_BY_STEP)) if moves else (),
     )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of({agent.name: kind for agent in agents if (kind := returned_type(agent))})
 
 
-def _enders(node: Node, scope: Scope) -> Iterable[str]:
+def _enders(node: Node, scope: Compilation) -> Iterable[str]:
     """Whose `escalate` ends `node`: it ends the nearest loop, or where there is none the nearest fan-out."""
-    if isinstance(node, ParallelNode):
-        return () if scope.in_loop else names_below(node, until=(LoopNode, ParallelNode))
-    ends = isinstance(node, LoopNode) or (isinstance(node, SequenceNode) and scope.in_loop)
-    return names_below(node, until=LoopNode) if ends else ()
+    if node.runs == "at_once":
+        return () if scope.in_loop else names_below(node, until=("again", "at_once"))
+    ends = node.runs == "again" or (node.runs == "in_order" and scope.in_loop)
+    return names_below(node, until=("again",)) if ends else ()
 
 
-def _nodes(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[Node]:
-    """The nodes below `root`, not looking inside another node of type `until`."""
+def _nodes(root: Node, until: Collection[Runs]) -> Iterable[Node]:
+    """The nodes below `root`, not looking inside one that runs its children in such a way."""
     for child in root.children:
         yield child
-        if not isinstance(child, until):
+        if child.runs not in until:
             yield from _nodes(child, until)
 
 
-def names_below(root: Node, until: type[Node] | tuple[type[Node], ...]) -> Iterable[str]:
-    """The names of the nodes below `root`, not looking inside another node of type `until`."""
+def names_below(root: Node, until: Collection[Runs]) -> Iterable[str]:
+    """The names of the nodes below `root`, not looking inside one that runs its children in such a way."""
     return (node.name for node in _nodes(root, until))
 
 
-VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseAgent]]] = {
+VISITORS: Final[Mapping[type[Node], Callable[[Node, Compilation], BaseAgent]]] = {
     AgentNode: _agent,
     SequenceNode: _plain(known_as("SequentialAgent", SequentialComposite), SEQUENCE_FIELDS),
     ParallelNode: _plain(known_as("ParallelAgent", FanOutComposite), PARALLEL_FIELDS),

@@ -19,8 +19,8 @@ from google.genai import types
 from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk.compile.compiler import (
+    Compilation,
     ModelFor,
-    Scope,
     adk_fields,
     compile_node,
     construct,
@@ -38,22 +38,14 @@ from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIEL
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
+    NODE_TYPES,
     AgentNode,
-    ArtifactNode,
     CaptureNode,
-    FallbackNode,
-    GateNode,
     LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
     ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
     RouteNode,
     SequenceNode,
     TapNode,
-    TimeoutNode,
-    TransferNode,
     TransformNode,
 )
 from adk_fluent.state.delta import ReadOnlyState
@@ -116,7 +108,7 @@ def _write(node: Node, ctx: Context, delta: Mapping[str, Any]) -> None:
     ctx.state.update(dict(delta))
 
 
-def _compile(node: Node, scope: Scope) -> BaseNode:
+def _compile(node: Node, scope: Compilation) -> BaseNode:
     edge = node.annotations.edge
     if edge is not None and edge.buffering != "full":
         raise UnsupportedNodeError(
@@ -126,7 +118,7 @@ def _compile(node: Node, scope: Scope) -> BaseNode:
     return _visitor(node)(node, scope)
 
 
-def _visitor(node: Node) -> Callable[[Node, Scope], BaseNode]:
+def _visitor(node: Node) -> Callable[[Node, Compilation], BaseNode]:
     visit = VISITORS.get(type(node))
     if visit is None:
         raise UnsupportedNodeError(
@@ -146,7 +138,7 @@ def _workflow(node: Node, edges: list[Edge], fields: Collection[str] = ()) -> Wo
     return made
 
 
-def _children(node: Node, scope: Scope) -> list[BaseNode]:
+def _children(node: Node, scope: Compilation) -> list[BaseNode]:
     return [_compile(child, scope) for child in node.children]
 
 
@@ -154,11 +146,11 @@ def _chain(nodes: list[BaseNode]) -> list[Edge]:
     return [Edge(from_node=a, to_node=b) for a, b in pairwise(nodes)]
 
 
-def _sequence(node: Node, scope: Scope) -> BaseNode:
+def _sequence(node: Node, scope: Compilation) -> BaseNode:
     return _workflow(node, _chain([START, *_children(node, scope)]), SEQUENCE_FIELDS)
 
 
-def _parallel(node: Node, scope: Scope) -> BaseNode:
+def _parallel(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, ParallelNode)
     if node.merge != "wait_all":
         raise UnsupportedNodeError(
@@ -177,9 +169,9 @@ def _parallel(node: Node, scope: Scope) -> BaseNode:
     return _workflow(node, [*edges, *_chain([join, in_order])], PARALLEL_FIELDS)
 
 
-def _loop(node: Node, scope: Scope) -> BaseNode:
+def _loop(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, LoopNode)
-    enders = frozenset(names_below(node, until=LoopNode))
+    enders = frozenset(names_below(node, until=("again",)))
 
     async def check(ctx: Context, node_input: Any) -> Event:
         # The check runs once per round, so the number of its run is the number of the round. ADK counts runs
@@ -211,7 +203,7 @@ def _escalated(ctx: Context, enders: frozenset[str]) -> bool:
     )
 
 
-def _route(node: Node, scope: Scope) -> BaseNode:
+def _route(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, RouteNode)
 
     async def choose(ctx: Context, node_input: Any) -> Event:
@@ -247,7 +239,7 @@ def _own_name(node: Node, role: str) -> str:
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def _agent(node: Node, scope: Scope) -> BaseNode:
+def _agent(node: Node, scope: Compilation) -> BaseNode:
     if node.children:
         raise UnsupportedNodeError(
             f"{node.name!r}: build(target='workflow') cannot let an agent delegate to others. "
@@ -260,7 +252,7 @@ def _agent(node: Node, scope: Scope) -> BaseNode:
     return made
 
 
-def _transform(node: Node, scope: Scope) -> BaseNode:
+def _transform(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, TransformNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
@@ -270,7 +262,7 @@ def _transform(node: Node, scope: Scope) -> BaseNode:
     return FunctionNode(func=step, name=node.name)
 
 
-def _tap(node: Node, scope: Scope) -> BaseNode:
+def _tap(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, TapNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
@@ -280,7 +272,7 @@ def _tap(node: Node, scope: Scope) -> BaseNode:
     return FunctionNode(func=step, name=node.name)
 
 
-def _capture(node: Node, scope: Scope) -> BaseNode:
+def _capture(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, CaptureNode)
 
     def step(ctx: Context, node_input: Any) -> Any:
@@ -308,7 +300,7 @@ def _handed_on(node_input: Any) -> Any:
     return None if isinstance(node_input, types.Content) else node_input
 
 
-VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseNode]]] = {
+VISITORS: Final[Mapping[type[Node], Callable[[Node, Compilation], BaseNode]]] = {
     AgentNode: _agent,
     SequenceNode: _sequence,
     ParallelNode: _parallel,
@@ -322,17 +314,5 @@ VISITORS: Final[Mapping[type[Node], Callable[[Node, Scope], BaseNode]]] = {
 
 _COMPOSITES: Final = (SequenceNode, ParallelNode, LoopNode, RouteNode)
 
-REFUSED_TYPES: Final[frozenset[type[Node]]] = frozenset(
-    {
-        FallbackNode,
-        RaceNode,
-        GateNode,
-        MapOverNode,
-        TimeoutNode,
-        TransferNode,
-        ModelSelectorNode,
-        RemoteAgentNode,
-        ArtifactNode,
-    }
-)
+REFUSED_TYPES: Final = frozenset(NODE_TYPES) - VISITORS.keys()
 """Node types that this target refuses by name."""

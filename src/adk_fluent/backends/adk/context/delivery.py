@@ -20,6 +20,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.context.calls import PerContext
 from adk_fluent.backends.adk.context.entries import conversation, to_entries, to_events
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.context.helper_models import Helpers, Used
@@ -54,6 +55,19 @@ class Delivery:
 
 
 @dataclass(slots=True)
+class Call:
+    """What one run of an agent has under way.
+
+    Attributes:
+        delivery: what the instruction provider prepared for the model call that comes next.
+        reports: events to give before the next of the agent's own.
+    """
+
+    delivery: Delivery | None = None
+    reports: list[Event] = field(default_factory=list[Event])
+
+
+@dataclass(slots=True)
 class Delivering:
     """The context of one compiled agent.
 
@@ -61,13 +75,13 @@ class Delivering:
         spec: what it sees.
         origins: unique name of each agent → the name the user gave it.
         helpers: its helper models.
+        calls: what its runs have under way.
     """
 
     spec: Context
     origins: Mapping[str, str]
     helpers: Helpers | None = None
-    _deliveries: dict[int, Delivery] = field(default_factory=dict[int, Delivery])
-    _reports: dict[int, list[Event]] = field(default_factory=dict[int, list[Event]])
+    calls: PerContext[Call] = field(default_factory=lambda: PerContext(Call))
 
     @property
     def is_untouched(self) -> bool:
@@ -84,7 +98,7 @@ class Delivering:
         scene = scene_of(entries, agent=agent, now=time.time(), state=state)
         selection = await self._drive(selecting(self.spec, scene), ctx, used)
         delivery = Delivery(*self._parts(ctx, selection, events, entries), dict(selection.writes), used)
-        self._deliveries[id(ctx)] = delivery
+        self.calls.of(ctx).delivery = delivery
         self._report(ctx, delivery)
         return delivery
 
@@ -131,29 +145,22 @@ class Delivering:
         changed = {k: v for k, v in delivery.writes.items() if ctx.session.state.get(k) != v}
         if changed:
             reports.append(self._event(ctx, actions=EventActions(state_delta=changed)))
-        if id(ctx) in self._reports:
-            self._reports[id(ctx)] += reports
+        self.calls.of(ctx).reports += reports
 
     def _event(self, ctx: InvocationContext, **fields: Any) -> Event:
         return Event(invocation_id=ctx.invocation_id, author=_name(ctx), branch=ctx.branch, **fields)
 
-    def open(self, ctx: InvocationContext) -> None:
-        """A run of the agent begins."""
-        self._reports[id(ctx)] = []
-
     def reports(self, ctx: InvocationContext) -> list[Event]:
         """Events to give before the next of the agent's own: tokens of helpers, state that was written."""
-        found, self._reports[id(ctx)] = self._reports[id(ctx)], []
+        call = self.calls.of(ctx)
+        found, call.reports = call.reports, []
         return found
-
-    def close(self, ctx: InvocationContext) -> None:
-        """A run of the agent is over."""
-        self._reports.pop(id(ctx), None)
-        self._deliveries.pop(id(ctx), None)
 
     def take(self, ctx: InvocationContext) -> Delivery | None:
         """What the instruction provider prepared for this model call."""
-        return self._deliveries.pop(id(ctx), None)
+        call = self.calls.of(ctx)
+        found, call.delivery = call.delivery, None
+        return found
 
     def note(self, ctx: InvocationContext, event: Event) -> None:
         """Write an answer to the scratchpads of `C.write_notes`, as part of its own event."""

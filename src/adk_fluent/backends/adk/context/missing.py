@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from adk_fluent.errors import did_you_mean
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.matching import StateView, lost
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.template import required_keys
+from adk_fluent.spelling import did_you_mean
 
 
 @lru_cache(maxsize=4096)

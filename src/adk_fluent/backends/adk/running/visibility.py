@@ -11,17 +11,17 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
-from adk_fluent.analysis.visibility import SEEN, Outlet, Sight, outlet_of
+from adk_fluent.analysis.visibility import SEEN, Outlet, StepVisibility, outlet_of
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import root_of
 
 
-def sight_of(event: Event, outlet: Outlet) -> Sight:
+def sight_of(event: Event, outlet: Outlet) -> StepVisibility:
     """Who should see an event: what its author says, or the user, if it asks a person."""
     return SEEN if event.long_running_tool_ids else outlet.sight(event.author)
 
 
-def marked(event: Event, sight: Sight) -> Event:
+def marked(event: Event, sight: StepVisibility) -> Event:
     """A copy of an event that says who should see it.
 
     Never the event itself: ADK's session in memory holds the same object.
@@ -61,7 +61,7 @@ class VisibilityPlugin(BasePlugin):
         super().__init__(name=name)
         if isinstance(of, Mapping):
             classes = cast("Mapping[str, Visibility]", of)
-            self._given = Outlet({agent: Sight(visibility) for agent, visibility in classes.items()})
+            self._given = Outlet({agent: StepVisibility(visibility) for agent, visibility in classes.items()})
         else:
             self._given = root_of(of)
 

@@ -176,7 +176,6 @@ def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:
 
 async def _reported(run: Events, ctx: InvocationContext, delivering: Delivering) -> Events:
     """The events of a run, with those that the context has to add."""
-    delivering.open(ctx)
     try:
         async with aclosing(run) as events:
             async for event in events:
@@ -188,5 +187,3 @@ async def _reported(run: Events, ctx: InvocationContext, delivering: Delivering)
         for report in delivering.reports(ctx):  # the tokens are spent, also when the model then fails
             yield report
         raise
-    finally:
-        delivering.close(ctx)

@@ -19,7 +19,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
-from adk_fluent.errors import MockError, did_you_mean
+from adk_fluent.errors import MockError
+from adk_fluent.spelling import did_you_mean
 
 _STATE: Final = "adk_fluent.mock_state"
 """Metadata of a scripted dict: what it writes into state."""

@@ -9,8 +9,9 @@ from typing import Any
 
 from google.adk.events.event import Event
 
-from adk_fluent.errors import StateKeyError, did_you_mean
+from adk_fluent.errors import StateKeyError
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.schema import StateSchema
 from adk_fluent.state.values import field_type, whose
 

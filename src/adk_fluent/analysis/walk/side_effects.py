@@ -7,27 +7,27 @@ from collections.abc import Iterable
 from adk_fluent.analysis.keys.effects import StepKeys
 from adk_fluent.analysis.origins import ANYBODY, WrittenIn
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Why, written
-from adk_fluent.analysis.values.knowledge import State
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Fact, Why, written
+from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, TransferNode
 from adk_fluent.ir.tools import tool_access
 
 
-def call_functions(state: State, step: Step, callbacks: tuple[object, ...]) -> None:
+def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> None:
     """Functions that always run."""
     touched = access(*callbacks)
     if not touched.writes_known:
-        state.blur(step)
+        state.forget(step)
     for key in touched.writes:
         state.set(key, written(step, of=(ANYBODY,)))
 
 
-def use_tools(state: State, step: Step, node: AgentNode) -> None:
+def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
     """Functions that run if the model likes."""
     if node.undeclared()[1]:
-        state.blur(step)
+        state.forget(step)
     given = node.given
     touched = [tool_access(tool) for tool in node.tools]
     for name in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
@@ -39,13 +39,14 @@ def use_tools(state: State, step: Step, node: AgentNode) -> None:
             state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
 
 
-def fail(keys: StepKeys, state: State, child: Step, step: Step) -> None:
+def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
     """Record that a child may have done any part of what it does, and then failed or been stopped."""
     effects = keys.effects(child)
     if effects.pauses is not None:
         pause(effects.pauses, state)
     for key, writer in effects.writes.items():
-        state.maybe(key, written(writer, of=(WrittenIn(child, key),)), Why("fallback", step, (writer,)))
+        made = Fact(PRESENT, (writer,), of=(WrittenIn(child, key),))
+        state.maybe(key, made, Why("fallback", step, (writer,)))
     gone = dict(effects.removes)
     if effects.clears is not None:
         gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}
@@ -56,10 +57,10 @@ def fail(keys: StepKeys, state: State, child: Step, step: Step) -> None:
             made.removed_by = writer
             state.set(key, made)
     if effects.unknown is not None:
-        state.blur(effects.unknown)
+        state.forget(effects.unknown)
 
 
-def cross(step: Step, state: State) -> None:
+def cross(step: Step, state: Knowledge) -> None:
     """`temp:` keys do not cross an execution boundary."""
     for key in state.temp_keys():
         fact = state.get(key)
@@ -67,7 +68,7 @@ def cross(step: Step, state: State) -> None:
             state.set(key, fact.with_mask(fact.mask | ABSENT, Why("boundary", step, fact.writers)))
 
 
-def pause(step: Step, state: State, keys: Iterable[str] | None = None) -> None:
+def pause(step: Step, state: Knowledge, keys: Iterable[str] | None = None) -> None:
     """The run may stop at a step until a person answers, and lose these `temp:` keys, or all there are."""
     for key in sorted(state.temp_keys()) if keys is None else keys:
         fact = state.get(key)
@@ -94,7 +95,7 @@ def owner_of(step: Step) -> Step | None:
     return next((outer for outer in step.above() if outer.node.runs in STEP_BY_STEP), None)
 
 
-def meanwhile(step: Step, owner: Step, moved: State, steps: Plan) -> None:
+def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
     """Branches beside a transfer run to their end; they may have spoken by then."""
     inner = step
     for outer in step.above():

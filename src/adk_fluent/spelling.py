@@ -1,14 +1,32 @@
-"""The known name that a misspelt one was meant to be."""
+"""The known name that a misspelt one was meant to be: the one place that looks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from adk_fluent.errors import LONGEST_SLIP
-
+LONGEST_SLIP: Final = 100
+"""Longer words are no slips of the pen, and comparing them letter by letter takes ever longer."""
 _FEW: Final = 200
 """Up to this many names are also compared letter by letter for a hint; that takes time for each of them."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the nearest of `known`, or an empty string.
+
+    >>> did_you_mean("instuct", ["instruct", "model"])
+    " Did you mean 'instruct'?"
+    >>> did_you_mean("modle", ["mode", "model"])
+    " Did you mean 'model'?"
+    """
+    if len(word) > LONGEST_SLIP:
+        return ""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=3, cutoff=0.6)
+    # Two letters that changed places are the commonest slip, and difflib takes a missing one for less.
+    near.sort(key=lambda name: sorted(name) != sorted(word))
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class Spelling:

@@ -1,0 +1,132 @@
+"""Checking what users give: each function gives the argument back as it is needed, or refuses it by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from types import UnionType
+from typing import Any, Union, cast
+
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.functions import function_name, only_reads
+from adk_fluent.ir.naming import check_name
+from adk_fluent.spelling import did_you_mean
+
+
+def describe(value: object) -> str:
+    """How an error message calls a value of the wrong kind."""
+    if isinstance(getattr(value, "node", None), Node):
+        return f"the expression {value!r}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__name__}"
+    if isinstance(value, ContextSpec):
+        return f"the C spec {value!r:.60}"
+    if isinstance(value, InstructionSpec):
+        return f"the P prompt {value!r:.60}"
+    return f"{type(value).__name__} {value!r:.40}"
+
+
+def unpacked(value: object, method: str) -> str:
+    """What to write instead of a list of functions, tools or agents; empty for anything else.
+
+    >>> unpacked([len, max], "tools")
+    ' Unpack the list: .tools(*[len, max]).'
+    """
+    items = list(cast("Iterable[object]", value)) if isinstance(value, list | tuple | set | frozenset) else []
+    if not items or not all(callable(item) or hasattr(item, "name") for item in items):
+        return ""
+    names = (function_name(item, "") or str(getattr(item, "name", "...")) for item in items)
+    return f" Unpack the list: .{method}(*[{', '.join(names)}])."
+
+
+def function(fn: Any, where: str) -> Any:
+    """`fn` itself if it can be called.
+
+    Raises:
+        ArgumentError: it cannot.
+    """
+    if not callable(fn) or isinstance(fn, type) or isinstance(getattr(fn, "node", None), Node):
+        raise ArgumentError(f"{where} takes a function of the state, not {describe(cast(object, fn))}.")
+    return fn
+
+
+def observer(fn: Any, where: str) -> Any:
+    """`fn` itself if it can be called and only looks at the state, as predicates and taps do.
+
+    Raises:
+        ArgumentError: it cannot, or it declares that it writes.
+    """
+    only_reads(function(fn, where), where)
+    return fn
+
+
+def check_key(key: object, where: str) -> str:
+    """The state key that `key` names, as text or as a field of a schema.
+
+    Raises:
+        ArgumentError: it is neither, or empty.
+    """
+    if isinstance(key, StateFieldRef):
+        return key.key
+    if not isinstance(key, str) or not key.strip():
+        raise ArgumentError(f"{where} takes a state key as text, not {describe(key)}.")
+    return key
+
+
+def positive(value: object) -> bool:
+    """Whether `value` is a positive whole number."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def check_schema(schema: object, where: str) -> object:
+    """The type that a method got, a union always written in the same way.
+
+    Raises:
+        ArgumentError: it is no type.
+    """
+    if isinstance(schema, UnionType):
+        return Union[schema.__args__]  # noqa: UP007  # its members are a value
+    if isinstance(schema, type) or hasattr(schema, "__origin__"):
+        return schema
+    raise ArgumentError(f"{where} takes a type such as a pydantic model, not {describe(schema)}.")
+
+
+def agent_names(names: tuple[str, ...], where: str) -> tuple[str, ...]:
+    """Some names of agents, each once."""
+    if not names:
+        raise ArgumentError(f"{where} needs at least one agent's name.")
+    return tuple(dict.fromkeys(agent_name(name, where) for name in names))
+
+
+def agent_name(name: object, where: str) -> str:
+    """The name of an agent."""
+    if not isinstance(name, str):
+        raise ArgumentError(f"{where} takes the names of agents, not {describe(name)}.")
+    return check_name(name)
+
+
+def count(value: object, where: str) -> int:
+    """A positive whole number."""
+    if positive(value):
+        return cast(int, value)
+    raise ArgumentError(f"{where} takes a positive whole number, not {value!r:.40}.")
+
+
+def positive_number(value: object, where: str) -> float:
+    """A number above zero."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ArgumentError(f"{where} takes a positive number, not {value!r:.40}.")
+
+
+def one_of(value: object, known: tuple[Any, ...], where: str) -> None:
+    """Refuse a value that is none of the known ones."""
+    if value not in known:
+        names = [name for name in known if isinstance(name, str)]
+        hint = did_you_mean(value, names) if isinstance(value, str) else ""
+        raise ArgumentError(f"{where} is one of {', '.join(map(repr, names))}, not {value!r:.40}.{hint}")

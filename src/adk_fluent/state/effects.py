@@ -1,0 +1,421 @@
+"""What a transform reads, and what it does to what is known about the state: as data.
+
+An `S` operation says it itself; of any other function it follows from the keys that it declares. Nothing is
+interpreted here. `analysis` does that, with one table of the kinds of effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from adk_fluent.ir.annotations import TransformSpec
+from adk_fluent.ir.functions import access
+from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.nodes import TransformNode
+
+_put: Final = object.__setattr__
+
+
+class Effect:
+    """One thing that a transform does; the effects of a transform take place in their order.
+
+    All that they make of keys they make of the values that those had before the transform ran. An effect is a
+    frozen value. Its methods are written out, and not a dataclass's, since each step of a tree has several.
+    """
+
+    __slots__ = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The keys that it looks at."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The keys that it may write a value to, as far as that is known."""
+        return ()
+
+    @property
+    def reads_known(self) -> bool:
+        """False when it may look at other keys too."""
+        return True
+
+    @property
+    def writes_known(self) -> bool:
+        """False when it may write other keys too."""
+        return True
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The keys whose values are in those that it writes."""
+        return ()
+
+    @property
+    def always_writes(self) -> tuple[str, ...]:
+        """The keys that certainly hold a value of its own after it."""
+        return ()
+
+    @property
+    def may_remove(self) -> tuple[str, ...]:
+        """The keys that may be gone after it."""
+        return ()
+
+    @property
+    def constants(self) -> tuple[tuple[str, object], ...]:
+        """Keys with the values that are known before a run."""
+        return ()
+
+    @property
+    def parts(self) -> tuple[TransformNode, ...]:
+        """The transforms that it may run."""
+        return ()
+
+    def type_of(self, key: str) -> Any:
+        """The type of what it writes under a key; `None` where it is not known."""
+        return None
+
+    @property
+    def _fields(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in type(self).__slots__)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._fields == cast(Effect, other)._fields
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._fields))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._fields))})"
+
+    if not TYPE_CHECKING:  # a type checker that saw these would let any attribute be set
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+# --- single keys ----------------------------------------------------------------------------------
+
+
+class Needs(Effect):
+    """The transform raises unless the key is there."""
+
+    __slots__ = ("key",)
+    key: str
+
+    def __init__(self, key: str) -> None:
+        _put(self, "key", key)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.key,)
+
+
+class Holds(Effect):
+    """The transform raises unless the test holds."""
+
+    __slots__ = ("test",)
+    test: Predicate
+
+    def __init__(self, test: Predicate) -> None:
+        _put(self, "test", test)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(access(self.test).reads)
+
+    @property
+    def reads_known(self) -> bool:
+        return access(self.test).reads_known
+
+
+class Sets(Effect):
+    """Writes a value that is known; `None` removes the key."""
+
+    __slots__ = ("key", "value")
+    key: str
+    value: Any
+
+    def __init__(self, key: str, value: Any) -> None:
+        _put(self, "key", key)
+        _put(self, "value", value)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    @property
+    def always_writes(self) -> tuple[str, ...]:
+        return () if self.value is None else (self.key,)
+
+    @property
+    def may_remove(self) -> tuple[str, ...]:
+        return (self.key,) if self.value is None else ()
+
+    @property
+    def constants(self) -> tuple[tuple[str, object], ...]:
+        return ((self.key, self.value),)
+
+    def type_of(self, key: str) -> Any:
+        return _type_of(self.value) if key == self.key else None
+
+
+class Defaults(Effect):
+    """Writes a value that is known where the key is absent."""
+
+    __slots__ = ("key", "value")
+    key: str
+    value: Any
+
+    def __init__(self, key: str, value: Any) -> None:
+        _put(self, "key", key)
+        _put(self, "value", value)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    @property
+    def constants(self) -> tuple[tuple[str, object], ...]:
+        return ((self.key, self.value),)
+
+    def type_of(self, key: str) -> Any:
+        return _type_of(self.value) if key == self.key else None
+
+
+def _type_of(value: object) -> type[object] | None:
+    return None if value is None else type(value)
+
+
+class Writes(Effect):
+    """Writes what it makes.
+
+    Attributes:
+        key: where to.
+        type: of what type, if that is known.
+        of: the keys that it is made of; `None` if that is not known.
+    """
+
+    __slots__ = ("key", "of", "type")
+    key: str
+    type: Any
+    of: tuple[str, ...] | None
+
+    def __init__(self, key: str, type: Any = None, of: tuple[str, ...] | None = ()) -> None:
+        _put(self, "key", key)
+        _put(self, "type", type)
+        _put(self, "of", of)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.of or ()
+
+    @property
+    def reads_known(self) -> bool:
+        return self.of is not None
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.of or ()
+
+    @property
+    def always_writes(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    def type_of(self, key: str) -> Any:
+        return self.type if key == self.key else None
+
+
+class Copies(Effect):
+    """Writes the value of a key to another, if it is there.
+
+    Attributes:
+        source: the key.
+        key: where to.
+        type: of what type, if it is not the value itself that is written.
+        of: the keys that the new value is made of beside the source.
+    """
+
+    __slots__ = ("key", "of", "source", "type")
+    source: str
+    key: str
+    type: Any
+    of: tuple[str, ...]
+
+    def __init__(self, source: str, key: str, type: Any = None, of: tuple[str, ...] = ()) -> None:
+        _put(self, "source", source)
+        _put(self, "key", key)
+        _put(self, "type", type)
+        _put(self, "of", of)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.sources
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.source, *self.of)
+
+    def type_of(self, key: str) -> Any:
+        return self.type if key == self.key else None
+
+
+class Removes(Effect):
+    """Removes a key, if it is one of the session."""
+
+    __slots__ = ("key",)
+    key: str
+
+    def __init__(self, key: str) -> None:
+        _put(self, "key", key)
+
+    @property
+    def may_remove(self) -> tuple[str, ...]:
+        return (self.key,)
+
+
+# --- many keys ------------------------------------------------------------------------------------
+
+
+class Keeps(Effect):
+    """Removes every key of the session but these."""
+
+    __slots__ = ("keys",)
+    keys: tuple[str, ...]
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        _put(self, "keys", keys)
+
+
+class Unpacks(Effect):
+    """Replaces a dict by one key per leaf, whose names only a run shows."""
+
+    __slots__ = ("key",)
+    key: str
+
+    def __init__(self, key: str) -> None:
+        _put(self, "key", key)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    @property
+    def writes_known(self) -> bool:
+        return False
+
+    @property
+    def may_remove(self) -> tuple[str, ...]:
+        return (self.key,)
+
+
+class Packs(Effect):
+    """Puts the leaves of dicts back together, and removes their keys."""
+
+    __slots__ = ()
+
+    @property
+    def reads_known(self) -> bool:
+        return False
+
+    @property
+    def writes_known(self) -> bool:
+        return False
+
+
+class WritesAnything(Effect):
+    """May write any key."""
+
+    __slots__ = ()
+
+    @property
+    def writes_known(self) -> bool:
+        return False
+
+
+# --- other transforms -----------------------------------------------------------------------------
+
+
+class OneOf(Effect):
+    """Runs the transforms of one of several ways, or none.
+
+    Attributes:
+        ways: tests, each with what runs one after another if it is the one that holds.
+    """
+
+    __slots__ = ("ways",)
+    ways: tuple[tuple[Predicate, tuple[TransformNode, ...]], ...]
+
+    def __init__(self, ways: tuple[tuple[Predicate, tuple[TransformNode, ...]], ...]) -> None:
+        _put(self, "ways", ways)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(key for test, _ in self.ways for key in access(test).reads)
+
+    @property
+    def reads_known(self) -> bool:
+        return all(access(test).reads_known for test, _ in self.ways)
+
+    @property
+    def parts(self) -> tuple[TransformNode, ...]:
+        return tuple(part for _, parts in self.ways for part in parts)
+
+
+class AtOnce(Effect):
+    """Runs several transforms, all on the same input."""
+
+    __slots__ = ("steps",)
+    steps: tuple[TransformNode, ...]
+
+    def __init__(self, steps: tuple[TransformNode, ...]) -> None:
+        _put(self, "steps", steps)
+
+    @property
+    def parts(self) -> tuple[TransformNode, ...]:
+        return self.steps
+
+
+# --- of a node ------------------------------------------------------------------------------------
+
+
+def effects_of(node: TransformNode) -> tuple[Effect, ...]:
+    """What a transform does, in order.
+
+    >>> from adk_fluent import S
+    >>> effects_of(S.rename(a="b").node)
+    (Removes('a'), Copies('b', (), 'a', None))
+    """
+    if isinstance(node.fn, TransformSpec):
+        return cast("tuple[Effect, ...]", node.fn.effects)
+    touched = node.access
+    found: list[Effect] = []
+    if node.semantics == "replace_session":
+        found.append(Keeps(tuple(sorted(touched.writes))))
+    found += [Removes(key) for key in sorted(node.affected_keys or ())]
+    if not touched.writes_known:
+        found.append(WritesAnything())
+    made_of = tuple(sorted(touched.reads)) if touched.reads_known else None
+    found += [Writes(key, None, made_of) for key in sorted(touched.writes)]
+    return tuple(found)
+
+
+def all_effects(node: TransformNode) -> list[Effect]:
+    """What a transform, and those it is made of, may do."""
+    found: list[Effect] = []
+    for effect in effects_of(node):
+        found.append(effect)
+        for part in effect.parts:
+            found += all_effects(part)
+    return found

@@ -1,0 +1,155 @@
+"""The operations that change nothing: `guard`, `require` and `validate`; `log` and `identity`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from adk_fluent.errors import StateGuardError
+from adk_fluent.ir.fields import takes_none
+from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.functions import Access, access
+from adk_fluent.ir.keys import KeyRead, KeyReads
+from adk_fluent.ir.matching import Predicate, StateView, holds, lost
+from adk_fluent.state.delta import detached
+from adk_fluent.state.effects import Effect, Holds, Needs
+from adk_fluent.state.operations.base import Changes, Keys, StateOperation, Text, each
+from adk_fluent.state.values import at_path, by_either_name
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
+
+
+@frozen
+class Guard(StateOperation):
+    """Raises unless a predicate holds."""
+
+    name: ClassVar[str] = "guard"
+    test: Predicate
+    message: Text
+
+    def __call__(self, state: StateView) -> Changes:
+        if not holds(self.test, state, "S.guard"):
+            raise StateGuardError(self.message)
+        return {}
+
+    def _reading(self) -> KeyReads:
+        return each(access(self.test).reads, "tolerant")
+
+    def _doing(self) -> Iterable[Effect]:
+        return (Holds(self.test),)
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        return (self.test,)
+
+
+@frozen
+class Require(StateOperation):
+    """Raises unless all these keys are there."""
+
+    name: ClassVar[str] = "require"
+    keys: Keys
+
+    def __call__(self, state: StateView) -> Changes:
+        if missing := [key for key in self.keys if key not in state]:
+            raise StateGuardError(
+                f"State is missing {', '.join(map(repr, missing))}; an earlier step must write them."
+                + next(filter(None, (lost(state, key) for key in missing)), "")
+            )
+        return {}
+
+    def _reading(self) -> KeyReads:
+        return each(self.keys, "tolerant")
+
+    def _doing(self) -> Iterable[Effect]:
+        return map(Needs, self.keys)
+
+
+@frozen
+class Validate(StateOperation):
+    """Raises unless the state fits the fields of a pydantic model."""
+
+    name: ClassVar[str] = "validate"
+    model: type[BaseModel]
+
+    def __call__(self, state: StateView) -> Changes:
+        model = self.model
+        values = {key: state[key] for key in model.model_fields if key in state}
+        error = _misfit(model, values)
+        if error is None:
+            return {}
+        problems = error.errors()
+        # `None` in state means absent, so what is not there may be `None`, where the model allows it.
+        if missing := {problem["loc"]: problem for problem in problems if problem["type"] == "missing"}:
+            left = _misfit(model, _with_none(values, missing))
+            problems = [missing.get(p["loc"], p) for p in left.errors()] if left else []
+        if problems:
+            where = ".".join(map(str, problems[0]["loc"])) or model.__name__
+            raise StateGuardError(
+                f"State does not fit {model.__name__}: {where!r}: {problems[0]['msg']} "
+                f"({len(problems)} problem(s))."
+            ) from error
+        return {}
+
+    def _reading(self) -> KeyReads:
+        for name, field in self.model.model_fields.items():
+            yield KeyRead(name, "operation", "tolerant" if _must_be_there(field) else "optional")
+
+    def _doing(self) -> Iterable[Effect]:
+        return (Needs(name) for name, field in self.model.model_fields.items() if _must_be_there(field))
+
+
+def _must_be_there(field: FieldInfo) -> bool:
+    """Whether a field has neither a default nor a type that allows `None`, which in state means absent."""
+    return field.is_required() and not takes_none(field.annotation)
+
+
+def _misfit(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
+    """What of these values does not fit a model, if anything."""
+    from pydantic import ValidationError
+
+    try:
+        model.model_validate(values, **by_either_name())
+    except ValidationError as error:
+        return error
+    return None
+
+
+def _with_none(values: Mapping[str, Any], paths: Iterable[tuple[int | str, ...]]) -> Mapping[str, Any]:
+    """The values with `None` at these paths."""
+    filled = detached(dict(values))
+    for *path, last in paths:
+        if isinstance(holder := at_path(filled, path), dict):
+            holder[last] = None
+    return filled
+
+
+@frozen
+class Log(StateOperation):
+    """Logs these keys, or the whole state."""
+
+    name: ClassVar[str] = "log"
+    keys: Keys
+    label: Text
+
+    def __call__(self, state: StateView) -> Changes:
+        import logging  # which composing an expression does not need
+
+        shown = {key: state.get(key) for key in self.keys} if self.keys else dict(state)
+        logging.getLogger("adk_fluent.state").info("%s%s", f"{self.label}: " if self.label else "", shown)
+        return {}
+
+    def _reading(self) -> KeyReads:
+        return each(self.keys, "tolerant")
+
+    def _touched(self) -> Access:
+        return Access(frozenset(self.keys), reads_known=bool(self.keys))
+
+
+@frozen
+class Identity(StateOperation):
+    """Changes nothing."""
+
+    name: ClassVar[str] = "identity"

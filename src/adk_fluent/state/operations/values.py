@@ -1,0 +1,184 @@
+"""The operations that write values: `set`, `default`, `merge`, `transform`, `compute`, `fn`, `counter`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self, cast
+
+from adk_fluent.errors import TransformError
+from adk_fluent.ir.frozen import frozen
+from adk_fluent.ir.functions import NO_ACCESS, Access, access
+from adk_fluent.ir.keys import KeyReads
+from adk_fluent.ir.matching import StateView
+from adk_fluent.ir.nodes import TransformFn
+from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything
+from adk_fluent.state.operations.base import (
+    Changes,
+    Combine,
+    Computed,
+    Constants,
+    Key,
+    Keys,
+    Number,
+    StateOperation,
+    ValueFn,
+    each,
+    value_at,
+)
+
+
+@frozen
+class Set(StateOperation):
+    """Writes these values."""
+
+    name: ClassVar[str] = "set"
+    values: Constants
+
+    def __call__(self, state: StateView) -> Changes:
+        return dict(self.values)
+
+    def _doing(self) -> Iterable[Effect]:
+        return (Sets(key, value) for key, value in self.values)
+
+
+@frozen
+class Default(StateOperation):
+    """Writes these values where the key is absent."""
+
+    name: ClassVar[str] = "default"
+    values: Constants
+
+    def __call__(self, state: StateView) -> Changes:
+        return {key: value for key, value in self.values if key not in state}
+
+    def _doing(self) -> Iterable[Effect]:
+        return (Defaults(key, value) for key, value in self.values)
+
+
+@frozen
+class Merge(StateOperation):
+    """Combines several values into one: by a function, or as text, one per line, absent ones left out."""
+
+    name: ClassVar[str] = "merge"
+    keys: Keys
+    into: Key
+    fn: Combine
+
+    def __call__(self, state: StateView) -> Changes:
+        if self.fn is not None:
+            return {self.into: self.fn(*(state.get(key) for key in self.keys))}
+        return {self.into: "\n".join(str(state[key]) for key in self.keys if key in state)}
+
+    def _reading(self) -> KeyReads:
+        return each(self.keys, "tolerant")
+
+    def _doing(self) -> Iterable[Effect]:
+        return (Writes(self.into, str if self.fn is None else None, self.keys),)
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        return () if self.fn is None else (self.fn,)
+
+
+@frozen
+class Transform(StateOperation):
+    """Replaces a value by what a function makes of it."""
+
+    name: ClassVar[str] = "transform"
+    key: Key
+    fn: ValueFn
+
+    def __call__(self, state: StateView) -> Changes:
+        return {self.key: self.fn(value_at(state, self.key, "transform"))}
+
+    def _reading(self) -> KeyReads:
+        return each((self.key,))
+
+    def _doing(self) -> Iterable[Effect]:
+        return (Needs(self.key), Writes(self.key, None, (self.key,)))
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        return (self.fn,)
+
+
+@frozen
+class Compute(StateOperation):
+    """Writes each key with what its function makes of the state."""
+
+    name: ClassVar[str] = "compute"
+    values: Computed
+
+    def __call__(self, state: StateView) -> Changes:
+        return {key: fn(state) for key, fn in self.values}
+
+    def _reading(self) -> KeyReads:
+        return each(access(*self.functions).reads)
+
+    def _doing(self) -> Iterable[Effect]:
+        for key, fn in self.values:
+            seen = access(fn)
+            yield Writes(key, None, tuple(sorted(seen.reads)) if seen.reads_known else None)
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        return tuple(fn for _, fn in self.values)
+
+
+@frozen
+class Fn(StateOperation):
+    """Runs a function of the state.
+
+    Attributes:
+        fn: gives the changes, or an awaitable of them, which the backend awaits.
+        declared: what it touches, as far as that was said.
+    """
+
+    name: ClassVar[str] = "fn"
+    elsewhere: ClassVar[frozenset[str]] = frozenset({"declared"})
+    fn: TransformFn
+    declared: Access = NO_ACCESS
+
+    def __call__(self, state: StateView) -> Changes:
+        return cast(Changes, self.fn(state))
+
+    def _reading(self) -> KeyReads:
+        return each(self.declared.reads)
+
+    def _doing(self) -> Iterable[Effect]:
+        if not self.declared.writes_known:
+            yield WritesAnything()
+        made_of = tuple(sorted(self.declared.reads)) if self.declared.reads_known else None
+        yield from (Writes(key, None, made_of) for key in sorted(self.declared.writes))
+
+    def _touched(self) -> Access:
+        return self.declared
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        return (self.fn,)
+
+    @classmethod
+    def restored(cls, params: Mapping[str, Any], access: Access) -> Self:
+        return cls(**params, declared=access)
+
+
+@frozen
+class Counter(StateOperation):
+    """Adds to the number at a key, which starts at 0."""
+
+    name: ClassVar[str] = "counter"
+    key: Key
+    step: Number
+
+    def __call__(self, state: StateView) -> Changes:
+        count = state.get(self.key, 0)
+        if not isinstance(count, int | float) or isinstance(count, bool):
+            raise TransformError(f"S.counter({self.key!r}) found {count!r:.40}, which is not a number.")
+        return {self.key: count + self.step}
+
+    def _reading(self) -> KeyReads:
+        return each((self.key,), "optional", int | float)
+
+    def _doing(self) -> Iterable[Effect]:
+        return (Writes(self.key, int | float),)

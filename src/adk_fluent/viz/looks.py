@@ -1,0 +1,205 @@
+"""How each node type looks, in every kind of picture: the one table that a new node type gets a row in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+from adk_fluent.errors import UnsupportedNodeError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    ArtifactNode,
+    CaptureNode,
+    FallbackNode,
+    GateNode,
+    LoopNode,
+    MapOverNode,
+    ModelSelectorNode,
+    ParallelNode,
+    RaceNode,
+    RemoteAgentNode,
+    RouteNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransferNode,
+    TransformNode,
+)
+from adk_fluent.viz.labels import condition
+
+Shape = Literal["round", "sharp", "hexagon", "remote", "header"]
+"""The outline of a box in an image; a header is the head of a frame."""
+Style = Literal["agent", "choice", "state"]
+"""The colours of a box: who speaks, what decides by the state, what changes or looks at it."""
+
+
+def _name(node: Node) -> str:
+    return node.name or node.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a node type is drawn and called.
+
+    Attributes:
+        label: what a picture writes into or above a node.
+        kind: how a reader knows this kind of step.
+        sign: what stands before it in an outline; empty for one that has no line of its own.
+        shape: its outline in an image; a header if it is a frame, or nothing but its children.
+        brackets: what gives its shape in Mermaid; `None` if it has no box there.
+        style: its colours.
+        head: what its box in Mermaid says where a frame around it bears the label.
+        frame: whether it has a frame around its children: always, or if the user named it.
+        choices: what leads to each of its children in turn, where the state decides.
+        about: what else is worth knowing of one, beside its name.
+    """
+
+    label: Callable[[Any], str] = _name
+    kind: str
+    sign: str = ""
+    shape: Shape = "header"
+    brackets: tuple[str, str] | None = None
+    style: Style = "state"
+    head: str = ""
+    frame: Literal["always", "named", "never"] = "never"
+    choices: Callable[[Any], list[str]] | None = None
+    about: Callable[[Any], str] | None = None
+
+    def is_framed(self, node: Node, *, named: bool) -> bool:
+        """Whether a node has a frame; `named` says that the user gave it a name that should show."""
+        return self.frame == "always" or (self.frame == "named" and named)
+
+
+def look_of(node: Node) -> Look:
+    """How a node looks.
+
+    Raises:
+        UnsupportedNodeError: a node that is no step, and so has no place in a picture.
+    """
+    look = LOOKS.get(type(node))
+    if look is None:
+        raise UnsupportedNodeError(
+            f"{node.name or node.kind!r}: a {node.kind} node ({type(node).__name__}) is no step and cannot "
+            "be drawn by itself; draw the agent that holds it."
+        )
+    return look
+
+
+def about(node: Node) -> str:
+    """What a page says of a step beside its name and kind."""
+    look = look_of(node)
+    if look.about is not None:
+        return look.about(node)
+    text = look.label(node)
+    return "" if text == node.name else text
+
+
+def branches(node: Node) -> list[tuple[str, Node]]:
+    """The children of a step that chooses by the state, with what leads to each."""
+    choices = look_of(node).choices
+    return [] if choices is None else list(zip(choices(node), node.children, strict=True))
+
+
+EDGE_WORDS: Final[Mapping[str, str]] = {
+    "back": "again",
+    "else": "on failure",
+    "delegate": "may hand over",
+}
+"""What an edge of control says, by its kind; see `adk_fluent.ir.graph.Edge`."""
+TO_THE_USER: Final = "to the user"
+"""What stands in the box of an agent whose words the user gets."""
+
+
+def _model(node: AgentNode) -> str:
+    given = cast("str | object", node.given.get("model", ""))
+    model = given if isinstance(given, str) else str(getattr(given, "model", type(given).__name__))
+    described = node.description if isinstance(node.description, str) else ""
+    return " — ".join(filter(None, [model, described]))
+
+
+def _loop(node: LoopNode) -> str:
+    rounds = f"repeat up to {node.max_iterations}×" if node.max_iterations else "repeat"
+    return rounds if node.until is None else f"{rounds} until {condition(node.until)}"
+
+
+def _route(node: RouteNode) -> list[str]:
+    found = [condition(test, node.key) for test, _ in node.rules]
+    return found if node.default is None else [*found, "otherwise"]
+
+
+def _capture(node: CaptureNode) -> str:
+    what = "the last message" if node.turns is None else f"the last {node.turns} turns"
+    return f"keep {what}"
+
+
+def _transfer(node: TransferNode) -> str:
+    when = "" if node.condition is None else f" if {condition(node.condition)}"
+    return f"hand over to {node.target}{when}"
+
+
+LOOKS: Final[Mapping[type[Node], Look | None]] = {
+    AgentNode: Look(kind="agent", sign="●", shape="round", brackets=("(", ")"), style="agent", about=_model),
+    RemoteAgentNode: Look(
+        kind="remote agent",
+        sign="○",
+        shape="remote",
+        brackets=("[[", "]]"),
+        style="agent",
+        about=lambda node: node.endpoint,
+    ),
+    RouteNode: Look(
+        label=lambda node: node.key or "which?",
+        kind="route",
+        sign="◆",
+        shape="hexagon",
+        brackets=("{", "}"),
+        style="choice",
+        choices=_route,
+    ),
+    GateNode: Look(
+        label=lambda node: f"{node.message}, if {condition(node.predicate)}",
+        kind="gate: a person approves",
+        sign="■",
+        shape="hexagon",
+        brackets=("{{", "}}"),
+        style="choice",
+    ),
+    TransferNode: Look(
+        label=_transfer, kind="hands over", sign="»", shape="hexagon", brackets=(">", "]"), style="choice"
+    ),
+    TransformNode: Look(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+    CaptureNode: Look(
+        label=_capture, kind="keeps text in state", sign="ƒ", shape="sharp", brackets=("[/", "/]")
+    ),
+    TapNode: Look(kind="tap: a function looks on", sign="ƒ", shape="sharp", brackets=("([", "])")),
+    ArtifactNode: Look(
+        label=lambda node: f"{node.operation} {node.filename}".strip(),
+        kind="artifact step",
+        sign="▤",
+        shape="sharp",
+        brackets=("[(", ")]"),
+    ),
+    SequenceNode: Look(kind="one after another", frame="named"),
+    ParallelNode: Look(
+        label=lambda node: "at the same time", kind="parallel branches", sign="∥", frame="always"
+    ),
+    RaceNode: Look(label=lambda node: "first to succeed", kind="race", sign="∥", frame="always"),
+    FallbackNode: Look(label=lambda node: "until one succeeds", kind="fallback", sign="?", frame="always"),
+    LoopNode: Look(label=_loop, kind="loop", sign="↻", frame="always"),
+    MapOverNode: Look(
+        label=lambda node: f"for each item of {node.list_key}, {node.concurrency} at a time",
+        kind="once per item",
+        sign="≡",
+        brackets=("[/", "\\]"),
+        style="choice",
+        head="each",
+        frame="always",
+    ),
+    TimeoutNode: Look(
+        label=lambda node: f"within {node.seconds:g} s", kind="time limit", sign="◷", frame="always"
+    ),
+    ModelSelectorNode: None,
+}
+"""Each node type; `None` for one that is no step."""
