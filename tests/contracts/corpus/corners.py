@@ -103,6 +103,14 @@ class Toolset(BaseToolset):
     async def close(self) -> None: ...
 
 
+class Nameless:
+    """A predicate that has no name."""
+
+    def __call__(self, state: object) -> bool:
+        return True
+
+
+NAMELESS = Nameless()
 ENDPOINT = "http://127.0.0.1:1"
 classifier = Agent("classifier").instruct("Classify.").writes("intent")
 writer = Agent("writer").instruct("Write.").writes("draft")
@@ -137,6 +145,7 @@ LETTERS = ("k1", "k2", "k3", "k4", "k5", "k6", "k7")
 
 for what, expression, agent, key in (
     ("written by four, later", _reads("x") >> Agent("a").writes("x") >> Agent("b").writes("x") >> Agent("c").writes("x") >> Agent("d").writes("x"), "reader", "x"),
+    ("written on the other branch", S.set(intent="a") >> Route("intent").eq("a", writer).otherwise(_reads("draft")), "reader", "draft"),
     ("written in a loop that is over there", Loop(_reads("x"), helper, max_iterations=2) >> Agent("w").writes("x"), "reader", "x"),
     ("a field of an answer", Agent("triage").returns(Ticket) >> _reads("team"), "reader", "team"),
     ("a field of a stored answer", _ticket >> _reads("team"), "reader", "team"),
@@ -159,6 +168,9 @@ _choose = Route("intent").eq("a", writer).eq("b", Agent("w2").writes("draft")).e
 for what, expression, agent, key in (
     ("on two branches of three", classifier >> Route("intent").eq("a", writer).eq("b", Agent("w2").writes("draft")).otherwise(helper) >> _reads("draft"), "reader", "draft"),
     ("on three branches of four", classifier >> _choose.otherwise(helper) >> _reads("draft"), "reader", "draft"),
+    ("on the second branch of three", classifier >> Route("intent").eq("a", helper).eq("b", writer).otherwise(other) >> _reads("draft"), "reader", "draft"),
+    ("on four branches of five", classifier >> _choose.eq("d", Agent("w4").writes("draft")).otherwise(helper) >> _reads("draft"), "reader", "draft"),
+    ("by one it may hand over to", _reads("draft", name="boss").delegate(writer), "boss", "draft"),
     ("on five branches of six", classifier >> _choose.eq("d", Agent("w4").writes("draft")).eq("e", Agent("w5").writes("draft")).otherwise(helper) >> _reads("draft"), "reader", "draft"),
     ("by four, later in the loop", Loop(_reads("x"), *(S.set(x=n).named(f"s{n}") >> Agent(f"r{n}").instruct("{x}") for n in range(4)), max_iterations=2), "reader", "x"),
     ("by two that race with a third", race(Pipeline("p", writer), Pipeline("q", Agent("w2").writes("draft")), helper) >> _reads("draft"), "reader", "draft"),
@@ -192,7 +204,7 @@ for what, expression, agent, key in (
     ("a temp key for a session field", (Agent("a").writes("temp:intent") >> _reads("temp:intent")).schema(Billing), "a", "temp:intent"),
     ("a temp key read for a session field", (Agent("a").writes(Billing.intent) >> _reads("temp:intent")).schema(Billing), "reader", "temp:intent"),
     ("given in another scope", _reads("user:plan"), "reader", "user:plan"),
-    ("written by four in another scope", _team("x").branch(Agent("b").writes("y")) >> _reads("user:x").context(C.none()), "reader", "user:x"),
+    ("written by four in another scope", Agent("a").writes("x") >> Agent("b").writes("x") >> Agent("c").writes("x") >> Agent("d").writes("x") >> _reads("user:x"), "reader", "user:x"),
 ):
     _add("error", "scope-mismatch", what, expression, agent, key, **({"state": {"plan": "a"}} if what.startswith("given") else {}))
 
@@ -253,6 +265,7 @@ _add("info", "dead-state", "a function reads before", S.set(a=1) >> Pipeline(lam
 # --- structure ------------------------------------------------------------------------------------
 
 _add("warn", "unreachable-branch", "a test by a function twice", S.set(intent="a") >> Route().when(is_urgent, helper).when(is_urgent, reader).otherwise(other), "reader")
+_add("warn", "unreachable-branch", "a test without a name twice", S.set(intent="a") >> Route().when(NAMELESS, helper).when(NAMELESS, reader).otherwise(other), "reader")
 _add("warn", "unreachable-branch", "two steps in a row", transfer("helper") >> reader >> other >> helper, "reader")
 _add("warn", "unreachable-branch", "a sequence and what follows", Pipeline("p", transfer("helper"), Pipeline("inner", reader, other), writer) >> helper, "inner")
 _add("info", "route-without-otherwise", "two tests by functions", S.set(intent="a", approved=True) >> Route().when(is_urgent, helper).when(approved, reader), "route")
@@ -269,7 +282,7 @@ _add("info", "branch-not-visible", "the last of three", classifier >> Route("int
 _add("info", "branch-not-visible", "one of two, after one that is seen", helper >> (writer.hide() // other), "writer")
 
 _add("error", "invalid-option", "an option of a node", Pipeline[Any].from_node(Agent("a").node.replace(generate_content_config=GenerateOptions((("temperature", 0), ("system_instruction", "x"))))), "a")
-_add("error", "unknown-agent", "transfer to nobody like that", helper >> transfer("xyz", condition=always), "to_xyz")
+_add("error", "unknown-agent", "transfer to nobody like that", helper >> transfer("xyz"), "to_xyz")
 
 CORRECT: list[Correct] = [
     Correct(name=f"corner: {name}", expression=expression, notes=tuple(notes))

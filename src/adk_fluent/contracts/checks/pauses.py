@@ -18,7 +18,7 @@ def check_pauses(root: object) -> list[ContractIssue]:
 
 
 def _lost(read: Read, stop: Step) -> ContractIssue:
-    writers = next((fact.writers for fact in read.facts if fact.mask & LOST), ())
+    writers = next(fact.writers for fact in read.facts if fact.mask & LOST)
     written = f"written by {listed(writers)}" if writers else "in the initial state"
     own = stop is read.step
     remedy = "Use a key" if own else f"Write it again after {stop.name}, or use a key"

@@ -62,8 +62,8 @@ def elsewhere(read: Read, facts: Facts) -> str | None:
 
 
 def _other_scope(read: Read, other: str, facts: Facts) -> ContractIssue:
-    writers = facts.writers.get(other)
-    where = f"{listed(writers[:3])} writes" if writers else "the initial state has"
+    writers = facts.writers.get(other, ())[:3]
+    where = f"{listed(writers)} write{'s' * (len(writers) == 1)}" if writers else "the initial state has"
     return ScopeMismatch(
         severity=Severity.ERROR,
         agent=read.step.name,

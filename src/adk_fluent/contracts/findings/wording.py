@@ -229,7 +229,7 @@ def _alternatives(why: Why) -> str:
     """The branches of a place in which the writers stand, as a reader knows them: one of them runs."""
     children = [child for child in why.step.children if any(_inside(w, child) for w in why.writers)]
     names = [branch_names(why.step, [child]) for child in children]
-    return " or ".join(names if len(names) <= 3 else [*names[:3], f"one of {len(names) - 3} more"])
+    return " or ".join(names if len(names) <= 4 else [*names[:3], f"one of {len(names) - 3} more"])
 
 
 def _inside(step: Step, outer: Step) -> bool:
