@@ -159,9 +159,9 @@ def test_the_compiler_builds_it_or_names_it(cls: type[Node]) -> None:
     with pytest.raises(UnsupportedNodeError) as caught:
         build(tree)
     name = tree.children[1].name
-    assert (
-        str(caught.value) == f"{name!r}: the ADK backend cannot run a {cls.kind} node ({cls.__name__}) yet."
-    )
+    article = "an" if cls.kind[0] in "aeiou" else "a"
+    shown = f"{article} {cls.kind} node ({cls.__name__})"
+    assert str(caught.value) == f"{name!r}: the ADK backend cannot run {shown} yet."
 
 
 @every_type

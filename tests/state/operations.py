@@ -30,14 +30,15 @@ class Fields(BaseModel):
 
 
 def kinds() -> list[type[StateOperation]]:
-    """Every operation."""
+    """Every operation of the library."""
     found: list[type[StateOperation]] = []
     pending: list[type[StateOperation]] = [StateOperation]
     while pending:
         below = pending.pop().__subclasses__()
         found += below
         pending += below
-    return sorted(found, key=lambda kind: kind.name)
+    own = (kind for kind in found if kind.__module__.startswith("adk_fluent."))
+    return sorted(own, key=lambda kind: kind.name)
 
 
 def operation_named(name: str) -> type[StateOperation]:
