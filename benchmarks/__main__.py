@@ -14,7 +14,9 @@ from importlib.metadata import version
 from benchmarks.harness import Benchmark, Figure
 
 NAMES = (
-    "startup", "building", "growth", "checking", "looking", "running", "transform", "fields", "streaming",
+    "startup", "building", "growth", "checking", "adopting", "looking", "estimating", "running", "middleware",
+    "transform", "fields", "streaming", "budgets", "crowd", "evaluating", "proving", "hundred", "durable",
+    "boundaries", "fleet", "remote",
 )  # fmt: skip
 
 

@@ -89,19 +89,27 @@ def timed(run: Run, clock: Callable[[], float] = process_time) -> float:
 
 
 def compare(
-    what: str, ours: Run, by_hand: Run, *, rounds: int, per: int = 1, target: float | None = None
+    what: str,
+    ours: Run,
+    by_hand: Run,
+    *,
+    rounds: int,
+    per: int = 1,
+    target: float | None = None,
+    against: str = "plain ADK",
 ) -> Figure:
     """`ours` against the same thing written by hand.
 
     Args:
         per: how many steps one run makes; the figure is about one of them.
         target: the most that the ratio should be.
+        against: what the other is.
     """
     mine, theirs = in_turn((ours, by_hand), rounds)
     return Figure(
         what=what,
         seconds=median(mine) / per,
-        against="plain ADK",
+        against=against,
         reference=median(theirs) / per,
         ratio=median(a / b for a, b in zip(mine, theirs, strict=True)),
         target=target,

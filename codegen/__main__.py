@@ -1,4 +1,4 @@
-"""`python -m codegen`: write, check, scan, diff. Run it from the repository root."""
+"""`python -m codegen`: write, check, scan, diff, pictures. Run it from the repository root."""
 
 from __future__ import annotations
 
@@ -82,6 +82,23 @@ def report(before: Path, after: Path, folder: Path) -> int:
     return 0
 
 
+def pictures(root: Path) -> int:
+    """Write badges from the metadata, and the gallery from the examples; a picture of neither is removed."""
+    from .badges import badges
+    from .gallery import gallery  # which imports the library
+
+    written = {**badges(root), **gallery(root)}
+    for folder in {path.parent for path in written if path.suffix == ".svg"}:
+        for old in (root / folder).glob("*.svg"):
+            if folder / old.name not in written:
+                old.unlink()
+    for path, text in written.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+        print(f"wrote {root / path}")
+    return 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0 fine, 1 stale output, 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="python -m codegen", description="Mirror the installed google-adk.")
@@ -89,6 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, text in (("write", "write the generated files"), ("check", "exit 1 when they are stale")):
         command = commands.add_parser(name, help=text)
         command.add_argument("--root", type=Path, default=ROOT, help="repository root (default: this one)")
+    drawing = commands.add_parser("pictures", help="write the pictures of the documentation")
+    drawing.add_argument("--root", type=Path, default=ROOT, help="repository root (default: this one)")
     storing = commands.add_parser("scan", help="store what the installed google-adk looks like")
     storing.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     comparing = commands.add_parser("diff", help="report what changed between two stored scans")
@@ -101,6 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return write(options.root)
         case "check":
             return check(options.root)
+        case "pictures":
+            return pictures(options.root)
         case "scan":
             return store_scan(options.output)
         case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -11,6 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import services
+from tests.browser import browser
+
+__all__ = ["browser"]  # a fixture
+
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 
@@ -18,6 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background with Ctrl-C ignored, and processes hand that on to those they
     # start: the tests that interrupt a program would wait for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 _MODEL_SETTINGS = (
     "GOOGLE_APPLICATION_CREDENTIALS",
@@ -73,6 +80,21 @@ def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     attempts = guard_network(monkeypatch)
     yield
     assert not attempts, f"the test tried to reach {', '.join(sorted(set(attempts)))}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave out, and name at the end, the tests that need a program which is not here.
+
+    Some ask ADK's own models on servers of this machine, which the library's pytest plugin forbids.
+    """
+    config.option.allow_real_models = True
+    config.pluginmanager.register(services.NotRun(), "services")
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector look at what tests make, and not each time at all of ADK, most of its work."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

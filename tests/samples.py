@@ -11,11 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from adk_fluent import Agent, Loop, Route, S, gate, map_over, race, tap, transfer
+from adk_fluent import A, Agent, Loop, Route, S, gate, map_over, race, tap, transfer
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import (
     AgentNode,
-    ArtifactNode,
     AuthConfig,
     CaptureNode,
     ModelCandidate,
@@ -123,6 +122,13 @@ EXPRESSIONS: Mapping[str, Expr[Any]] = {
     "transfer": a >> transfer("a", condition=is_done),
     "capture": S.capture("said") >> a,
     "function": a >> count_words,
+    "artifacts": a.artifacts(
+        A.publish("cv.txt", from_key="cv", mime=A.mime.TEXT, metadata={"by": ["me", 1]}),
+        A.when(
+            is_done, A.snapshot("user:{kind}.csv", into_key="rows", version=0, decode="csv") >> A.delete("x")
+        ),
+    )
+    >> Agent("eye").context(A.for_llm("cat.png")).tools(A.tool.save(), A.tool.list()),
     "transforms": S.pick("x", "y")
     >> S.drop("x")
     >> S.rename(y="z")
@@ -163,7 +169,6 @@ NODES: Mapping[str, Node] = {
         output_key="found",
         input_schema=Ticket,
     ),
-    "artifact": ArtifactNode(operation="publish", filename="cv.txt", from_key="cv", options=(("mime", "x"),)),
     "selector": AgentNode(
         name="chooser",
         selector=ModelSelectorNode(

@@ -15,6 +15,8 @@ from hypothesis import settings
 
 from tests.conftest import guard_network
 
+pytestmark = pytest.mark.newest  # the same on every release
+
 
 def test_a_foreign_host_is_refused_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking up or dialling another machine raises at once and is remembered for the end of the test."""

@@ -64,14 +64,21 @@ class Checkout:
         shutil.copy(ROOT / "pyproject.toml", self.root)
         shutil.copytree(ROOT / "requirements", self.root / "requirements")
 
-    def dev(self, *arguments: str, python: str = "") -> subprocess.CompletedProcess[str]:
+    def dev(self, *arguments: str, python: str = "", services: str = "") -> subprocess.CompletedProcess[str]:
         """What `./dev` says."""
         path = f"{self.bin}:/usr/bin:/bin"
         return subprocess.run(
             [self.root / "dev", *arguments],
             capture_output=True,
             text=True,
-            env={"PATH": path, "PYTHON": python, "CHROMIUM": "sh", "HOME": os.environ.get("HOME", "")},
+            env={
+                "PATH": path,
+                "PYTHON": python,
+                "CHROMIUM": "sh",
+                "SERVICES": services,
+                "HOME": os.environ.get("HOME", ""),
+                "PYTEST_ADDOPTS": "-p no:adk_fluent.testing.plugin",  # which a toy in its place lacks
+            },
         )
 
     @property
@@ -259,3 +266,49 @@ def test_mutation_says_what_it_needs(toy: Checkout, arguments: list[str], says: 
     """What cannot be mutated is refused in one line."""
     ran = toy.dev("mutate", *arguments)
     assert (ran.returncode, ran.stderr) == (1, says)
+
+
+def program(path: Path, does: str) -> None:
+    """Put a shell script there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{does}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_servers_that_tests_need_are_installed_where_that_is_possible(
+    checkout: Checkout, works: bool
+) -> None:
+    """Root on Debian gets the packages of programs that are missing, once; a failure stops nothing."""
+    newest = stand_in(checkout.bin / "python3", "3.11.0")
+    program(checkout.bin / "id", "echo 0")
+    program(
+        checkout.bin / "apt-get", f'echo "apt-get $*" >>"{checkout.bin.parent}/log"; exit {int(not works)}'
+    )
+    ran = checkout.dev("test", "x.py", python=str(newest), services="sh:dash no-such-server:its-package")
+    assert ran.returncode == 0, ran.stderr
+    installed = [line for line in checkout.log if line.startswith("apt-get install")]
+    assert [line.split()[-1] for line in installed] == ["its-package"]
+    assert ("could not install its-package" in ran.stderr) != works
+
+
+def test_servers_that_cannot_be_installed_are_named(checkout: Checkout) -> None:
+    """Who is not root hears which packages some tests need, and the tests run."""
+    newest = stand_in(checkout.bin / "python3", "3.11.0")
+    program(checkout.bin / "id", "echo 1000")
+    ran = checkout.dev("test", "x.py", python=str(newest), services="no-such-server:its-package")
+    assert ran.returncode == 0, ran.stderr
+    assert "some tests need it: its-package" in ran.stderr
+
+
+def test_the_end_names_the_tests_that_were_not_run(checkout: Checkout) -> None:
+    """What a suite could not run is named once more at the end, with the google-adk it was left out on."""
+    newest = stand_in(
+        checkout.bin / "python3",
+        "3.11.0",
+        "echo 'not run, x-server is not installed: a.py::test_b'; " + PASSES,
+    )
+    end = checkout.dev("test", python=str(newest)).stdout.splitlines()[-5:]
+    lines = [line for line in end if line.startswith("not run on ")]
+    assert len(lines) >= 3
+    assert all(line.endswith("x-server is not installed: a.py::test_b") for line in lines)

@@ -17,6 +17,8 @@ from types import CodeType, ModuleType
 
 import pytest
 
+from adk_fluent.backends.adk.running.runner import shared_services
+
 pytestmark = pytest.mark.newest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,12 +95,16 @@ def run_page(path: Path, module: ModuleType) -> int:
 
 
 @pytest.fixture
-def page_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """An empty module that the blocks of a page share, importable like a user's own, in an empty folder."""
+def page_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+    """An empty module that the blocks of a page share, importable like a user's own, in an empty folder.
+
+    What a page keeps about a user is gone behind it: all sessions of a process are in one service.
+    """
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     monkeypatch.chdir(tmp_path)
-    return module
+    yield module
+    shared_services.cache_clear()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -115,7 +121,10 @@ def modules_of(folder: str, root: Path) -> list[str]:
     return list(names)
 
 
-@pytest.mark.parametrize("name", [*modules_of("adk_fluent", ROOT / "src"), *modules_of("codegen", ROOT)])
+@pytest.mark.parametrize(
+    "name",
+    [*modules_of("adk_fluent", ROOT / "src"), *modules_of("codegen", ROOT), *modules_of("docgen", ROOT)],
+)
 def test_docstring_examples_run(name: str) -> None:
     """Every example in this module's docstrings gives the result that the docstring shows."""
     report = io.StringIO()

@@ -38,6 +38,8 @@ from adk_fluent.viz.drawing import text_width, wrapped
 from adk_fluent.viz.svg import escape
 from tests.hostile import ENDS, Steps, lines_run, texts
 
+pytestmark = pytest.mark.newest  # the same on every release
+
 SOURCE = Path(adk_fluent.__file__).parent
 SIZE, TIMES = 40, 4
 

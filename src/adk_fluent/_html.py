@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Final
 
 LONGEST: Final = 2_000
@@ -22,6 +21,8 @@ def text(value: object, longest: int = LONGEST) -> str:
     >>> text("<b> & 'c'")
     '&lt;b&gt; &amp; &#x27;c&#x27;'
     """
+    from html import escape  # brings a table of all entities, and reports are seldom shown this way
+
     shown = str(value)
     return escape(shown if len(shown) <= longest else f"{shown[: longest - 1]}…")
 

@@ -9,7 +9,7 @@ from adk_fluent.spelling import did_you_mean
 
 
 class Namespace(type):
-    """The class of such classes.
+    """The class of such classes. One that users know by another name than its own says it as `_called`.
 
     >>> class F(metaclass=Namespace):
     ...     @staticmethod
@@ -26,4 +26,5 @@ class Namespace(type):
                 raise AttributeError(name)
             known = [known for known in vars(cls) if not known.startswith("_")]
             near = did_you_mean(name, known) or f" It has {', '.join(known)}."
-            raise UnknownMethodError(f"{cls.__name__} has no {name!r}.{near}")
+            called = vars(cls).get("_called", cls.__name__)
+            raise UnknownMethodError(f"{called} has no {name!r}.{near}")

@@ -1,9 +1,9 @@
-"""How a pipeline is run: limits, streaming, resumability, compaction."""
+"""How a pipeline is run: limits, streaming, resumability, compaction, telemetry."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
@@ -60,6 +60,84 @@ class CompactionConfig:
             raise ArgumentError("CompactionConfig: give token_threshold and event_retention_size together.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryConfig:
+    """What is told of runs through OpenTelemetry: ADK's spans, with what adk-fluent adds, and metrics.
+
+    A provider that the application has set is kept; exporters are added to it. Without one, a provider is set
+    when there is something to export to: one of these exporters, or what `OTEL_EXPORTER_OTLP_ENDPOINT` names.
+    It is set up when an expression is first compiled with this configuration.
+
+    Attributes:
+        trace_to_cloud: send spans to Google Cloud Trace, with the credentials that Google's libraries find.
+        capture_content: put what is said to and by models on the spans. ADK keeps it in environment variables
+            on 1.x, so for the whole process: only if every configuration there asks for it. A variable that
+            is set already wins.
+        custom_exporters: OpenTelemetry span exporters, span processors, metric readers or metric exporters.
+        enable_cost_metrics: say what model calls cost: `adk_fluent.cost_usd` on spans, and the metric
+            `adk_fluent.llm.cost`, for models whose price is known.
+
+    Raises:
+        ArgumentError: a value is of the wrong kind.
+
+    Example:
+        >>> from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+        >>> spans = InMemorySpanExporter()
+        >>> config = ExecutionConfig(telemetry=TelemetryConfig(custom_exporters=[spans]))
+    """
+
+    trace_to_cloud: bool = False
+    capture_content: bool = False
+    custom_exporters: Sequence[object] = ()
+    enable_cost_metrics: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("trace_to_cloud", "capture_content", "enable_cost_metrics"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ArgumentError(f"TelemetryConfig({name}={value!r:.60}): it is True or False.")
+        given = self.custom_exporters
+        if not isinstance(given, list | tuple):
+            raise ArgumentError(
+                f"TelemetryConfig(custom_exporters={given!r:.60}): it is a list of exporters."
+            )
+        for each in given:
+            if isinstance(each, type) or not any(hasattr(each, method) for method in _EXPORTING):
+                raise ArgumentError(
+                    f"TelemetryConfig(custom_exporters=): {each!r:.60} is no exporter, such as "
+                    "ConsoleSpanExporter()."
+                )
+        object.__setattr__(self, "custom_exporters", tuple(given))
+
+
+_EXPORTING = ("export", "on_end", "collect")
+"""What an exporter, a span processor and a metric reader are known by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCacheConfig:
+    """When a provider caches the unchanging part of requests; see ADK's `ContextCacheConfig`.
+
+    Attributes:
+        cache_intervals: runs that use one cache before it is made anew; 1 to 100.
+        ttl_seconds: seconds that a cache is kept.
+        min_tokens: tokens that a request has before it is cached.
+    """
+
+    cache_intervals: int = 10
+    ttl_seconds: int = 1800
+    min_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("cache_intervals", 1), ("ttl_seconds", 1), ("min_tokens", 0)):
+            value = getattr(self, name)
+            most = 100 if name == "cache_intervals" else inf
+            if not _whole(value, least) or value > most:
+                limit = f" and at most {most}" if most != inf else ""
+                raise ArgumentError(
+                    f"ContextCacheConfig({name}={value!r}): it is a whole number, at least {least}{limit}."
+                )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=True)
 class ExecutionConfig:
     """How a pipeline is run.
@@ -74,9 +152,13 @@ class ExecutionConfig:
         resumable: whether a run can pause and go on later, even in another process; by default it can when
             the expression holds a gate or a tool that asks for confirmation.
         compaction: when old events are summarised.
+        context_cache: when a provider caches the unchanging part of requests (Gemini does).
         contracts: what making an app does with what the contract check finds: `log` it, once, on the logger
             `adk_fluent.contracts`; raise `ContractError` for an `error`; or `off`.
         custom_metadata: JSON-able data that ADK puts on every event of the run.
+        telemetry: what is told of the run through OpenTelemetry; by default nothing but what ADK tells.
+        durable: `local` keeps what happens in the folder `.adk-fluent`, so that a run goes on after a crash
+            of this process, when the same session and prompt are run again; needs the extra `durable-local`.
 
     Raises:
         ArgumentError: a value is out of range.
@@ -88,8 +170,11 @@ class ExecutionConfig:
     streaming_mode: Literal["none", "sse"] | None = None
     resumable: bool | None = None
     compaction: CompactionConfig | None = None
+    context_cache: ContextCacheConfig | None = None
     contracts: Literal["log", "error", "off"] = "log"
     custom_metadata: Mapping[str, Any] | None = None
+    telemetry: TelemetryConfig | None = None
+    durable: Literal["local"] | None = None
 
     def __post_init__(self) -> None:
         name, seconds = self.app_name, self.timeout_seconds
@@ -100,9 +185,14 @@ class ExecutionConfig:
         modes = (None, *STREAMING_MODES)
         self._check("streaming_mode", self.streaming_mode in modes, f"choose one of {STREAMING_MODES}")
         self._check("contracts", self.contracts in CONTRACT_MODES, f"choose one of {CONTRACT_MODES}")
+        self._check("durable", self.durable in (None, "local"), "it is 'local' or None")
         self._check("resumable", self.resumable in (None, True, False), "it is True, False or None")
         compaction = isinstance(self.compaction, CompactionConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
         self._check("compaction", compaction, "it is a CompactionConfig")
+        telemetry = isinstance(self.telemetry, TelemetryConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+        self._check("telemetry", telemetry, "it is a TelemetryConfig")
+        caching = isinstance(self.context_cache, ContextCacheConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+        self._check("context_cache", caching, "it is a ContextCacheConfig")
         self._check("custom_metadata", _json(self.custom_metadata), "it is a mapping that JSON can hold")
 
     def _check(self, name: str, holds: bool, rule: str) -> None:

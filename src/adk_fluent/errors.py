@@ -69,12 +69,24 @@ class UnsupportedNodeError(CompileError):
     """A backend does not handle this node type; the message names the node and the backend."""
 
 
+class BoundaryError(CompileError):
+    """A pipeline cannot be cut where an execution boundary says; the message names what is in the way."""
+
+
 class ContractError(ADKFluentError):
     """A contract check found errors, and the caller asked that errors stop it; one paragraph per finding."""
 
 
 class BackendError(ADKFluentError):
     """A backend was asked for what it cannot do; the message names it, the terminal, and what to do."""
+
+
+class EngineError(BackendError):
+    """A durable engine is not there, refuses, or has no worker for what it was asked to run."""
+
+
+class RecordingError(ADKFluentError):
+    """A file that is no whole recording, one of a newer kind, or what a recording cannot give."""
 
 
 class CodecError(ADKFluentError):
@@ -149,8 +161,47 @@ class ToolError(RunError):
     """A tool raised, and nothing caught it; its error is the `__cause__`."""
 
 
+class MiddlewareError(RunError):
+    """A hook of a middleware raised, or gave what cannot be used; its error is the `__cause__`."""
+
+
+class ResourceError(RunError):
+    """A function was to be given what is not there: nobody injects it, or it could not be opened.
+
+    What a resource's factory raised is the `__cause__`.
+    """
+
+
 class ModelError(RunError):
     """A model could not be asked, or its provider refused; that error is the `__cause__`."""
+
+
+class ModelTimeoutError(ModelError, TimeoutError):
+    """A model call did not end in the seconds that the `timeout` middleware gives; also a `TimeoutError`."""
+
+
+class BudgetError(RunError):
+    """A model call would use more tokens than a `token_budget` has left; the call was not made."""
+
+
+class RateLimitError(ModelError):
+    """A `rate_limiter` that refuses had no call left; the call was not made.
+
+    Attributes:
+        retry_after: seconds until one is free.
+    """
+
+    retry_after: float = 0.0
+
+
+class CircuitOpenError(ModelError):
+    """A `circuit_breaker` has stopped calls to a model that kept failing; the call was not made.
+
+    Attributes:
+        retry_after: seconds until one call is let through to see whether the model answers again.
+    """
+
+    retry_after: float = 0.0
 
 
 class ContextError(RunError):
@@ -165,6 +216,10 @@ class TransformError(RunError):
     """A state transform returned something that is not a dict."""
 
 
+class ArtifactError(RunError):
+    """An artifact that is not there, or cannot be read or written; or there is no artifact service."""
+
+
 class AnswerError(RunError, ValueError):
     """An agent's answer is not what its `returns` promises; also a `ValueError`."""
 
@@ -173,8 +228,31 @@ class AgentTimeoutError(RunError, TimeoutError):
     """An expression did not finish in the seconds it was given; also a `TimeoutError`."""
 
 
+class RemoteError(RunError):
+    """A remote agent failed, and nothing stood in for it; the message names it and its endpoint."""
+
+
+class SerializationError(RunError, TypeError):
+    """A value that cannot cross an execution boundary, or data that did not come from one."""
+
+
+class SegmentError(RunError):
+    """A segment failed where it ran, or nobody ran it; the message names the segment, and what happened."""
+
+
 class SessionError(RunError):
     """A session, invocation or approval that does not exist where one is needed."""
+
+
+class SessionConflictError(SessionError):
+    """Somebody else wrote to a session while a run was on its way in it; running the prompt again is safe.
+
+    The store's own error is the `__cause__`.
+    """
+
+
+class SessionStoreError(SessionError):
+    """A session store could not be reached, or refused what it was given; its error is the `__cause__`."""
 
 
 class EventLoopError(RunError):
@@ -183,6 +261,14 @@ class EventLoopError(RunError):
 
 class MockError(RunError):
     """A scripted model has no (more) response for an agent."""
+
+
+class RealModelError(MockError):
+    """A test would ask a real model, and nothing allows it."""
+
+
+class ReplayError(MockError):
+    """A replay was asked for what its recording does not hold; the message shows what differs."""
 
 
 def what_happened(error: BaseException) -> str:
@@ -204,8 +290,24 @@ def sentence(text: str) -> str:
     return text if text.rstrip().endswith((".", "!", "?", "…")) else f"{text}."
 
 
+class EvalError(ADKFluentError):
+    """An evaluation that cannot be: a case, metric, judge or file that is wrong; nothing was run."""
+
+
 class MissingExtraError(ADKFluentError):
     """A feature needs a package that an extra of adk-fluent brings; the message names the extra."""
+
+
+class TelemetryError(ADKFluentError):
+    """Spans or metrics cannot go where a `TelemetryConfig` wants them."""
+
+
+class DirectoryError(ADKFluentError):
+    """A directory of agents cannot be asked, or refused what it was asked; the message names it."""
+
+
+class ServerError(ADKFluentError):
+    """A server cannot listen where it should, does not listen, or does so already."""
 
 
 class LocalModelError(ADKFluentError):

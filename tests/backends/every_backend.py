@@ -15,11 +15,11 @@ To add one (a durable engine, replay):
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
@@ -30,9 +30,12 @@ from adk_fluent.backends import (
     ADKBackend,
     AgentEvent,
     Backend,
+    DryRunBackend,
     MockBackend,
     Pending,
+    ReplayerBackend,
     StoredSession,
+    TraceBackend,
     Usage,
     VizBackend,
 )
@@ -40,6 +43,8 @@ from adk_fluent.backends.adk.running.runner import fresh_services
 from adk_fluent.backends.preview import PreviewBackend
 from adk_fluent.backends.turns import state_after
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.debug import Recording
+from adk_fluent.distributed import DistributedBackend, ExecutionBoundary
 from adk_fluent.errors import (
     ADKFluentError,
     BackendError,
@@ -50,6 +55,9 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import AgentNode, GateNode, Node, SequenceNode, TransformNode, rewrite, walk
 from adk_fluent.state.delta import changes
 from tests.backends.support import PlainLlm, failing, reply, seen
+
+if TYPE_CHECKING:
+    from tests.backends.temporal.engine import Workers
 
 Said = str | Exception | Callable[[str], str]
 """What an agent says: text, an error to raise, or a function of all that it hears."""
@@ -200,7 +208,7 @@ def _response(name: str, says: Says, request: LlmRequest) -> LlmResponse | Excep
     return reply(text, usage_metadata=usage, model_version="plain")
 
 
-def _models(expression: Expr[Any], says: Says) -> Expr[Any]:
+def with_models(expression: Expr[Any], says: Says) -> Expr[Any]:
     """The expression, each agent with a scripted model of its own, the same wherever it is used."""
 
     @cache
@@ -224,17 +232,57 @@ def _script(expression: Expr[Any], says: Says) -> dict[str, Any]:
     return {name: partial(_response, name, says) for name in agents}
 
 
-def _adk(expression: Expr[Any], says: Says) -> Made:
-    return ADKBackend(fresh_services().session_service), _models(expression, says)
+def _replayer(expression: Expr[Any], says: Says) -> ReplayerBackend:
+    """A replay in which nothing was recorded, so that all is asked live."""
+    return ReplayerBackend(Recording(), "live", live=MockBackend(_script(expression, says)))
 
+
+def _adk(expression: Expr[Any], says: Says) -> Made:
+    return ADKBackend(fresh_services().session_service), with_models(expression, says)
+
+
+def _temporal(expression: Expr[Any], says: Says) -> Made:
+    """Workers in a thread, on the server that the fixture `workers` has started."""
+    from tests.backends.temporal.engine import Served
+
+    return Served(WORKERS[-1]), with_models(expression, says)
+
+
+def _distributed(expression: Expr[Any], says: Says) -> Made:
+    """Segments behind bytes: a sequence is cut before each step but the first, and those it runs twice."""
+
+    def cut(step: Node) -> Node:
+        return (
+            step
+            if expression.node.children.count(step) > 1
+            else step.replace(annotations=step.annotations.replace(boundary=ExecutionBoundary()))
+        )
+
+    root = expression.node
+    if isinstance(root, SequenceNode):
+        first, *others = root.children
+        expression = expression.from_node(root.replace(children=(first, *map(cut, others))))
+    return DistributedBackend(MockBackend(_script(expression, says))), expression
+
+
+WORKERS: list[Workers] = []
+"""Where the workers of a durable engine run, while there are any."""
+
+NEWEST: Collection[str] = ("temporal",)
+"""The backends that only the newest ADK has."""
 
 BACKENDS: Mapping[str, Callable[[Expr[Any], Says], Made]] = {
     "adk": _adk,
     "mock": lambda expr, says: (MockBackend(_script(expr, says)), expr),
     "preview": lambda expr, says: (PreviewBackend(expr.node, _script(expr, says)), expr),
+    "dry_run": lambda expr, says: (DryRunBackend(_script(expr, says)), expr),
+    "trace": lambda expr, says: (TraceBackend(MockBackend(_script(expr, says))), expr),
+    "replay": lambda expr, says: (_replayer(expr, says), expr),
+    "distributed": _distributed,
     "viz": lambda expr, says: (VizBackend(), expr),
     "toy": lambda expr, says: (Toy(says), expr),
     "keeping": lambda expr, says: (Keeping(says), expr),
+    "temporal": _temporal,
 }
 """Name → what makes the backend, and the expression to run on it."""
 
@@ -269,11 +317,22 @@ CANNOT: Mapping[str, Errors] = {
     "adk": {},
     "mock": {},
     "preview": {},
+    "dry_run": {},
+    "trace": {},
+    "replay": {},
+    "distributed": {},
     "viz": {
         **stores_none("VizBackend"),
         **dict.fromkeys(("run", "stream", "ask", "map", "session", "chat.resume"), DRAWS),
     },
     "toy": stores_none("Toy"),
+    "temporal": {
+        "session_service": (BackendError, r"^TemporalBackend .*give it to run_worker\(session_service=\)\.$"),
+        "artifact_service": (
+            BackendError,
+            r"^TemporalBackend .*give it to run_worker\(artifact_service=\)\.$",
+        ),
+    },
     # A refusal of its own.
     "keeping": {
         "session_service": (BackendError, "^Keeping has its own store; leave session_service out.$"),

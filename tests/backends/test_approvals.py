@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from google.adk.apps.app import App
+from google.adk.sessions import InMemorySessionService
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race
+from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, T, gate, map_over, race
 from adk_fluent.backends.adk.events.signals import spoken_text
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, call_tool
@@ -257,3 +259,31 @@ async def test_the_branches_of_a_workflow_are_heard_too(resumable: bool) -> None
     events = await client.confirm(*requested(await client.say("hi")))
     assert sorted(desk.paid) == ["one", "two"]
     assert sorted(e.author for e in events if spoken_text(e)) == ["a", "after", "b", "one", "two"]
+
+
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("wrap", ["not", "as a tool", "with a limit"])
+async def test_a_tool_may_ask_by_itself(wrap: str, approved: bool) -> None:
+    """A function that asks through its context pauses the run, which goes on with the steps behind it."""
+
+    def look(tool_context: ToolContext) -> str:
+        """Look out."""
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation(hint="Shall I look out?")
+            tool_context.actions.skip_summarization = True
+            return "asked"
+        return "sunny" if tool_context.tool_confirmation.confirmed else "nobody looked"
+
+    tools: dict[str, Any] = {"not": look, "as a tool": T.fn(look), "with a limit": T.timeout(look, 60)}
+    pipeline = A.tool(tools[wrap]) >> B
+    backend = MockBackend({"a": [call_tool("look"), "done"], "b": "bye"})
+    service = InMemorySessionService()
+    (waiting,) = (await pipeline.run("hi", backend=backend, session_id="s", session_service=service)).pending
+    assert (waiting.agent, waiting.message) == ("a", "Shall I look out?")
+    approvals = {waiting.id: approved}
+    result = await pipeline.resume(
+        session_id="s", approvals=approvals, backend=backend, session_service=service
+    )
+    assert result.text == "bye"
+    ((answer,),) = [event.tool_responses for event in result if event.tool_responses]
+    assert answer.result == {"result": "sunny" if approved else "nobody looked"}

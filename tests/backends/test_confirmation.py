@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -117,6 +119,26 @@ async def test_refusal_tells_the_model_and_goes_on() -> None:
     assert bank.paid == []
     assert "rejected" in str(backend.calls["payer"][1].contents)
     assert speakers(result) == ["payer", "b"]
+
+
+@pytest.mark.parametrize("reply", [True, False], ids=["approved", "refused"])
+async def test_an_answer_after_a_restart(tmp_path: Path, reply: bool) -> None:
+    """Asked, then started anew, then answered: the run goes on behind the tool, and runs nothing again."""
+
+    def started(*says: Any) -> tuple[Bank, Expr[Any], MockBackend]:
+        bank, service = Bank(), SqliteSessionService(str(tmp_path / "s.db"))
+        backend = MockBackend({"a": "ok", "payer": [*says], "b": "ok"}, session_service=service)
+        return bank, A >> bank.payer().writes("said") >> B, backend
+
+    _, expression, backend = started(*pays())
+    first = await expression.run("hi", session_id="s", backend=backend)
+    (pending,) = first.pending
+    bank, expression, backend = started("told")
+    result = await expression.resume(session_id="s", approvals={pending.id: reply}, backend=backend)
+    assert bank.paid == [("ann", 5)] * reply
+    assert said(result) == [("payer", "told"), ("b", "ok")]
+    assert ("rejected" in str(backend.calls["payer"][0].contents)) is not reply
+    assert result.state["said"] == "told"
 
 
 async def test_a_payload_reaches_the_tool() -> None:

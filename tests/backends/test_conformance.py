@@ -28,7 +28,7 @@ from adk_fluent.errors import (
     SessionError,
 )
 from adk_fluent.expr.base import Expr
-from tests.backends.every_backend import BACKENDS, BLOCKED, CANNOT, Says, Stage, read
+from tests.backends.every_backend import BACKENDS, BLOCKED, CANNOT, NEWEST, Says, Stage, read
 from tests.backends.support import said
 
 A, B = Agent("a"), Agent("b")
@@ -39,9 +39,14 @@ class Size(BaseModel):
     size: int
 
 
-@pytest.fixture(params=BACKENDS)
+EVERY = [pytest.param(kind, marks=[pytest.mark.newest] * (kind in NEWEST)) for kind in BACKENDS]
+
+
+@pytest.fixture(params=EVERY)
 def stage(request: pytest.FixtureRequest) -> Stage:
     """Every backend in turn."""
+    if request.param == "temporal":
+        request.getfixturevalue("workers")
     return Stage(request.param)
 
 
@@ -394,11 +399,19 @@ async def test_services_of_the_caller(stage: Stage, service: str) -> None:
 
 def test_who_stores_sessions() -> None:
     """A backend stores sessions when it has the methods for it, and the table says who does not."""
-    made = {kind: make(A, {})[0] for kind, make in BACKENDS.items()}
+    made = {kind: make(A, {})[0] for kind, make in BACKENDS.items() if kind not in NEWEST}
     assert all(isinstance(backend, Backend) for backend in made.values())
     stores = {kind for kind, backend in made.items() if isinstance(backend, SessionBackend)}
     assert stores == {kind for kind in made if "resume" not in CANNOT[kind]}
     assert set(CANNOT) == set(BACKENDS)
+
+
+@pytest.mark.newest
+def test_the_durable_engine_stores_sessions() -> None:
+    """Its workers do."""
+    from adk_fluent.backends.temporal.backend import TemporalBackend
+
+    assert isinstance(TemporalBackend(), SessionBackend)
 
 
 # --- options --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, transfer
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.contracts import CHECKERS, check_all
+from adk_fluent.contracts import built_in_checks, check_all
 from adk_fluent.errors import ExpressionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import SequenceNode
@@ -98,7 +98,7 @@ def test_what_the_check_refuses_is_not_built(kind: str, levels: int) -> None:
 @pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 2000])
 def test_every_check_copes_with_any_depth(levels: int) -> None:
     """A check that is run alone has nothing to say of what is too deep, unless it is the one about that."""
-    found = [issue for check in CHECKERS for issue in check(nested("all kinds in turn", levels))]
+    found = [issue for check in built_in_checks() for issue in check(nested("all kinds in turn", levels))]
     assert [issue.code for issue in found] == ["nested-too-deep"]
 
 

@@ -19,6 +19,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import called, close, failing, session_service
+from tests.sampling import every
 
 Wrap = Callable[["Work", Expr[Any], str], Expr[Any]]
 """Puts a composite around an expression: `(work, body, suffix of the names it makes up) -> expression`."""
@@ -155,7 +156,7 @@ async def test_nothing_is_done_twice_in_a_composite(outer: str, tmp_path: Path) 
 PAIRS = sorted(product(WRAPPERS, repeat=2))
 
 
-@pytest.mark.parametrize("kinds", PAIRS, ids="-in-".join)
+@pytest.mark.parametrize("kinds", every(5, PAIRS), ids="-in-".join)
 async def test_nothing_is_done_twice_in_two_composites(kinds: tuple[str, ...], tmp_path: Path) -> None:
     """The same for every composite in every other."""
     await same_with_pauses(kinds[::-1], tmp_path)
@@ -164,7 +165,7 @@ async def test_nothing_is_done_twice_in_two_composites(kinds: tuple[str, ...], t
 TRIPLES = sorted(product(WRAPPERS, repeat=3))[::23]
 
 
-@pytest.mark.parametrize("kinds", TRIPLES, ids="-in-".join)
+@pytest.mark.parametrize("kinds", every(8, TRIPLES), ids="-in-".join)
 async def test_nothing_is_done_twice_in_three_composites(kinds: tuple[str, ...], tmp_path: Path) -> None:
     """The same for a sample of three composites within each other."""
     await same_with_pauses(kinds[::-1], tmp_path)
@@ -207,7 +208,7 @@ async def stored_answers(kinds: tuple[str, ...], folder: Path, stop: int | None)
         await close(service)
 
 
-@pytest.mark.parametrize("kind", WRAPPERS)
+@pytest.mark.parametrize("kind", every(4, WRAPPERS))
 async def test_a_process_may_stop_after_any_event(kind: str, tmp_path: Path) -> None:
     """Whichever event was stored last, the run goes on behind it, and no agent answers twice."""
     expected, count = await stored_answers((kind,), tmp_path / "whole", None)
@@ -215,7 +216,7 @@ async def test_a_process_may_stop_after_any_event(kind: str, tmp_path: Path) -> 
         assert (await stored_answers((kind,), tmp_path / str(stop), stop))[0] == expected, stop
 
 
-@pytest.mark.parametrize("kinds", PAIRS[::9], ids="-in-".join)
+@pytest.mark.parametrize("kinds", every(5, PAIRS[::9]), ids="-in-".join)
 async def test_a_process_may_stop_inside_two_composites(kinds: tuple[str, ...], tmp_path: Path) -> None:
     """The same within two composites, for a sample of both."""
     expected, count = await stored_answers(kinds[::-1], tmp_path / "whole", None)

@@ -100,7 +100,8 @@ leaves: st.SearchStrategy[Expression] = st.one_of(
 )
 
 
-def _combine(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+def combined(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    """Every composite but those that run branches at the same time, of random parts."""
     return st.one_of(
         st.builds(_in_order, st.lists(inner, min_size=1, max_size=3)),
         st.builds(_rounds, inner, st.integers(1, 3)),
@@ -110,7 +111,7 @@ def _combine(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressi
     )
 
 
-expressions = st.recursive(leaves, _combine, max_leaves=6)
+expressions = st.recursive(leaves, combined, max_leaves=6)
 
 
 async def _play(expression: Expr[Any], kind: str, **config: Any) -> tuple[list[Any], dict[str, Any]]:

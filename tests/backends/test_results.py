@@ -152,7 +152,7 @@ async def test_what_an_event_is_in_json() -> None:
     assert (called["tool_name"], called["args"]) == ("order", {"size": 2})
     (answered,) = response.to_dict()["tool_responses"]
     assert (answered["tool_name"], answered["result"]) == ("order", {"ordered": 2})
-    assert set(call.to_dict()["usage"]) == {"calls", "input_tokens", "output_tokens"}
+    assert set(call.to_dict()["usage"]) == {"calls", "input_tokens", "output_tokens", "cached_tokens"}
     (part,) = next(e for e in result if e.parts).to_dict()["parts"]
     assert part == {"inline_data": {"data": "iVBORw==", "mime_type": "image/png"}}
 
@@ -185,7 +185,7 @@ def test_values_that_json_does_not_know() -> None:
     assert (delta["bytes"], delta["odd"], delta["nan"]) == ("iQ==", "<odd>", None)
     assert list(delta["keys"]) == ["1"]
     assert data["tool_responses"] == [{"tool_name": "t", "result": "<odd>", "call_id": "1"}]
-    assert data["usage"] == {"calls": 1, "input_tokens": 2, "output_tokens": 3}
+    assert data["usage"] == {"calls": 1, "input_tokens": 2, "output_tokens": 3, "cached_tokens": 0}
     assert data["pending"] == [
         {"id": "id", "agent": "a", "message": "sure?", "payload": {"args": {"x": "<odd>"}}}
     ]

@@ -193,16 +193,6 @@ async def test_a_wrong_prompt_changes_nothing() -> None:
     assert [session.id for session in found.sessions if session.id == "s"] == []
 
 
-async def test_a_misspelt_option_is_refused() -> None:
-    """An option that does not exist is an error with the nearest name, also for streams and sessions."""
-    wrong: Any = {"sesion_id": "s"}
-    for start in (lambda: A.stream("hi", **wrong), lambda: A.session(**wrong), lambda: A.ask("hi", **wrong)):
-        with pytest.raises(ArgumentError, match=r"no option 'sesion_id'. Did you mean 'session_id'\?"):
-            start()
-    with pytest.raises(ArgumentError, match="'session_id'"):
-        await A.run("hi", **wrong)
-
-
 # --- results --------------------------------------------------------------------------------------
 
 

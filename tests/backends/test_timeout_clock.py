@@ -17,8 +17,8 @@ from adk_fluent import Agent, FanOut, Loop, Pipeline, S, map_over, race
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import AgentTimeoutError, RunError
-from tests.backends.clock import Works, advance, on_clock
 from tests.backends.support import Hang, play, speakers
+from tests.clock import Works, advance, on_clock
 
 LIMIT = 3600.0
 CONFIG = ExecutionConfig(timeout_seconds=LIMIT)

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.events.event import Event
@@ -26,6 +29,7 @@ from pydantic import BaseModel
 from adk_fluent import Agent, FanOut, Loop, Route, S, StateSchema, gate, map_over, race, tap, transfer, until
 from adk_fluent.backends.adk.compile.workflow import build_workflow
 from adk_fluent.backends.mock import MockBackend
+from adk_fluent.di import Resource
 from adk_fluent.errors import (
     ADKFluentError,
     AnswerError,
@@ -42,15 +46,17 @@ from adk_fluent.errors import (
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import Annotations, EdgeSemantics
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.native import Native
 from adk_fluent.ir.nodes import (
     NODE_TYPES,
     AgentNode,
-    ArtifactNode,
     CaptureNode,
     FallbackNode,
     GateNode,
+    KnownNativeNode,
     MapOverNode,
     ModelSelectorNode,
+    NativeNode,
     ParallelNode,
     RaceNode,
     RemoteAgentNode,
@@ -58,6 +64,7 @@ from adk_fluent.ir.nodes import (
     TimeoutNode,
     TransferNode,
 )
+from adk_fluent.middleware import retry, timeout
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import raises_from
 
@@ -645,9 +652,59 @@ def test_a_single_step_gets_a_workflow_around_it() -> None:
         gate(lambda s: True).named("ask").build(target="workflow")
 
 
+@newest
+async def test_functions_are_given_resources() -> None:
+    """Steps, taps, tests of routes, ends of loops, tools and callbacks share what is open in the run."""
+    log: list[str] = []
+
+    @contextmanager
+    def shop() -> Generator[str]:
+        log.append("open")
+        yield "shop"
+        log.append("closed")
+
+    def noted(where: str, result: Any = None) -> Any:
+        def function(state: Any, shop: str) -> Any:
+            log.append(f"{where} {shop}")
+            return result
+
+        return function
+
+    def price(article: str, shop: str) -> str:
+        return f"{article} of the {shop}"
+
+    def before(callback_context: Any, shop: str) -> None:
+        log.append(f"callback {shop}")
+
+    expr = (
+        S.fn(noted("step", {"x": 1}))
+        >> Loop(Agent("a").tools(price).before_agent(cast(Any, before)), max_iterations=2).until(
+            noted("until", True)
+        )
+        >> Route("x").when(noted("test", True), tap(noted("tap")))
+    ).inject(shop=Resource(shop, scope="invocation"))
+    ran = await run(expr, mock_backend({"a": [call_tool("price", article="tea"), "done"]}))
+    assert ran.answers == [("a", "done")]
+    assert log == ["open", "step shop", "callback shop", "until shop", "test shop", "tap shop", "closed"]
+
+
+@newest
+async def test_middleware_does_not_act(caplog: pytest.LogCaptureFixture) -> None:
+    """A graph brings no plugin, and each agent says so, also of middleware that is around it."""
+    await run(
+        (Agent("a").middleware(retry()) >> Agent("b")).middleware(timeout(9)), mock_backend(default="ok")
+    )
+    told = [record.getMessage() for record in caplog.records if record.name == "adk_fluent.middleware"]
+    assert [line.partition(" does not act")[0] for line in told] == [
+        "'a': its middleware (Timeout, Retry)",
+        "'b': its middleware (Timeout)",
+    ]
+
+
 # --- what it refuses ------------------------------------------------------------------------------
 
 agent = AgentNode(name="inner")
+NATIVE = Native(LlmAgent(name="native"))
 REFUSED: Sequence[Node] = [
     FallbackNode(name="odd", children=(agent,)),
     RaceNode(name="odd", children=(agent,)),
@@ -657,7 +714,8 @@ REFUSED: Sequence[Node] = [
     TransferNode(name="odd", target="first", condition=bool),
     ModelSelectorNode(name="odd"),
     RemoteAgentNode(name="odd", endpoint="http://127.0.0.1"),
-    ArtifactNode(name="odd", operation="load"),
+    NativeNode(name="odd", native=NATIVE),
+    KnownNativeNode(name="odd", native=NATIVE, body=agent),
 ]
 
 
@@ -705,15 +763,33 @@ def test_streaming_edges_are_refused() -> None:
     """An edge that passes pieces of answers on is refused rather than quietly waiting for the whole."""
     edge = Annotations(edge=EdgeSemantics(buffering="chunked", chunk_size=5))
     first = AgentNode(name="first", annotations=edge)
-    with pytest.raises(UnsupportedNodeError, match=r"'first': .* 'chunked'"):
+    with pytest.raises(UnsupportedNodeError, match=r"'first': .* 'chunked' .* Leave out .stream_to"):
         build_workflow(SequenceNode(children=(first, AgentNode(name="second"))))
 
 
 @newest
 def test_branches_that_do_not_wait_are_refused() -> None:
-    """`JoinNode` waits for all branches, so every other way of merging is refused."""
-    with pytest.raises(UnsupportedNodeError, match=r"'f': .* 'first_complete'"):
+    """`JoinNode` waits for all branches, so to go on with the first is refused, saying what to do."""
+    with pytest.raises(UnsupportedNodeError, match=r"'f': .* 'first_complete', .* Leave it out"):
         build_workflow(ParallelNode(name="f", children=(AgentNode(name="a"),), merge="first_complete"))
+
+
+@newest
+async def test_events_of_branches_come_as_they_happen() -> None:
+    """A quick branch need not wait for a slow one, so `interleave` holds on this target."""
+    called = asyncio.Event()
+
+    async def slow(request: LlmRequest) -> AsyncGenerator[str]:
+        await called.wait()
+        yield "slow"
+
+    def quick(request: LlmRequest) -> str:
+        called.set()
+        return "quick"
+
+    branches = FanOut(Agent("a"), Agent("b"), merge="interleave")
+    ran = await run(branches, mock_backend({"a": slow, "b": quick}))
+    assert ran.answers == [("b", "quick"), ("a", "slow")]
 
 
 @newest

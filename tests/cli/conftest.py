@@ -44,3 +44,4 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     # ADK leaves the clients of its Gemini models to the collector. Should that come by in the loop of a later
     # test, it would close their connections on a loop that is gone.
     gc.collect()
+    gc.freeze()  # what is left stays: the next time need not look at it

@@ -11,11 +11,13 @@ import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, cast
 
 Behaviour = Literal["answer", "bad_key", "404", "429", "500", "break", "hang_up"]
 
+CACHED: Mapping[str, Any] = {"usageMetadata": {"totalTokenCount": 5000}}
 _METHOD = re.compile(r"/v1(?:beta)?/models/(?P<model>[\w.-]+):(?P<method>\w+)")
 _AGENT = re.compile(r'internal name is "(\w+)"')
 
@@ -30,13 +32,21 @@ class Gemini:
             `hang_up` ends the stream in good order but half-way.
         vectors: text → its embedding.
         requests: path and body of each call, in order.
+        prompt_tokens: how long it says each request was.
+        cached: the agent whose instruction it is asked to keep, and which is not in requests then.
     """
 
     answers: Mapping[str, str]
     failing: Mapping[str, Behaviour] = field(default_factory=dict[str, Behaviour])
     vectors: Mapping[str, list[float]] = field(default_factory=dict[str, list[float]])
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
+    prompt_tokens: int = 20
+    cached: str = ""
     url: str = ""
+
+
+SOON = 0.01
+"""Seconds after which the server sees that it shall end; it looks every half second otherwise."""
 
 
 @contextmanager
@@ -47,7 +57,7 @@ def serve(gemini: Gemini) -> Generator[Gemini]:
         script = gemini
 
     server = _Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=[SOON], daemon=True)
     thread.start()
     gemini.url = f"http://127.0.0.1:{server.server_port}"
     try:
@@ -81,6 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.script.requests.append((self.path, body))
+        if self.path.endswith("/cachedContents"):
+            until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+            return self._json(200, {"name": "cachedContents/kept", "expireTime": until, **CACHED})
         found = _METHOD.search(self.path)
         if found is None:
             return self._error(404, "NOT_FOUND", f"no such path: {self.path}")
@@ -101,10 +114,12 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(500, "INTERNAL", "An internal error has occurred.")
         text = self.script.answers[agent]
         if found["method"] == "generateContent":
-            return self._json(200, _response(text, found["model"], last=True))
+            return self._json(200, self._response(text, found["model"], last=True))
         return self._stream(text, found["model"], behaviour)
 
     def _agent(self, body: dict[str, Any]) -> str:
+        if body.get("cachedContent"):
+            return self.script.cached
         found = _AGENT.search(json.dumps(body.get("systemInstruction", {})).replace('\\"', '"'))
         return found[1] if found else ""
 
@@ -118,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             pieces = pieces[: len(pieces) // 2]
         for index, piece in enumerate(pieces):
             last = behaviour == "answer" and index == len(pieces) - 1
-            self._chunk(f"data: {json.dumps(_response(piece, model, last=last))}\r\n\r\n".encode())
+            self._chunk(f"data: {json.dumps(self._response(piece, model, last=last))}\r\n\r\n".encode())
         if behaviour == "break":
             self.wfile.write(b"ffff\r\ndata: {")  # promises more than it gives
             self.wfile.flush()
@@ -142,11 +157,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-
-def _response(text: str, model: str, *, last: bool) -> dict[str, Any]:
-    candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": text}]}, "index": 0}
-    found: dict[str, Any] = {"candidates": [candidate], "modelVersion": model}
-    if last:
-        candidate["finishReason"] = "STOP"
-        found["usageMetadata"] = {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 25}
-    return found
+    def _response(self, text: str, model: str, *, last: bool) -> dict[str, Any]:
+        candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": text}]}, "index": 0}
+        found: dict[str, Any] = {"candidates": [candidate], "modelVersion": model}
+        if last:
+            candidate["finishReason"] = "STOP"
+            asked = self.script.prompt_tokens
+            found["usageMetadata"] = {
+                "promptTokenCount": asked,
+                "candidatesTokenCount": 5,
+                "totalTokenCount": asked + 5,
+            }
+        return found

@@ -17,6 +17,8 @@ from adk_fluent.testing import mock_backend
 from tests.cli.commands import ANSI, Cli, environment, in_terminal, process
 from tests.cli.gemini import Behaviour, Gemini, serve
 
+pytestmark = pytest.mark.newest  # the same on every release
+
 BOOKING = "Agent 'booking' got no answer from its model 'gemini-2.5-flash'"
 
 
@@ -91,7 +93,6 @@ def test_the_last_screen_of_the_demo_fits_a_small_terminal() -> None:
     assert end[-1] == "Make one of your own: adk-fluent new my_agent"
 
 
-@pytest.mark.newest
 def test_the_demo_in_a_terminal(cli: Cli) -> None:
     """On a terminal the same words come in colour, wrapped to its width."""
     shown = in_terminal("demo", "--scripted", TERM="xterm-256color", COLUMNS="60")

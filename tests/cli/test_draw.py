@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.commands import PIPELINES, Cli
 
+pytestmark = pytest.mark.newest  # the same on every release
+
 
 @pytest.mark.parametrize("name", ["pipeline", "built"])
 def test_it_prints_mermaid(cli: Cli, name: str) -> None:
@@ -42,7 +44,6 @@ def test_it_writes_files(cli: Cli, tmp_path: Path, suffix: str, start: str) -> N
     assert (tmp_path / f"picture.{suffix}").read_text().startswith(start)
 
 
-@pytest.mark.newest
 def test_it_writes_png(cli: Cli, tmp_path: Path) -> None:
     """With the extra `viz`, `-o x.png` writes an image."""
     assert cli("viz", PIPELINES, "-o", "picture.png").code == 0
@@ -66,12 +67,12 @@ def test_a_file_it_cannot_write(cli: Cli, file: str, line: str) -> None:
 
 
 def test_an_agent_whose_inside_is_unknown(cli: Cli, tmp_path: Path) -> None:
-    """A custom agent class is refused by name, in one line, with exit code 1."""
+    """A custom agent class is drawn as one box of its name."""
     (tmp_path / "custom.py").write_text(
         "from google.adk.agents import BaseAgent\n"
         "class Mine(BaseAgent):\n    pass\n"
         "root_agent = Mine(name='secret')\n"
     )
     done = cli("viz", "custom.py")
-    assert done.code == 1
-    assert done.err.startswith("adk-fluent: 'secret' is a Mine, whose inside cannot be seen")
+    assert (done.code, done.err) == (0, "")
+    assert "secret" in done.out

@@ -8,14 +8,17 @@ import pytest
 
 from adk_fluent.cli.demo import support
 from adk_fluent.cli.errors import one_line
-from tests.cli.commands import PIPELINES, Cli
+from tests.cli.commands import Cli
+
+pytestmark = pytest.mark.newest  # the same on every release
 
 TARGETS = """\
 TARGET is one of
   module:attr        an attribute of a module that Python can import
   path/file.py:attr  an attribute of a file; without :attr the first of pipeline, app, root_agent
   path/folder        an agent folder as `adk web` opens it: app, else root_agent
-It may be an adk-fluent expression, an ADK agent, or an ADK App.
+  path/agent.yaml    an agent configuration of ADK's
+It may be an adk-fluent expression, or an agent, a workflow or an App made with ADK alone.
 
 exit codes: 0 fine, 1 the run failed or the check found errors, 2 wrong usage, 130 interrupted
 """
@@ -30,10 +33,18 @@ positional arguments:
   COMMAND
     demo      watch a support pipeline work, on a small model in this process
     run       run a pipeline; without PROMPT, chat with it
+    worker    work on durable runs of a pipeline, for a Temporal server
     check     find what is wrong with a pipeline, without running it
     explain   say what each agent of a pipeline reads, sees, writes and answers
+    estimate  say what a pipeline will cost, without running it
+    convert   write a project in plain ADK as fluent source
     preview   print the requests that models would get; none is asked
     viz       draw a pipeline: Mermaid text, an image, or a page to click through
+    eval      run a suite of cases, and say which passed
+    record    run a pipeline once, and write down all that happens
+    replay    run a pipeline on recorded answers, and say what differs
+    diff      say what differs between two recordings
+    serve     serve a pipeline over A2A, for other agents to call
     new       make an agent folder that `adk web` opens
     tide      say what the installed google-adk changed, and which methods that concerns
 
@@ -75,8 +86,30 @@ options:
   --session ID       the session to go on in; made when missing
 """
     + TARGETS,
+    "worker": """\
+usage: adk-fluent worker [-h] [--debug] [--address HOST:PORT] [--segment NAME] [--queue NAME]
+[--session-db FILE] [--dev] [--dir DIR] TARGET
+
+Work on durable runs of a pipeline, for a Temporal server.
+
+positional arguments:
+  TARGET
+
+options:
+  -h, --help           show this help message and exit
+  --debug              show tracebacks and ADK's own messages
+  --address HOST:PORT  where the server is; 127.0.0.1:7233 unless given
+  --segment NAME       the segment of a pipeline that is cut; all unless given
+  --queue NAME         the task queue; that of the pipeline unless given
+  --session-db FILE    keep sessions in this SQLite file
+  --dev                start a server for development on this machine, at the address
+  --dir DIR            where --dev keeps runs and sessions; .adk-fluent unless given
+"""
+    + TARGETS,
     "check": """\
-usage: adk-fluent check [-h] [--debug] [--state KEY=VALUE] [--strict] [--json] TARGET
+usage: adk-fluent check [-h] [--debug] [--state KEY=VALUE] [--strict] [--json] [--github] [--sarif FILE]
+                        [--baseline FILE]
+                        TARGET
 
 Find what is wrong with a pipeline, without running it.
 
@@ -90,6 +123,24 @@ options:
                         times, and of two values for one key the last counts
   --strict           take every warning and note for an error
   --json             the whole report as JSON
+  --github           annotations, as GitHub's workflows show them
+  --sarif FILE       write the findings as SARIF 2.1.0, too
+  --baseline FILE    tell only what this file does not know; it is written where there is none
+"""
+    + TARGETS,
+    "convert": """\
+usage: adk-fluent convert [-h] [--debug] [-o FILE] [--verify] TARGET
+
+Write a project in plain ADK as fluent source.
+
+positional arguments:
+  TARGET
+
+options:
+  -h, --help            show this help message and exit
+  --debug               show tracebacks and ADK's own messages
+  -o, --output FILE     the file to write
+  --verify              prove it: the same tree, and the same run with a scripted model on both sides
 """
     + TARGETS,
     "explain": """\
@@ -104,6 +155,31 @@ options:
   -h, --help  show this help message and exit
   --debug     show tracebacks and ADK's own messages
   --json      the same as JSON
+"""
+    + TARGETS,
+    "estimate": """\
+usage: adk-fluent estimate [-h] [--debug] [--invocations N] [--input-tokens N] [--output-tokens N] [--turns N]
+                           [--rounds N] [--items N] [--branch AGENT=P] [--price MODEL=IN,OUT] [--json] TARGET
+
+Say what a pipeline will cost, without running it.
+
+positional arguments:
+  TARGET
+
+options:
+  -h, --help            show this help message and exit
+  --debug               show tracebacks and ADK's own messages
+  --invocations N       user messages a day; 1000 unless given
+  --input-tokens N      tokens of a user's message; 500 unless given
+  --output-tokens N     tokens of an answer; 200 unless given
+  --turns N             user messages in a session; 1 unless given
+  --rounds N            rounds of loops; 2 unless given, and where nothing ends a loop earlier, all
+  --items N             items of maps; 3 unless given
+  --branch AGENT=P      how likely a branch is taken, from 0 to 1; named by its agent, or by
+                        the value compared with
+  --price MODEL=IN,OUT  what a model costs, in USD per million tokens in and out
+  --json                the same as JSON
+
 """
     + TARGETS,
     "preview": """\
@@ -139,6 +215,97 @@ options:
   -o, --output FILE write a .html page, or a .svg, .png, .md, .mmd or .txt file (png needs the extra viz)
 """
     + TARGETS,
+    "eval": """\
+usage: adk-fluent eval [-h] [--debug] [--pipeline TARGET] [--baseline FILE] [-o FILE] [--junit FILE]
+                       [--html FILE] [--markdown FILE] [--tag TAG] [--runs N] [--parallel N] [--json]
+                       SUITE
+
+Run a suite of cases, and say which passed.
+
+positional arguments:
+  SUITE               the cases, and what they are judged by
+
+options:
+  -h, --help          show this help message and exit
+  --debug             show tracebacks and ADK's own messages
+  --pipeline TARGET   what the cases of a file are run on
+  --baseline FILE     a report to compare with, see -o
+  -o, --output FILE   write the report as JSON, which --baseline reads
+  --junit FILE        write the report as JUnit XML
+  --html FILE         write the report as a page
+  --markdown FILE     write the report as Markdown
+  --tag TAG           run only cases with this tag
+  --runs N            run each case so often
+  --parallel N        how many runs go on at the same time; 4 unless given
+  --json              print the report as JSON
+
+SUITE is one of
+  module:attr          a FluentEvalSuite in a module that Python can import
+  path/file.py:attr    one in a file; without :attr the one named suite
+  path/cases.yaml      a file of cases, which --pipeline TARGET says what to run on
+  path/x.evalset.json  the same, as ADK's own tools write it
+
+exit codes: 0 all cases passed, 1 one failed or got worse than the baseline, 2 wrong usage
+""",
+    "record": """\
+usage: adk-fluent record [-h] [--debug] -o FILE [--state KEY=VALUE] [-v] TARGET PROMPT
+
+Run a pipeline once, and write down all that happens.
+
+positional arguments:
+  TARGET
+  PROMPT                the user's message
+
+options:
+  -h, --help            show this help message and exit
+  --debug               show tracebacks and ADK's own messages
+  -o, --output FILE
+                        the file to write
+  --state KEY=VALUE     what is in the state before the first turn, as text or JSON; may be given
+                        several times, and of two values for one key the last counts
+  -v, --verbose         show what agents say to each other, too
+
+"""
+    + TARGETS,
+    "replay": """\
+usage: adk-fluent replay [-h] [--debug] [--until STEP] [--on-mismatch {error,skip,live}]
+                         [--tools {recorded,live}]
+                         FILE TARGET
+
+Run a pipeline on recorded answers, and say what differs.
+
+positional arguments:
+  FILE                  what `record` wrote
+  TARGET
+
+options:
+  -h, --help            show this help message and exit
+  --debug               show tracebacks and ADK's own messages
+  --until STEP          show what was at this step: its number, or an agent
+  --on-mismatch {error,skip,live}
+                        what to do with a request that was not recorded: end, answer nothing, or
+                        ask the model; error unless given
+  --tools {recorded,live}
+                        whether tools really run
+
+exit codes: 0 nothing differs, 1 something does, 2 wrong usage
+""",
+    "diff": """\
+usage: adk-fluent diff [-h] [--debug] [--html FILE] A B
+
+Say what differs between two recordings.
+
+positional arguments:
+  A            a recording
+  B            another one
+
+options:
+  -h, --help   show this help message and exit
+  --debug      show tracebacks and ADK's own messages
+  --html FILE  write a page, too
+
+exit codes: 0 nothing differs, 1 something does, 2 wrong usage
+""",
     "new": """\
 usage: adk-fluent new [-h] [--debug] DIR
 
@@ -151,6 +318,27 @@ options:
   -h, --help  show this help message and exit
   --debug     show tracebacks and ADK's own messages
 """,
+    "serve": """\
+usage: adk-fluent serve [-h] [--debug] [--host HOST] [--port N] [--store PLACE] [--token-env NAME]
+                        [--endpoint URL]
+                        TARGET
+
+Serve a pipeline over A2A, for other agents to call.
+
+positional arguments:
+  TARGET
+
+options:
+  -h, --help        show this help message and exit
+  --debug           show tracebacks and ADK's own messages
+  --host HOST       where to listen; 127.0.0.1 unless given
+  --port N          the port; 8000 unless given, 0 is a free one
+  --store PLACE     keep sessions and tasks in this file or PostgreSQL database
+  --token-env NAME  the environment variable with a token to ask for
+  --endpoint URL    what the card names, if not where it listens
+
+"""
+    + TARGETS,
     "tide": """\
 usage: adk-fluent tide [-h] [--debug] [--json]
 
@@ -306,20 +494,6 @@ def test_the_count_of_findings(cli: Cli, tmp_path: Path, pipeline: str, code: in
     (tmp_path / "some.py").write_text(f"from adk_fluent import Agent, C\npipeline = {pipeline}\n")
     done = cli("check", "some.py")
     assert (done.code, done.err, done.out.splitlines()[-1]) == (code, "", counts)
-
-
-@pytest.mark.parametrize(
-    ("command", "word"), [("check", "checked"), ("explain", "explained"), ("preview", "previewed")]
-)
-def test_what_adk_alone_made_cannot_be_looked_into(cli: Cli, command: str, word: str) -> None:
-    """The line says what it is, what cannot be done with it, and what can."""
-    done = cli(command, f"{PIPELINES}:team", *["hi"] * (command == "preview"))
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"adk-fluent: {PIPELINES}:team is a LlmAgent made with ADK alone. Only expressions, and what "
-        f"adk-fluent built of them, can be {word}; `adk-fluent run` runs it, and `adk-fluent viz` draws "
-        "ADK's own agents.\n"
-    )
 
 
 def test_what_a_check_of_ones_own_prints_is_no_report(cli: Cli, tmp_path: Path) -> None:

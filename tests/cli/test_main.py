@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +12,14 @@ from pathlib import Path
 import pytest
 
 import adk_fluent
+from adk_fluent.cli import look, main
 from tests.cli.commands import PIPELINES, ROOT, Cli, environment, process
+
+pytestmark = pytest.mark.newest  # the same on every release
 
 LOOK = """
 import json, sys
-from adk_fluent.cli import main
+from adk_fluent.cli import look, main
 try:
     main(sys.argv[1:])
 except SystemExit as leaving:
@@ -83,3 +88,71 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
     _, error = running.communicate(b"Hi\n" * 3, timeout=60)
     assert running.returncode == 1
     assert error == b""
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("check",), "--state"),
+        (("run", "Hi"), "--state"),
+        (("preview", "Hi"), "--state"),
+        (("preview", "Hi"), "--answer"),
+    ],
+)
+def test_a_pair_without_a_value_is_told(cli: Cli, command: tuple[str, ...], option: str) -> None:
+    """The line names the option that was given wrongly, whichever command it is."""
+    name, *rest = command
+    done = cli(name, PIPELINES, *rest, option, "tier")
+    assert (done.code, done.out, done.err) == (2, "", f"adk-fluent: {option} takes NAME=VALUE, not 'tier'.\n")
+
+
+@pytest.mark.parametrize("command", ["run", "check", "preview"])
+def test_a_key_in_state_is_there_for_each_command(cli: Cli, tmp_path: Path, command: str) -> None:
+    """What --state gives is in the session that is run, checked and previewed."""
+    (tmp_path / "some.py").write_text(
+        "from adk_fluent import S\npipeline = S.require('tier') >> S.fn(lambda state: print(state['tier']))\n"
+    )
+    rest = [] if command == "check" else ["Hi"]
+    done = cli(command, "some.py", *rest, "--state", "tier=gold")
+    assert (done.code, done.err) == (0, "" if command == "check" else "gold\n")
+
+
+def test_a_character_that_a_stream_lacks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an output cannot hold a letter, the rest is there all the same."""
+    held = {"stdout": io.BytesIO(), "stderr": io.BytesIO()}
+    streams = {name: io.TextIOWrapper(bytes_, encoding="ascii") for name, bytes_ in held.items()}
+    for name, stream in streams.items():
+        monkeypatch.setattr(sys, name, stream)
+    assert main(["explain", str(PIPELINES)]) == 0
+    assert main(["explain", f"{PIPELINES}:naïve"]) == 2
+    for stream in streams.values():
+        stream.flush()
+    assert b"writer (agent) ? draft" in held["stdout"].getvalue()
+    assert b"'na?ve'" in held["stderr"].getvalue()
+
+
+@pytest.mark.parametrize(("options", "level"), [([], logging.WARNING), (["--debug"], logging.INFO)])
+def test_messages_of_others_are_for_debugging(options: list[str], level: int, cli: Cli) -> None:
+    """What ADK and its like log is on the terminal with --debug alone."""
+    root = logging.getLogger()
+    handlers, before = root.handlers[:], root.level
+    root.handlers, root.level = [], logging.WARNING
+    try:
+        assert cli("explain", PIPELINES, *options).code == 0
+        assert root.level == level
+        assert len(root.handlers) == (1 if options else 0)
+        for name in ("google_adk", "google.adk", "google_genai", "httpx", "asyncio", "opentelemetry"):
+            assert options or not logging.getLogger(name).propagate
+    finally:
+        root.handlers[:], root.level = handlers, before
+
+
+def test_what_nobody_foresaw_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of another kind is told with its type."""
+
+    def explain(*_: object, **options: object) -> int:
+        raise LookupError("gone\naway")
+
+    monkeypatch.setattr(look, "explain", explain)
+    done = cli("explain", PIPELINES)
+    assert (done.code, done.out, done.err) == (1, "", "adk-fluent: LookupError: gone away\n")

@@ -77,6 +77,28 @@ def test_a_bad_folder_is_refused(cli: Cli, tmp_path: Path, name: str, line: str)
     assert cli("new", tmp_path / suggested[1]).code == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "suggested"),
+    [
+        ("1abc", "agent_1abc"),
+        ("my-bot", "my_bot"),
+        ("+++", "agent"),
+        ("json", "json_agent"),
+        ("user", "user_agent"),
+        ("full", "full_agent"),
+        ("taken", "taken_2"),
+        ("places/1abc", "places/agent_1abc"),
+    ],
+)
+def test_the_name_that_is_suggested(cli: Cli, tmp_path: Path, name: str, suggested: str) -> None:
+    """It is as near to the refused one as it can be, in the same place, and free."""
+    for used in ("full", "taken", "taken_agent"):
+        (tmp_path / used).mkdir()
+        (tmp_path / used / "x").touch()
+    assert cli("new", name).err.endswith(f" Try {suggested!r}.\n")
+    assert cli("new", suggested).code == 0
+
+
 @pytest.mark.parametrize("name", ["shiny_bot", "writer", "editor"])
 def test_the_new_agent_passes_its_own_check(cli: Cli, name: str) -> None:
     """The check finds not even a note in a new folder, whatever its name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,7 @@ def test_state_is_given_to_a_session_that_goes_on(cli: Cli, tmp_path: Path) -> N
     cli(*again, "--state", "n=5", "--state", "tier=gold")
     (result,) = results(cli(*again, "--state", "tier=silver").out)
     assert result["state"] == state(tmp_path / "kept.db", "s") == {"n": 7, "tier": "silver"}
+    assert result["session_id"] == "s"
 
 
 def test_of_two_values_for_one_state_key_the_last_wins(cli: Cli) -> None:
@@ -274,6 +276,13 @@ def test_a_tool_is_asked_for_in_words(cli: Cli) -> None:
     assert "sunny" in done.out
 
 
+def test_a_tool_that_asks_in_its_own_words_is_named(cli: Cli) -> None:
+    """To what a tool itself asks, the call that asks is added."""
+    done = cli("run", f"{PIPELINES}:asking", "Hi", "-v", stdin="y\n")
+    assert '■ clerk asks: Shall I look out? weather(city="Rome")\n' in done.out
+    assert "sunny" in done.out
+
+
 def test_a_question_cannot_steer_the_terminal(cli: Cli) -> None:
     """What a model wrote into a gate's message is shown without what would steer the terminal."""
     done = cli("run", f"{PIPELINES}:hostile_gate", "Hi", "-v", stdin="y\n")
@@ -329,8 +338,11 @@ def test_debug_raises_what_happened(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ((PIPELINES, " "), "PROMPT is empty; leave it out to chat."),
-        ((PIPELINES, "Hi", "--session-db", "no/such/kept.db"), "There is no folder for the session file"),
+        ((PIPELINES, " "), "adk-fluent: PROMPT is empty; leave it out to chat.\n"),
+        (
+            (PIPELINES, "Hi", "--session-db", "no/such/kept.db"),
+            "adk-fluent: There is no folder for the session file 'no/such/kept.db'.\n",
+        ),
         ((), "the following arguments are required: TARGET"),
     ],
 )
@@ -416,3 +428,66 @@ def test_a_workflow_that_fails_gives_the_same_line(cli: Cli, tmp_path: Path, nam
     )
     done = cli("run", "flow.py:root_agent", "Hi")
     assert (done.code, done.err) == (1, f"adk-fluent: {line}\n")
+
+
+def test_json_tells_of_tools_word_for_word(cli: Cli) -> None:
+    """With --json a call has the tool's name, arguments and id, and its result the same name and id."""
+    done = cli("run", f"{PIPELINES}:tools", "Weather?", "--json")
+    *events, _ = [json.loads(line) for line in done.out.splitlines()]
+    (call,) = [call for event in events for call in event["tool_calls"]]
+    (result,) = [result for event in events for result in event["tool_results"]]
+    assert call == {"name": "weather", "args": {"city": "Rome"}, "id": call["id"]}
+    assert result == {"name": "weather", "result": {"result": "sunny"}, "id": call["id"]}
+    assert {event["author"] for event in events} == {"clerk"}
+
+
+def test_a_chat_shows_what_a_run_shows(cli: Cli) -> None:
+    """With -v each turn tells of the agents that speak to others."""
+    assert cli("run", PIPELINES, "-v", stdin="one\ntwo\n\n").out.count("● writer  internal") == 2
+
+
+def test_answers_come_in_pieces(cli: Cli) -> None:
+    """A model is asked to stream, so that --json and -v show words as they come."""
+    *events, _ = [json.loads(line) for line in cli("run", PIPELINES, "Hi", "--json").out.splitlines()]
+    assert [event["text"] for event in events if event["partial"]][:2] == ["Hello ", "from "]
+
+
+def test_a_run_without_a_session_file_writes_none(cli: Cli, tmp_path: Path) -> None:
+    """What is run once leaves nothing behind."""
+    assert cli("run", PIPELINES, "Hi").code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_strict_target_is_checked_with_the_state_it_starts_from(cli: Cli) -> None:
+    """A key that nothing writes is refused, unless --state gives it, or the session may have it."""
+    strict = f"{PIPELINES}:strict"
+    refused = cli("run", strict, "Hi")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith("adk-fluent: ✗ needy reads {nothing_writes_this} in instruction: ERROR ")
+    key = ("--state", "nothing_writes_this=hammer")
+    place = ("--session-db", "kept.db", "--session", "s")
+    assert cli("run", strict, "Hi", *key, *place).out == "Hm.\n"
+    assert cli("run", strict, "Again", *place).out == "Hm.\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "where", "wrong"),
+    [
+        ("typed", " in agent 'typed'", "Invalid JSON: expected ident at line 1 column 2"),
+        ("hastily_typed", "(?: in agent 'typed')?", "Field required"),  # which ADK 1 does not tell
+    ],
+)
+def test_an_answer_of_another_shape_is_told(target: str, where: str, wrong: str, cli: Cli) -> None:
+    """Of an agent that ADK itself keeps to a schema, the line says what the answer is not, and why."""
+    done = cli("run", f"{PIPELINES}:{target}", "Hi")
+    assert done.code == 1
+    assert re.fullmatch(f"adk-fluent: model error{where}: the answer is no Letter: {wrong}\n", done.err)
+
+
+@pytest.mark.parametrize("name", ["user.py", "my-agent.py"])
+def test_a_file_may_have_any_name(cli: Cli, tmp_path: Path, name: str) -> None:
+    """A name that ADK keeps for itself, or that Python could not import, is no hindrance."""
+    (tmp_path / name).write_text("from adk_fluent import S\npipeline = S.set(k=1)\n")
+    modules = set(sys.modules)
+    assert cli("run", name, "Hi").code == 0
+    assert "my-agent" not in set(sys.modules) - modules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 
@@ -252,3 +253,22 @@ def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue() == (
         f"[bold]no[/] :smile: 12 \x1b[1;31mbad\x1b[0m\x1b[90mfaint\x1b[0m\n{'x' * 60}\n"
     )
+
+
+def test_a_terminal_without_rich_gets_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rich is not installed, the words are there all the same, wrapped."""
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = Terminal()
+    paper(stream).paragraph("one two three four five", "bad")
+    assert stream.getvalue() == "one two three four\nfive\n"
+
+
+def test_words_for_other_agents_are_faint_from_the_first_on() -> None:
+    """Each word has the style of its turn as soon as it is written; a piece without words writes none."""
+    out, written = sheet(40)
+    screen = Screen(out, ROOT.node, None, verbose=True)
+    for piece in ("one ", None, "two ", "three"):
+        screen.show(AgentEvent("clerk", piece, visibility="internal", is_partial=True))
+    screen.end()
+    assert written.getvalue().splitlines()[-1] == "<faint>  one</><faint> two</><faint> three</>"

@@ -11,6 +11,8 @@ import pytest
 from adk_fluent.cli.target import load
 from tests.cli.commands import PIPELINES, Cli
 
+pytestmark = pytest.mark.newest  # the same on every release
+
 EXPRESSION = "from adk_fluent import Agent\n{name} = Agent('{agent}')\n"
 CHATTY = """
 from adk_fluent import S, tap
@@ -299,3 +301,71 @@ def test_debug_shows_the_traceback(cli: Cli, tmp_path: Path) -> None:
 def test_the_name_of_a_native_value_that_is_no_agent(cli: Cli) -> None:
     """An attribute that is neither expression nor agent is refused by its type."""
     assert "'number' in pipelines.py is of type int" in cli("run", f"{PIPELINES}:number", "hi").err
+
+
+ZERO = "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("nothing.here:pipeline", "There is no module, file or agent folder 'nothing.here'."),
+        ("Xylp", "There is no module, file or agent folder 'Xylp'. Did you mean 'Xylo'?"),
+        ("twins", "twins holds one, two; say which one: twins:one"),
+        ("imports_bad", "bad.py, line 2: invalid syntax."),
+        ("raises", "raises cannot be imported: {zero}"),
+        (
+            "raises.py",
+            "raises.py cannot be imported (raises.py, line 1): {zero}",
+        ),
+        (
+            "raising_bot",
+            "{here}/raising_bot cannot be imported (__init__.py, line 2): {zero}",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_target_word_for_word(cli: Cli, tmp_path: Path, target: str, line: str) -> None:
+    """The line names the file and the place in it that are wrong, or what was meant."""
+    write(tmp_path / "Xylo" / "agent.py", "")
+    write(tmp_path / "twins.py", "from adk_fluent import Agent\none = Agent('a')\ntwo = Agent('b')\n")
+    write(tmp_path / "bad.py", "x = 1\nx y\n")
+    write(tmp_path / "imports_bad.py", "import bad\n")
+    write(tmp_path / "raises.py", "1 / 0\n")
+    write(tmp_path / "raising_bot" / "__init__.py", "x = 1\n1 / 0\n")
+    done = cli("check", target)
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        f"adk-fluent: {line.format(here=tmp_path, zero=ZERO)}\n",
+    )
+
+
+def test_an_agent_folder_that_has_its_app_needs_no_agent_file(cli: Cli, tmp_path: Path) -> None:
+    """Where `__init__.py` holds the agent, `agent.py` is not imported, whatever it would do."""
+    write(tmp_path / "whole_bot" / "__init__.py", EXPRESSION.format(name="root_agent", agent="me"))
+    write(tmp_path / "whole_bot" / "agent.py", "1 / 0\n")
+    assert 'me("me' in cli("viz", "whole_bot").out
+    assert 'me("me' in cli("viz", "whole_bot:root_agent").out
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_what_a_check_of_the_target_prints_is_no_output(cli: Cli, tmp_path: Path, command: str) -> None:
+    """A check that TARGET registers may print; that goes to stderr, and the report is JSON alone."""
+    write(
+        tmp_path / "checked.py",
+        "from adk_fluent import Agent\n"
+        "from adk_fluent.contracts import register_checker, unregister_checker\n"
+        "def loud(root):\n    print('looking')\n    unregister_checker(loud)\n    return []\n"
+        "register_checker(loud)\npipeline = Agent('a')\n",
+    )
+    done = cli(command, "checked.py", "--json")
+    assert (done.code, done.err) == (0, "looking\n")
+    json.loads(done.out)
+
+
+def test_a_folder_may_have_a_colon_in_its_name(cli: Cli, tmp_path: Path) -> None:
+    """What stands behind the last colon is the name in the file."""
+    folder = tmp_path / "odd:name"
+    folder.mkdir()
+    (folder / "some.py").write_text(EXPRESSION.format(name="found", agent="a"))
+    assert cli("explain", f"{folder}/some.py:found").code == 0

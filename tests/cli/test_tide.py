@@ -60,6 +60,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("raised", "told"),
     [("ImportError('no such wheel')", "no such wheel"), ("ValueError('odd')", "ValueError: odd")],
 )
+@pytest.mark.newest
 def test_a_broken_adk_is_reported(raised: str, told: str) -> None:
     """A module of ADK that cannot be imported is told with the reason, no traceback, and the code is 1."""
     code = BREAKING.format(raised)

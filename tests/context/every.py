@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from adk_fluent import C
+from adk_fluent import A, C
 from adk_fluent.context.entries import Entry
 from adk_fluent.context.spec import Context
 from adk_fluent.ir import declares
@@ -117,6 +117,10 @@ SPECS: Final[tuple[Context, ...]] = (
     C.none() + (C.window(2) | C.dedup()).as_contents(),
     (C.user_only() + C.from_agents("a")) | C.distill(into="facts") | C.write_notes("n"),
     C.when("vip", C.default()) + C.when("user:tier", C.none()) + C.template("{a}"),
+    A.for_llm("cat.png"),
+    C.none() + A.for_llm("user:cv.md"),
+    C.when("vip", A.for_llm("cat.png")),
+    (C.window(1) | A.for_llm("a.md")) + (C.none() | A.for_llm("b.md")),
 )
 """Specs of every operation."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from adk_fluent import C
+from adk_fluent import A, C
 from adk_fluent.context.asking import Ask, Exchange
 from adk_fluent.context.entries import Entry, Selection
 from adk_fluent.context.operations import OPERATIONS
@@ -20,8 +20,10 @@ from adk_fluent.errors import ContextError, MissingKeyError
 from tests import samples
 from tests.context.every import SPECS, conversations, specs, states
 from tests.context.talk import answer, call, entry, talk
+from tests.sampling import every
 
-PAGE = (Path(__file__).parents[2] / "docs" / "context.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs" / "concepts"
+PAGE, ARTIFACTS = ((DOCS / page).read_text() for page in ("context.md", "artifacts.md"))
 State = dict[str, Any]
 SIGNS = {"sum": "+", "pipe": "|"}
 
@@ -104,17 +106,19 @@ def test_an_operation_is_a_frozen_value_with_examples(cls: type[Context]) -> Non
 
 @every_class
 def test_an_operation_has_a_factory_and_is_documented(cls: type[Context]) -> None:
-    """`C` has a factory, or a sign, of its name, and the page on context shows it."""
+    """`C` or `A` has a factory, or there is a sign, of its name, and the page about that shows it."""
     if cls.op in SIGNS:
         assert f" {SIGNS[cls.op]} C." in PAGE
         return
-    assert callable(getattr(C, cls.op))
-    assert f"C.{cls.op}(" in PAGE
+    factories, page = {"C": (C, PAGE), "A": (A, ARTIFACTS)}[cls.namespace]
+    assert callable(getattr(factories, cls.op))
+    assert f"{cls.namespace}.{cls.op}(" in page
 
 
 def test_every_factory_gives_an_operation() -> None:
     """`C` has nothing but operations, another name of one, and the two steps."""
     names = {name for name in vars(C) if not name.startswith("_")}
+    assert {name for name, cls in OPERATIONS.items() if cls.namespace == "C"} - set(SIGNS) <= names
     assert names - set(OPERATIONS) == {"last_n_turns", "capture", "capture_turns"}
 
 
@@ -265,7 +269,7 @@ SHORT = [
 SOME_STATES: list[State] = [{}, {"vip": "v1", "user:tier": "v1", "a": "A", "user:b": "B", "n": "N", "q": "Q"}]
 
 
-@every_spec
+@pytest.mark.parametrize("spec", every(10, SPECS), ids=repr)
 def test_what_two_of_them_say_is_what_happens(spec: Context) -> None:
     """It is so for every two of them, joined by `|` or `+`, under a condition or not."""
     for other in SPECS:

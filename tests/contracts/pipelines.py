@@ -7,28 +7,33 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
 
+from google.adk.artifacts import InMemoryArtifactService
 from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.exit_loop_tool import exit_loop
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, C, FanOut, Loop, P, Pipeline, Route, S, gate, map_over, race, tap, transfer
+from adk_fluent import A, Agent, C, FanOut, Loop, P, Pipeline, Route, S, gate, map_over, race, tap, transfer
 from adk_fluent.context.operations import OPERATIONS
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import DuplicateNameError
+from adk_fluent.expr.artifacts import ArtifactStep
 from adk_fluent.expr.base import Expr
 from adk_fluent.expr.transforms import Transform
-from adk_fluent.ir import TransferNode, TransformNode, declares, resolve_names, rewrite, walk
+from adk_fluent.ir import ArtifactNode, TransferNode, TransformNode, declares, resolve_names, rewrite, walk
 from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state import StateSchema
 from adk_fluent.testing import call_tool
+from tests.artifacts import operations as artifacts
 from tests.state.operations import Sampler, food
 
 KEYS = ("k0", "k1", "k2", "k3", "user:u", "temp:t")
+FILES = ("f0.md", "f1.md", "user:f.md")
 SESSION_KEYS = tuple(key for key in KEYS if is_session_scoped(key))
 VALUES = ("v0", "v1")
 TRANSFER = "transfer_to_agent"
+About = Literal["all", "talk", "files"]
 Build = Callable[["Maker", int], Expr[Any]]
 
 
@@ -38,9 +43,17 @@ class Failure(RuntimeError):
 
 @dataclass
 class Seen:
-    """What the probes of a run saw: probe → the keys that were there each time it ran, with their values."""
+    """What the probes of a run saw.
+
+    Attributes:
+        probes: probe → the keys that were there each time it ran, with their values.
+        files: probe → the artifacts that were there each time it ran.
+        service: where those are kept.
+    """
 
     probes: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, "list[dict[str, Any]]"])
+    files: dict[str, list[set[str]]] = field(default_factory=dict[str, "list[set[str]]"])
+    service: InMemoryArtifactService = field(default_factory=InMemoryArtifactService)
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,8 @@ class Maker:
     """Makes parts of one pipeline.
 
     Attributes:
-        talkative: whether it is nearly all agents, which write, and have tools, more often.
+        about: what most of it is: of everything some; agents, which write, and have tools, more often; or
+            operations on artifacts.
     """
 
     random: Random
@@ -126,7 +140,7 @@ class Maker:
     may_fail: bool = False
     in_loop: bool = False
     count: int = 0
-    talkative: bool = False
+    about: About = "all"
 
     def name(self, kind: str) -> str:
         self.count += 1
@@ -148,7 +162,7 @@ class Maker:
                 self.acts[made.name] = [Say(VALUES[0], typed=True)]
             elif self.chance(0.15):
                 made = self.filling(made)
-            elif self.chance(0.8 if self.talkative else 0.3):
+            elif self.chance(0.8 if self.about == "talk" else 0.3):
                 made = made.tool(tool_of(made.name))
                 self.acts[made.name] = [Use(), *self.answers()]
         return made
@@ -176,7 +190,7 @@ class Maker:
             made = made.context(self.context())
         elif self.chance(0.05):
             made = made.include_contents("none")
-        if self.chance(0.9 if self.talkative else 0.6):
+        if self.chance(0.9 if self.about == "talk" else 0.6):
             made = made.writes(self.key())
         self.acts[name] = self.answers()
         if self.may_fail and self.chance(0.35):
@@ -238,10 +252,12 @@ class Maker:
     def probe(self, depth: int = 0) -> Expr[Any]:
         name = self.name("p")
         notes = self.seen.probes.setdefault(name, [])
+        files = self.seen.files.setdefault(name, [])
 
         @declares(reads=KEYS)
         def look(state: Mapping[str, Any]) -> None:
             notes.append({key: state[key] for key in KEYS if key in state})
+            files.append({path.rpartition("/")[2] for path in self.seen.service.artifacts})
 
         return tap(look).named(name)
 
@@ -256,6 +272,18 @@ class Maker:
         if self.chance(0.7):
             return S.fn(lambda state: {key: [state.get(other)]}, reads=[other], writes=[key])
         return Pipeline(lambda state: {key: f"v1 {state.get(other)}"})
+
+    def artifact(self, depth: int = 0) -> Expr[Any]:
+        """An operation on artifacts of any kind, mostly with what it needs."""
+        if self.chance(0.15):
+            return A.delete(self.random.choice(FILES)) >> self.probe()
+        made = artifacts.Sampler(self.random, KEYS, files=FILES).any()
+        step: Expr[Any] = ArtifactStep.from_node(ArtifactNode(operation=made))
+        for use in made.artifacts:
+            if use.how == "reads" and use.level == "required" and self.chance(0.7):
+                step = A.save(use.filename, "v0 text") >> step
+        needed = artifacts.food(made)
+        return S.set(**needed) >> step if needed and self.chance(0.8) else step
 
     def waiting(self, depth: int = 0) -> Expr[Any]:
         return gate(declares(reads=[self.key()])(lambda state: False))
@@ -345,8 +373,8 @@ class Maker:
         return self.random.choice(copies) if copies else self.probe()
 
     def part(self, depth: int) -> Expr[Any]:
-        leaves = _TALKERS if self.talkative else _LEAVES
-        composites = _COMPOSITES[:-1] if self.talkative else _COMPOSITES
+        leaves = _MOSTLY.get(self.about, _LEAVES)
+        composites = _COMPOSITES if self.about == "all" else _COMPOSITES[:-1]
         kinds, weights = zip(*(leaves if depth <= 0 else leaves + composites), strict=True)
         build: Build = self.random.choices(kinds, weights)[0]
         made = build(self, depth)
@@ -359,12 +387,15 @@ _LEAVES: list[tuple[Build, float]] = [
     (Maker.probe, 4),
     (Maker.transform, 5),
     (Maker.function, 0.7),
+    (Maker.artifact, 0.7),
     (Maker.waiting, 0.2),
     (Maker.capture, 0.4),
     (Maker.over, 0.4),
     (Maker.again, 0.4),
 ]
 _TALKERS: list[tuple[Build, float]] = [(Maker.agent, 9), (Maker.probe, 0.6), (Maker.transform, 0.4)]
+_FILING: list[tuple[Build, float]] = [(Maker.artifact, 8), (Maker.probe, 5), (Maker.agent, 0.7)]
+_MOSTLY = {"talk": _TALKERS, "files": _FILING}
 _COMPOSITES: list[tuple[Build, float]] = [
     (Maker.sequence, 5),
     (Maker.parallel, 2),
@@ -441,6 +472,7 @@ _CONTEXTS: Mapping[str, Callable[[Maker], Context]] = {
     "extract": lambda m: C.extract(Answer, into=m.key()),
     "distill": lambda m: C.distill(into=m.key()),
     "write_notes": lambda m: C.write_notes(m.key(), m.random.choice(("append", "replace"))),
+    "for_llm": lambda m: A.for_llm(m.random.choice(FILES)),
     "validate": lambda m: C.validate(m.random.choice((is_long, is_anything))),
     "when": lambda m: C.when(m.random.choice((m.key(), m.predicate())), m.operation()),
 }
@@ -484,13 +516,13 @@ def said(name: str, run: int = 1) -> str:
     return f"<{name} spoke in {run}>"
 
 
-def sample(seed: int, *, talkative: bool = False) -> Sample:
+def sample(seed: int, about: About = "all") -> Sample:
     """The pipeline of a seed; the same for the same seed.
 
     Args:
-        talkative: nearly all of it are agents.
+        about: what most of it is.
     """
-    maker = Maker(Random(seed), talkative=talkative)
+    maker = Maker(Random(seed), about=about)
     parts = [maker.part(2) for _ in range(maker.random.randint(1, 3))]
     whole = Pipeline(*parts, maker.agent(), maker.probe())
     agents = [node.name for node in walk(whole.node) if node.kind == "agent"]

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import pytest
 
-from adk_fluent import Agent, S
+from adk_fluent import A, Agent, S
 from adk_fluent.contracts import ContractIssue, ContractReport, Severity, check_all, issues
 from adk_fluent.errors import UnsupportedNodeError
-from adk_fluent.ir import ArtifactNode, SequenceNode
 from adk_fluent.state import CapturedBy, StateSchema
 from tests.contracts.corpus import corners, correct, faulty, pauses
 from tests.contracts.corpus.cases import Case, Correct, Fault
@@ -84,19 +83,17 @@ def test_every_kind_of_finding_has_a_planted_fault() -> None:
 
 def test_every_kind_of_finding_has_a_section_in_the_documentation() -> None:
     """Each code can be looked up on the page about contracts, and the page has no other."""
-    page = (Path(__file__).parents[2] / "docs" / "contracts.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
     kinds = {case.code for case in FAULTY}
     assert set(re.findall(r"^### ([a-z-]+)$", page, re.MULTILINE)) == kinds
 
 
 def test_artifact_steps_are_held_to_what_they_read_and_write() -> None:
     """What an artifact step loads is there for later steps; what it publishes must be there before it."""
-    load = ArtifactNode(operation="snapshot", filename="cv.txt", into_key="cv")
-    fine = check_all(SequenceNode(children=(load, Agent("reader").instruct("{cv}").node)))
+    fine = check_all(A.load("cv.txt") >> Agent("reader").instruct("{cv}"))
     assert [issue.key for issue in fine.oks] == ["cv"]
     assert not any(map(is_wrong, fine.issues))
-    publish = ArtifactNode(operation="publish", filename="cv.txt", from_key="resume")
-    report = check_all(SequenceNode(children=(Agent("writer").writes("cv").node, publish)))
+    report = check_all(Agent("writer").writes("cv") >> A.publish("cv.txt", from_key="resume"))
     assert [(i.agent, i.key) for i in report.issues if is_wrong(i)] == [("publish", "resume")]
 
 

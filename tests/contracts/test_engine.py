@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import pytest
+
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, loop_until, race, transfer
 from adk_fluent.analysis.overwriting import PASS
-from adk_fluent.analysis.walk.steps import COMPOSITES, LEAVES, analyse
+from adk_fluent.analysis.walk.steps import COMPOSITES, LEAVES, flow_of
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import llm_anatomy
 from adk_fluent.ir import NODE_TYPES, resolve_names, walk
@@ -24,7 +26,7 @@ class Verdict(StateSchema):
 
 def heard(expression: Expr[object], listener: str) -> dict[str, bool]:
     """Whom an agent may hear, and whether it certainly does."""
-    flow = analyse(expression.node)
+    flow = flow_of(expression.node)
     return {step.name: certain for step, certain in flow.speakers(flow.plan.by_name[listener]).items()}
 
 
@@ -39,7 +41,7 @@ def test_steps_have_the_names_that_compiling_gives() -> None:
     for seed in range(60):
         root = sample(seed).expression.node
         names = [node.name for node in walk(resolve_names(root).root)]
-        assert [step.name for step in analyse(root).plan.steps] == names
+        assert [step.name for step in flow_of(root).plan.steps] == names
 
 
 def test_branches_do_not_hear_each_other() -> None:
@@ -66,10 +68,11 @@ def test_one_of_several_is_heard() -> None:
     assert heard((Agent("a") // Agent("b")) >> Agent("end"), "end") == {"a": False, "b": False}
 
 
+@pytest.mark.newest
 def test_long_conversations_can_be_heard() -> None:
     """Who spoke is found in a conversation of more turns than Python can nest calls, each one of two ways."""
     choice = Route("k").eq("x", Agent("a")).otherwise(Agent("b"))
-    flow = analyse(Pipeline(*[choice] * 1100, Agent("end")).node)
+    flow = flow_of(Pipeline(*[choice] * 1100, Agent("end")).node)
     assert len(flow.speakers(flow.plan.by_name["end"])) == 2200
 
 
@@ -83,7 +86,7 @@ def test_the_walk_is_linear() -> None:
                 S.set(k=1), Route("k").eq(1, Agent("a")).otherwise(FanOut(Agent("b"), Loop(Agent("c"))))
             ),
         )
-        flow = analyse(Pipeline(*[block] * count).node)
+        flow = flow_of(Pipeline(*[block] * count).node)
         return sum(flow.visits.values())
 
     assert visits(40) == 2 * visits(20) - 1  # the pipeline itself is visited once
@@ -94,7 +97,7 @@ def test_nesting_costs_a_visit_per_level() -> None:
     nested: Expr[object] = Agent("core").writes("x")
     for level in range(12):
         nested = Loop(nested, Agent(f"a{level}").instruct("{x}"))
-    flow = analyse(nested.node)
+    flow = flow_of(nested.node)
     assert flow.visits[flow.plan.by_name["core"]] <= 14
 
 
@@ -104,7 +107,7 @@ def test_a_later_run_finds_what_an_earlier_one_left() -> None:
     writers = [Agent(f"w{n}").writes(key) for n, key in enumerate(("x", "user:x", "temp:x"))]
     root = Pipeline(reads, *writers).node
     for later, statuses in ((False, ["never", "unknown", "never"]), (True, ["may", "may", "never"])):
-        flow = analyse(root, later_run=later)
+        flow = flow_of(root, later_run=later)
         assert [read.status for read in flow.reads_of(flow.plan.by_name["r"])] == statuses
 
 
@@ -127,7 +130,7 @@ def test_a_field_that_may_be_null_may_take_a_value_away() -> None:
         tags >> FanOut(fields, reader),
         tags >> (fields // Agent("o")) >> reader,
     ):
-        flow = analyse(pipeline.node)
+        flow = flow_of(pipeline.node)
         (read,) = flow.reads_of(flow.plan.by_name["r"])
         assert read.status == "may"
 
@@ -135,7 +138,7 @@ def test_a_field_that_may_be_null_may_take_a_value_away() -> None:
 def test_nothing_follows_an_unconditional_transfer() -> None:
     """What stands behind it in its sequence never runs, nor does it write; what stands behind that does."""
     inner = Pipeline("inner", Agent("a"), transfer("z"), Agent("never").writes("x"))
-    flow = analyse((inner >> Agent("then").instruct("{x?}") >> Agent("z")).node)
+    flow = flow_of((inner >> Agent("then").instruct("{x?}") >> Agent("z")).node)
     assert flow.plan.by_name["never"] not in flow.visits
     assert heard(inner >> Agent("then") >> Agent("z"), "then") == {"a": True, "z": True}
     (read,) = flow.reads_of(flow.plan.by_name["then"])

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from adk_fluent import Agent, C, FanOut, Pipeline, RemoteAgent, Route, S, map_over
+from adk_fluent import Agent, C, FanOut, Pipeline, RemoteAgent, Route, S, gate, map_over
 from adk_fluent.contracts import check_a2a_contracts, check_all
 from adk_fluent.errors import MissingKeyError, PredicateError
 from adk_fluent.expr.base import Expr
@@ -96,6 +96,29 @@ async def test_a_part_of_a_stored_answer() -> None:
 
 
 LITERAL = [case for case in FAULTY if case.code == "literal-placeholder"]
+
+
+@pytest.mark.parametrize("template", ["Write {{topik}}.", "Write {{ topik }}."])
+@pytest.mark.parametrize("kind", ["agent", "gate"])
+async def test_doubled_braces_are_explained(kind: str, template: str) -> None:
+    """Braces doubled as in a format string are no escape: the check and the run say what is."""
+
+    def asked(text: str) -> Expr[Any]:
+        return Agent("a").instruct(text) if kind == "agent" else gate(lambda state: True, message=text)
+
+    told = "If {{topik}} is meant as the text {topik}, write \\{topik}: doubled braces are no escape."
+    said = hint(asked("Write {topik}."), "unresolved-template-var")
+    assert "braces" not in said
+    assert hint(asked(template), "unresolved-template-var") == f"{said}\n{told}"
+    with pytest.raises(MissingKeyError) as missing:
+        await asked(template).run("hi", backend=mock_backend(default="ok"))
+    assert str(missing.value).endswith(f" {told}")
+
+
+async def test_a_backslash_writes_a_brace() -> None:
+    """What the advice on doubled braces says gives the model the braces."""
+    (sent,) = (await requests(Agent("a").instruct(r"Write \{topik}.")))["a"]
+    assert sent.startswith("Write {topik}.")
 
 
 @pytest.mark.parametrize("case", LITERAL, ids=lambda case: case.name)

@@ -12,7 +12,7 @@ import pytest
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, tap, transfer
-from adk_fluent.analysis.walk.steps import analyse
+from adk_fluent.analysis.walk.steps import flow_of
 from adk_fluent.backends.events import RunResult
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import check_all, check_pauses
@@ -23,14 +23,12 @@ from adk_fluent.ir.matching import Predicate
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import called, replies, script, speakers
 from tests.contracts.corpus.pauses import ASK, PAUSES, PAYER, READERS, X
+from tests.sampling import every
 
 KEYS = ("temp:a", "temp:b")
 CONFIG = ExecutionConfig(contracts="off")
 PER_TEST = 40
-SEEDS = [
-    pytest.param(range(start, start + PER_TEST), marks=pytest.mark.newest if start >= 80 else ())
-    for start in range(0, 240, PER_TEST)
-]
+SEEDS = every(3, (range(start, start + PER_TEST) for start in range(0, 240, PER_TEST)))
 """240 pipelines on the newest ADK, 80 on older ones."""
 
 
@@ -145,7 +143,7 @@ async def test_what_is_said_of_temp_keys_is_what_happens(seeds: range) -> None:
         dice = random.Random(seed)
         maker = Maker(dice)
         expression = maker.steps(3) >> maker.probe()
-        flow = analyse(expression.node, {"items": [1, 2], "temp:a": 0})
+        flow = flow_of(expression.node, {"items": [1, 2], "temp:a": 0})
         await run(expression, dice)
         for step in flow.plan.steps:
             for read in flow.reads_of(step) if step.name in maker.seen else ():

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adk_fluent import Agent, Route, tap
+from adk_fluent.analysis.facts import analyse
 from adk_fluent.contracts import (
-    CHECKERS,
     ContractIssue,
     ContractReport,
     Severity,
     UnresolvedTemplateVar,
+    built_in_checks,
     check_all,
     check_contracts,
     check_template_contracts,
+    checks,
     register_checker,
     unregister_checker,
 )
@@ -28,6 +32,7 @@ from adk_fluent.ir import Node, walk
 classifier = Agent("classifier").writes("intent")
 booker = Agent("booker").instruct("Intent: {intent}")
 PIPELINE = classifier >> Route("intent").eq("booking", booker).otherwise(Agent("other"))
+PLACE = re.compile(r"@check\(place=(\d+)\)")
 PRESENTER = Agent("presenter").instruct("Present {summary}.")
 
 
@@ -156,9 +161,33 @@ def test_initial_state_counts() -> None:
 
 def test_every_check_works_alone() -> None:
     """Each check is a plain function that takes what `check_all` takes."""
-    for check in CHECKERS:
+    for check in built_in_checks():
         assert check(classifier >> booker) == check((classifier >> booker).to_ir())
     assert [issue.key for issue in check_template_contracts(PRESENTER)] == ["summary"]
+
+
+def test_facts_are_kept_with_the_tree() -> None:
+    """One tree is analysed once, whoever asks; an equal one and what was built of it have their own."""
+    pipeline = Agent("a") >> PRESENTER
+    facts = analyse(pipeline)
+    assert analyse(pipeline.node) is facts
+    assert analyse(pipeline.node.replace()) is not facts
+    assert analyse(pipeline.build()) is not facts
+    assert not check_all(pipeline).ok
+    assert check_all(pipeline, state={"summary": "x"}).ok
+    assert not check_all(pipeline).ok
+
+
+def test_a_check_that_comes_later_sees_a_tree_that_was_checked() -> None:
+    """What the built-in checks found is known; a check of the user's own is asked each time."""
+    shouting = Agent("LOUD")
+    assert check_all(shouting).warnings == ()
+    register_checker(no_shouting)
+    try:
+        assert [issue.agent for issue in check_all(shouting).warnings] == ["LOUD"]
+    finally:
+        unregister_checker(no_shouting)
+    assert check_all(shouting).warnings == ()
 
 
 def mystery(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,3 +248,11 @@ def test_every_writer_is_named(count: int) -> None:
         first = max(len(names) - 64, 0)
         shown = ", ".join(names[first : first + 12]) + " and others"
     assert told == f'State key "k" is produced by {shown} before end runs.'
+
+
+def test_a_check_registers_itself_where_it_stands() -> None:
+    """Each module of the checks holds one, and no two of them have the same place."""
+    modules = {path.stem: path.read_text("utf-8") for path in Path(checks.__file__ or "").parent.glob("*.py")}
+    places = {name: found[1] for name, text in modules.items() if (found := PLACE.search(text))}
+    assert sorted(find.__module__.rpartition(".")[2] for find in built_in_checks()) == sorted(places)
+    assert len({*places.values()}) == len(places) > 20

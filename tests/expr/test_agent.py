@@ -10,13 +10,14 @@ from google.adk.models import Gemini
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, S
+from adk_fluent import Agent, S, T
 from adk_fluent.errors import ArgumentError, ExpressionError, InvalidNameError
 from adk_fluent.expr.preset import AgentCalls
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir import UNSET, AgentNode
 from adk_fluent.ir._generated import AGENT_FIELDS
-from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.ir.tools import GenerateOptions
+from adk_fluent.tools.sources import FunctionTool
 from tests.samples import Invoice, Ticket, add, is_done, log_call, look
 
 a, b = Agent("a"), Agent("b")
@@ -181,15 +182,15 @@ class Model(BaseModel):
         (lambda: untyped.accepts(5), "accepts() takes a type such as a pydantic model, not int 5."),
         (lambda: untyped.produces(5), "produces() takes a type such as a pydantic model, not int 5."),
         (lambda: untyped.consumes(5), "consumes() takes a type such as a pydantic model, not int 5."),
-        (lambda: untyped.tool(5), "A tool is a function or an ADK tool, not int 5."),
-        (lambda: untyped.tool(None), "A tool is a function or an ADK tool, not NoneType None."),
-        (lambda: untyped.tool("add"), "A tool is a function or an ADK tool, not str 'add'."),
-        (lambda: untyped.tool(int), "A tool is a function or an ADK tool, not the class int."),
-        (lambda: untyped.tools(add, ["x"]), "A tool is a function or an ADK tool, not list ['x']."),
+        (lambda: untyped.tool(5), "A tool is a function, a T tool or an ADK tool, not int 5."),
+        (lambda: untyped.tool(None), "A tool is a function, a T tool or an ADK tool, not NoneType None."),
+        (lambda: untyped.tool("add"), "A tool is a function, a T tool or an ADK tool, not str 'add'."),
+        (lambda: untyped.tool(int), "A tool is a function, a T tool or an ADK tool, not the class int."),
+        (lambda: untyped.tools(add, ["x"]), "A tool is a function, a T tool or an ADK tool, not list ['x']."),
         (
             lambda: untyped.tool(b),
-            "Agent('b') is an expression, not a tool. Use ADK's AgentTool(agent=expr.build()), or "
-            ".delegate(expr).",
+            "Agent('b') is an expression, not a tool. Use T.agent(...) to have it called like a function, or "
+            ".delegate(...) to hand the conversation over to it.",
         ),
         (lambda: untyped.delegate(5), "delegate() takes expressions that have a name, not int 5."),
         (lambda: untyped.delegate("b"), "delegate() takes expressions that have a name, not str 'b'."),
@@ -251,7 +252,9 @@ def test_a_list_of_tools_is_to_be_unpacked(call: str) -> None:
     """A list where tools are taken one by one is refused with the call that takes them."""
     with pytest.raises(ArgumentError) as caught:
         getattr(untyped, call)([add, look])
-    assert str(caught.value).startswith("A tool is a function or an ADK tool, not list [<function add at ")
+    assert str(caught.value).startswith(
+        "A tool is a function, a T tool or an ADK tool, not list [<function add at "
+    )
     assert str(caught.value).endswith(". Unpack the list: .tools(*[add, look]).")
 
 
@@ -317,16 +320,11 @@ def test_nothing_is_imported_of_adk_to_refuse_a_call() -> None:
     assert len(done.stdout.splitlines()) == 6
 
 
-def test_confirmation_is_for_functions() -> None:
-    """Asking for confirmation of something that is no function points to ADK's own tool."""
-
-    class Tool:
-        name = "search"
-
-    with pytest.raises(ArgumentError) as caught:
-        untyped.tool(Tool(), require_confirmation=True)
-    assert str(caught.value).startswith("tool(require_confirmation=) works for functions, not Tool <")
-    assert str(caught.value).endswith(". Set it on the ADK tool itself.")
+def test_confirmation_of_what_is_no_function() -> None:
+    """Confirmation may be asked of any tool."""
+    assert Agent("a").tool(T.mock("x"), require_confirmation=True).node.tools == (T.confirm(T.mock("x")),)
+    asked = Agent("a").tool(T.mock("x") | T.mock("y"), require_confirmation=is_done)
+    assert asked.node.tools == (T.confirm(T.mock("x"), is_done), T.confirm(T.mock("y"), is_done))
 
 
 def test_delegating_to_nobody_is_refused() -> None:

@@ -12,7 +12,7 @@ from adk_fluent import Agent, FanOut, RemoteAgent
 from adk_fluent.content import ContentSpec, Modality
 from adk_fluent.cost import ModelCandidate
 from adk_fluent.distributed import ExecutionBoundary, ScalingConfig, TransportConfig
-from adk_fluent.errors import ArgumentError, InvalidNameError, UnsupportedNodeError
+from adk_fluent.errors import ArgumentError, InvalidNameError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import AuthConfig, ModelSelectorNode, RetryConfig, from_dict, to_dict
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
@@ -27,6 +27,10 @@ class Order(BaseModel):
 
 class Receipt(BaseModel):
     total: float
+
+
+def _select(*candidates: ModelCandidate, quality_key: str | None = None) -> Agent[str]:
+    return Agent("a").model_select("cost_optimized", candidates=candidates, quality_key=quality_key)
 
 
 DECLARED: list[Expr[Any]] = [
@@ -120,6 +124,20 @@ def test_a_remote_agent_keeps_what_it_was_told() -> None:
         (lambda: Agent("a").model_select("cheap", candidates=[SMALL]), "not 'cheap'"),  # pyright: ignore[reportArgumentType]  # the point
         (lambda: Agent("a").model_select("adaptive", candidates=[]), "one or more ModelCandidate values"),
         (lambda: Agent("a").model_select("adaptive", candidates=["m"]), "ModelCandidate values"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Agent("a").model_select("adaptive", candidates=[SMALL]), "needs quality_key="),
+        (lambda: _select(SMALL, quality_key="q"), "quality_threshold=, below which"),
+        (lambda: _select(SMALL, ModelCandidate("small")), "names 'small' twice"),
+        (
+            lambda: _select(ModelCandidate("m", -1, 2)),
+            "cost_per_1k_input=) takes an amount",
+        ),
+        (lambda: _select(ModelCandidate("m", 1, "free")), "cost_per_1k_output=) takes an amount"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: _select(ModelCandidate("m", 1)), "give both cost_per_1k_input and cost_per_1k_output"),
+        (
+            lambda: _select(ModelCandidate("m", 1, 2, max_tokens=0)),
+            "max_tokens=) takes a positive",
+        ),
+        (lambda: _select(ModelCandidate(" ")), "name of a model, not ' '"),
         (lambda: FanOut(Agent("a"), merge="first"), "not 'first'"),  # pyright: ignore[reportArgumentType, reportCallIssue]  # the point
         (lambda: RemoteAgent("r", endpoint="x.example"), "http or https URL, not 'x.example'"),
         (lambda: RemoteAgent("r", endpoint="http://x", timeout=0), "must be positive, not 0"),
@@ -141,25 +159,23 @@ def test_a_remote_agent_needs_a_name_that_adk_takes() -> None:
         RemoteAgent("pay-now", endpoint="http://x")
 
 
-@pytest.mark.parametrize(
-    ("expression", "named"),
-    [
-        (
-            Agent("a").stream_to("token") >> Agent("b"),
-            "'a': the ADK backend cannot pass answers on by 'token'",
-        ),
-        (Agent("a").execution_boundary(), "'a': the ADK backend cannot cut a run at an execution boundary"),
-        (FanOut(Agent("a"), Agent("b"), merge="interleave"), "'parallel': the ADK backend cannot merge"),
-        (
-            Agent("a").model_select("adaptive", candidates=[SMALL]),
-            "'a': the ADK backend cannot select models",
-        ),
-        (RemoteAgent("r", endpoint="http://x"), "'r': the ADK backend cannot run a remote node"),
-    ],
-    ids=repr,
-)
-def test_what_cannot_run_yet_is_refused_by_name(expression: Expr[Any], named: str) -> None:
-    """The backend refuses what it cannot run, by the name of the step, instead of ignoring it."""
-    with pytest.raises(UnsupportedNodeError) as caught:
-        expression.build()
-    assert str(caught.value).startswith(named)
+def test_limits_of_tokens_are_part_of_the_content() -> None:
+    """`.accepts(max_input_tokens=)` and `.produces_modality(max_output_tokens=)` add up with the kinds."""
+    agent = Agent("a").accepts(max_input_tokens=100).accepts(Modality.IMAGE).accepts(Order)
+    agent = agent.produces_modality(Modality.CODE, max_output_tokens=7)
+    assert agent.node.annotations.content == ContentSpec(
+        frozenset({Modality.IMAGE}), frozenset({Modality.CODE}), max_input_tokens=100, max_output_tokens=7
+    )
+    assert agent.node.input_schema is Order
+    assert Agent("a").produces_modality(max_output_tokens=7).accepts(
+        Modality.TEXT, max_input_tokens=9
+    ).node.annotations.content == ContentSpec(max_input_tokens=9, max_output_tokens=7)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "many"])
+def test_a_limit_is_a_positive_whole_number(limit: Any) -> None:
+    """Anything else is refused, saying where."""
+    with pytest.raises(ArgumentError, match=r"accepts\(max_input_tokens=\) takes a positive number"):
+        Agent("a").accepts(max_input_tokens=limit)
+    with pytest.raises(ArgumentError, match=r"max_output_tokens=\) takes a positive number of tokens"):
+        Agent("a").produces_modality(max_output_tokens=limit)

@@ -247,6 +247,26 @@ def test_a_service_of_the_wrong_kind_elsewhere(service: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (
+            "backend",
+            "The runner is ADK's own. Another backend runs the expression: run(prompt, backend=...).",
+        ),
+        ("app_name", "Give it the configuration: to_runner(ExecutionConfig(app_name=...))."),
+        ("state", "Give it the run: runner.run_async(user_id=..., session_id=..., state_delta=..., new_"),
+        ("sesion_service", "Did you mean 'session_service'?"),
+        ("zzz", ""),
+    ],
+)
+def test_a_runner_is_given_services_alone(option: str, told: str) -> None:
+    """What `to_runner` does not take is named, with where it belongs."""
+    wrong: Any = {option: None}
+    said = message(lambda: a.to_runner(**wrong))
+    assert said.startswith(f"to_runner() has no option {option!r}. {told}".rstrip())
+
+
+@pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"schema": BaseModel}, "schema= takes a subclass of StateSchema, not BaseModel."),

@@ -7,6 +7,7 @@ import json
 from adk_fluent import Agent, Route, S, gate
 from adk_fluent.inspection import explain
 from adk_fluent.ir import Match
+from adk_fluent.middleware import retry, timeout
 from tests.inspection.test_anatomy import Intent, lookup
 
 PIPELINE = (
@@ -91,3 +92,13 @@ def test_a_single_agent_needs_no_outline() -> None:
     """An expression of one agent is told without an outline, and so is what was built of it."""
     assert str(Agent("a").explain()).splitlines()[0] == "a (agent)"
     assert str(explain(Agent("a").build())) == str(Agent("a").explain())
+
+
+def test_the_middleware_that_acts_on_an_agent_is_listed() -> None:
+    """What stands around an agent comes first, its own last, each once; other agents' is not there."""
+    inner, outer = retry(), timeout(1)
+    found = (Agent("a").middleware(inner, outer) >> Agent("b")).middleware(outer).explain().agents
+    assert found["a"].middleware == ("Timeout", "Retry")
+    assert found["b"].data()["middleware"] == ["Timeout"]
+    assert "  middleware:   Timeout, Retry" in str(found["a"]).splitlines()
+    assert "middleware" not in str(Agent("a").explain())

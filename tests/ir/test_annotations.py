@@ -21,7 +21,7 @@ def test_nothing_is_said_by_default() -> None:
     """A node without annotations says nothing, and all such nodes share one value."""
     assert AgentNode(name="x").annotations is NO_ANNOTATIONS
     assert Annotations() == NO_ANNOTATIONS
-    assert {getattr(NO_ANNOTATIONS, field.name) for field in fields(NO_ANNOTATIONS)} == {None}
+    assert {getattr(NO_ANNOTATIONS, field.name) for field in fields(NO_ANNOTATIONS)} == {None, ()}
 
 
 @pytest.mark.parametrize(

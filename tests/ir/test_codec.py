@@ -154,7 +154,7 @@ def cannot_store() -> list[tuple[Expr[Any], str, str]]:
         (a.tool(local), "agent 'a', field tools", "cannot_store.<locals>.local"),
         (
             a.tool(local, require_confirmation=True),
-            "agent 'a', field tools.function",
+            "agent 'a', field tools.params",
             "cannot_store.<locals>.local",
         ),
         (a.tool(partial(add, 1)), "agent 'a', field tools", "a partial"),

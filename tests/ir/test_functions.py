@@ -12,9 +12,18 @@ from adk_fluent import C
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import Access, AgentNode, LoopNode, RouteNode, TapNode, TransformNode, declares
 from adk_fluent.ir.annotations import Annotations
-from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, access, find, function_name, import_path
+from adk_fluent.ir.functions import (
+    NO_ACCESS,
+    UNKNOWN_ACCESS,
+    access,
+    declared_idempotent,
+    find,
+    function_name,
+    import_path,
+)
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.tools import FunctionTool
+from adk_fluent.ir.tools import is_idempotent
+from adk_fluent.tools.sources import FunctionTool
 from tests import samples
 from tests.samples import typed
 
@@ -219,3 +228,39 @@ def test_find_does_not_walk_through_modules() -> None:
     """A path names what its module defines, not what the modules that it imported hold."""
     assert find("tests.samples:annotations") is not None
     assert find("tests.ir.test_functions:sys.exit") is None
+
+
+def test_idempotency_is_declared_beside_keys_or_alone() -> None:
+    """Said alone, it leaves open which keys a function touches; said with keys, both hold."""
+
+    @declares(idempotent=False)
+    def pay(state: object) -> None: ...
+
+    @declares(reads=["bill"], idempotent=True)
+    def read(state: object) -> None: ...
+
+    assert (declared_idempotent(pay), access(pay)) == (False, UNKNOWN_ACCESS)
+    assert (declared_idempotent(read), access(read).reads) == (True, frozenset({"bill"}))
+    assert declared_idempotent(print) is None
+    assert declared_idempotent(declares(idempotent=False)(len)) is False
+    with pytest.raises(ArgumentError, match=r"declares\(idempotent=\) is True or False, not 'no'"):
+        declares(idempotent="no")  # pyright: ignore[reportArgumentType]  # what a hurried user types
+
+
+def test_tools_that_may_be_called_again() -> None:
+    """A tool may, unless its function, or the server it is from, says that it must not."""
+
+    @declares(idempotent=False)
+    def pay() -> None: ...
+
+    class Hints:
+        idempotentHint = False
+
+    class Raw:
+        annotations = Hints()
+
+    class FromServer:
+        raw_mcp_tool = Raw()
+
+    tools = [pay, FunctionTool(function=pay), FromServer(), print, object()]
+    assert [is_idempotent(tool) for tool in tools] == [False, False, False, True, True]

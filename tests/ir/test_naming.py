@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from adk_fluent import Agent, FanOut, Pipeline, S, tap, transfer
+from adk_fluent import A, Agent, FanOut, Pipeline, S, tap, transfer
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import ArtifactNode, Node, SequenceNode, resolve_names, walk
+from adk_fluent.ir import Node, SequenceNode, resolve_names, walk
 from adk_fluent.ir.naming import check_name
 from tests.samples import look, typed
 
@@ -92,7 +92,7 @@ def test_a_step_is_never_called_by_a_reserved_name() -> None:
 
 def test_a_label_that_is_no_identifier_still_gives_a_name() -> None:
     """Every derived name is one that ADK takes, whatever the node calls itself."""
-    found = names(SequenceNode(children=(ArtifactNode(operation="publish"),)))
+    found = names(SequenceNode(children=(A.publish("cv.txt").node,)))
     assert len(found) == 2
     assert [check_name(name) for name in found] == found
 

@@ -1,23 +1,20 @@
-"""Examples of every `S` operation, made by the types of its fields; a new operation is among them by itself.
-
-What a field takes is read from its annotation, as it is written in the class. One with an annotation that is
-not in `FIELDS` says so, and is to be added there, once for all operations that will ever have it.
-"""
+"""Examples of every `S` operation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel
 
-from adk_fluent.ir import Access, Match, TransformNode, declares
+from adk_fluent.ir import Access, TransformNode, declares
 from adk_fluent.ir.functions import NO_ACCESS
-from adk_fluent.state.operations import OPERATIONS, StateOperation
+from adk_fluent.state.operations import StateOperation
+from tests import operations
+from tests.operations import State, kinds_of
 
-State = Mapping[str, Any]
 VALUES: Final = ("v0", "v1")
 
 
@@ -31,83 +28,7 @@ class Fields(BaseModel):
 
 def kinds() -> list[type[StateOperation]]:
     """Every operation of the library."""
-    found: list[type[StateOperation]] = []
-    pending: list[type[StateOperation]] = [StateOperation]
-    while pending:
-        below = pending.pop().__subclasses__()
-        found += below
-        pending += below
-    own = (kind for kind in found if kind.__module__.startswith("adk_fluent."))
-    return sorted(own, key=lambda kind: kind.name)
-
-
-def operation_named(name: str) -> type[StateOperation]:
-    """The class of one operation."""
-    return OPERATIONS[name]
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """Makes operations.
-
-    Attributes:
-        random: by which they are chosen.
-        keys: the keys that they are about.
-        deep: how deep those stand that run others.
-    """
-
-    random: Random
-    keys: tuple[str, ...]
-    deep: int = 1
-
-    def of(self, kind: type[StateOperation]) -> StateOperation:
-        """An example of an operation."""
-        values: dict[str, Any] = {}
-        for field in fields(cast(Any, kind)):
-            make = FIELDS.get(str(field.type))
-            assert make is not None, f"Say in FIELDS how to make the {field.type} of {kind.__name__}."
-            values[field.name] = make(self)
-        return kind(**values)
-
-    def any(self) -> StateOperation:
-        """An example of some operation."""
-        return self.of(self.random.choice(kinds()))
-
-    def key(self) -> str:
-        return self.random.choice(self.keys)
-
-    def several(self, most: int = 2) -> tuple[str, ...]:
-        return tuple(self.random.sample(self.keys, self.random.randint(1, most)))
-
-    def constants(self) -> tuple[tuple[str, object], ...]:
-        values = (*VALUES, None, 3, ["v0"], {"x": 1, "y": {"z": 2}})
-        return tuple((key, self.random.choice(values)) for key in self.several())
-
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        olds = self.several()
-        return tuple(zip(olds, self.random.sample(self.keys, len(olds)), strict=True))
-
-    def predicate(self) -> Callable[[State], bool]:
-        if self.random.random() < 0.5:
-            return Match(self.key(), self.random.choice(("truthy", "eq", "ne", "contains")), "v0")
-        key, wanted = self.key(), self.random.random() < 0.5
-        return declares(reads=[key])(lambda state: (key in state) is wanted)
-
-    def reader(self) -> Callable[[State], object]:
-        key = self.key()
-        return declares(reads=[key])(lambda state: [state.get(key)])
-
-    def steps(self) -> tuple[TransformNode, ...]:
-        inner = Sampler(self.random, self.keys, self.deep - 1)
-        chosen = [kind for kind in kinds() if self.deep or not inner_of(kind)]
-        return tuple(
-            TransformNode(fn=inner.of(self.random.choice(chosen))) for _ in range(self.random.randint(1, 2))
-        )
-
-
-def inner_of(kind: type[StateOperation]) -> bool:
-    """Whether an operation runs others."""
-    return any(str(field.type) in ("Steps", "Cases") for field in fields(cast(Any, kind)))
+    return kinds_of(StateOperation)
 
 
 def _text(value: object) -> str:
@@ -122,28 +43,52 @@ def _write(state: State) -> State:
     return {"k1": "v1"}
 
 
-FIELDS: Final[Mapping[str, Callable[[Sampler], Any]]] = {
-    "Key": Sampler.key,
-    "Keys": Sampler.several,
-    "KeySet": lambda made: frozenset(made.several()),
-    "Pairs": Sampler.pairs,
-    "Constants": Sampler.constants,
-    "Number": lambda made: made.random.choice((1, -2, 0.5)),
-    "int": lambda made: made.random.randint(1, 3),
-    "Text": lambda made: made.random.choice(("", "stop")),
-    "ValueFn": lambda made: _text,
-    "Combine": lambda made: made.random.choice((None, _join)),
-    "Computed": lambda made: tuple((key, made.reader()) for key in made.several()),
-    "TransformFn": lambda made: _write,
-    "Access": lambda made: made.random.choice((Access(writes=frozenset({"k1"})), NO_ACCESS | _ANYTHING)),
-    "Predicate": Sampler.predicate,
-    "Steps": Sampler.steps,
-    "Cases": lambda made: tuple((value, made.steps()) for value in VALUES),
-    "type[BaseModel]": lambda made: Fields,
-}
-"""How to make what a field takes, by its annotation."""
-
 _ANYTHING: Final = Access(writes_known=False, reads_known=False)
+
+
+@dataclass(frozen=True)
+class Sampler(operations.Sampler[StateOperation]):
+    """Makes operations."""
+
+    base = StateOperation
+
+    def several(self, most: int = 2) -> tuple[str, ...]:
+        return tuple(self.random.sample(self.keys, self.random.randint(1, most)))
+
+    def constants(self) -> tuple[tuple[str, object], ...]:
+        values = (*VALUES, None, 3, ["v0"], {"x": 1, "y": {"z": 2}})
+        return tuple((key, self.random.choice(values)) for key in self.several())
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        olds = self.several()
+        return tuple(zip(olds, self.random.sample(self.keys, len(olds)), strict=True))
+
+    def reader(self) -> Callable[[State], object]:
+        key = self.key()
+        return declares(reads=[key])(lambda state: [state.get(key)])
+
+    def steps(self) -> tuple[TransformNode, ...]:
+        return tuple(TransformNode(fn=operation) for operation in self.inside())
+
+    fields: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "Key": operations.Sampler[Any].key,
+        "Keys": several,
+        "KeySet": lambda made: frozenset(made.several()),
+        "Pairs": pairs,
+        "Constants": constants,
+        "Number": lambda made: made.random.choice((1, -2, 0.5)),
+        "int": lambda made: made.random.randint(1, 3),
+        "Text": lambda made: made.random.choice(("", "stop")),
+        "ValueFn": lambda made: _text,
+        "Combine": lambda made: made.random.choice((None, _join)),
+        "Computed": lambda made: tuple((key, made.reader()) for key in made.several()),
+        "TransformFn": lambda made: _write,
+        "Access": lambda made: made.random.choice((Access(writes=frozenset({"k1"})), NO_ACCESS | _ANYTHING)),
+        "Predicate": operations.Sampler[Any].predicate,
+        "Steps": steps,
+        "Cases": lambda made: tuple((value, made.steps()) for value in VALUES),
+        "type[BaseModel]": lambda made: Fields,
+    }
 
 
 def food(operation: StateOperation, random: Random) -> dict[str, Any]:

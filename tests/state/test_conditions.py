@@ -108,6 +108,7 @@ def test_conditions_hold_transforms_only(other: Any, shown: str) -> None:
         ),
     ],
 )
+# An instance in the place of a model is one of the mistakes.
 @pytest.mark.filterwarnings("ignore:Accessing the 'model_fields' attribute on the instance")
 def test_wrong_arguments(make: Any, message: str) -> None:
     """Each argument that cannot work is refused when it is written."""

@@ -458,3 +458,16 @@ def test_a_wrong_way_to_exhaust_is_refused() -> None:
     wrong: Any = "stop"
     with pytest.raises(ArgumentError, match="'repeat' or 'error'"):
         mock_backend({}, exhaust=wrong)
+
+
+async def test_a_stream_of_whole_responses_is_given_as_it_is() -> None:
+    """A stream may hold responses: pieces reach a run that streams, and the whole one every run."""
+
+    async def answer(request: LlmRequest) -> AsyncIterator[LlmResponse]:
+        yield LlmResponse(content=content("He"), partial=True)
+        yield LlmResponse(content=content("Hello."), model_version="m-1")
+
+    result = await A.run("hi", backend=mock_backend({"a": answer}))
+    assert [(event.content, event.model) for event in result] == [("Hello.", "m-1")]
+    stream = A.stream("hi", backend=mock_backend({"a": answer}))
+    assert [event.content async for event in stream] == ["He", "Hello."]

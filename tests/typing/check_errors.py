@@ -84,7 +84,7 @@ _ = a.describe(5)  # pyright: ignore[reportArgumentType]  # text
 _ = a.include_contents("some")  # pyright: ignore[reportArgumentType]  # one of two words
 _ = a.timeout("5")  # pyright: ignore[reportArgumentType]  # a number
 _ = a.until("done")  # pyright: ignore[reportArgumentType]  # a function
-_ = a.tap(5)  # pyright: ignore[reportArgumentType]  # a function
+_ = a.tap(5)  # pyright: ignore[reportArgumentType, reportCallIssue]  # a function
 _ = a.use("preset")  # pyright: ignore[reportArgumentType]  # a Preset
 _ = Pipeline(5)  # pyright: ignore[reportArgumentType, reportCallIssue]  # no step
 _ = FanOut(a, 5)  # pyright: ignore[reportArgumentType]  # no branch
@@ -94,7 +94,7 @@ _ = race("a", "b")  # pyright: ignore[reportArgumentType]  # expressions
 _ = map_over(5, a)  # pyright: ignore[reportArgumentType]  # a key is text
 _ = map_over("k", a, "item")  # pyright: ignore[reportCallIssue]  # by keyword only
 _ = gate("done")  # pyright: ignore[reportArgumentType]  # a function
-_ = tap(a)  # pyright: ignore[reportArgumentType]  # a function
+_ = tap(a)  # pyright: ignore[reportArgumentType, reportCallIssue]  # a function
 _ = transfer(a)  # pyright: ignore[reportArgumentType]  # a name
 _ = until(is_done, 5)  # pyright: ignore[reportCallIssue]  # by keyword only
 

@@ -21,6 +21,8 @@ from adk_fluent.viz import to_html, to_png, to_svg
 from tests.properties.strategies import EXPRESSIONS
 from tests.viz.pipelines import BY_SIZE, good_enough
 
+pytestmark = pytest.mark.newest  # the same on every release
+
 DOCS = Path(__file__).parents[2] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -99,7 +101,6 @@ def test_pictures_need_no_adk() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, env=env).stdout == b"False\n"
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("size", BY_SIZE)
 def test_png_is_a_picture_of_the_right_size(size: str) -> None:
     """A PNG has the shape of the SVG, at up to twice its size."""
@@ -111,7 +112,6 @@ def test_png_is_a_picture_of_the_right_size(size: str) -> None:
     assert width / height == pytest.approx(wide / high, rel=0.01)
 
 
-@pytest.mark.newest
 def test_png_draws_text_from_the_fonts_of_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Text does not depend on the fonts of the machine: without any of those the image is the same."""
     import resvg_py
@@ -136,7 +136,6 @@ def test_png_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         Agent("a").visualize("png")
 
 
-@pytest.mark.newest
 def test_png_without_its_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the fonts, which would leave every box empty, one line names the extra."""
     monkeypatch.setattr("adk_fluent.viz.png.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]  # a stand-in
@@ -144,13 +143,12 @@ def test_png_without_its_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
         Agent("a").visualize("png")
 
 
-@pytest.mark.newest
 def test_the_image_in_the_documentation_is_the_one_its_code_makes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """`docs/pictures/support.svg` is what the pipeline on that page draws."""
     monkeypatch.chdir(tmp_path)
-    page = (DOCS / "pictures.md").read_text(encoding="utf-8")
+    page = (DOCS / "how-to/pictures.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     exec(page.split("```python\n")[1].split("```")[0], names)
     assert names["support"].visualize("svg") == (DOCS / "pictures/support.svg").read_text(encoding="utf-8")

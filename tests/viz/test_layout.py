@@ -23,6 +23,8 @@ from adk_fluent.viz.looks import look_of
 from tests.properties.strategies import EXPRESSIONS
 from tests.viz.pipelines import BY_SIZE, good_enough
 
+pytestmark = pytest.mark.newest  # the same on every release
+
 a, b, c = Agent("a").writes("x"), Agent("b").writes("x"), Agent("c").instruct("Use {x}.")
 
 

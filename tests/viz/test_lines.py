@@ -17,13 +17,11 @@ from adk_fluent.state import declares
 from adk_fluent.viz.flow import data_edges
 from tests.contracts.pipelines import said, sample
 from tests.contracts.test_truth import run
+from tests.sampling import every
 
 APP, USER = "adk_fluent_app", "user"
 PER_TEST = 100
-SEEDS = [
-    pytest.param(range(start, start + PER_TEST), marks=pytest.mark.newest if start >= 200 else ())
-    for start in range(0, 800, PER_TEST)
-]
+SEEDS = every(8, (range(start, start + PER_TEST) for start in range(0, 800, PER_TEST)))
 
 Lines = set[tuple[str, str, str]]
 """Writer, reader and key."""

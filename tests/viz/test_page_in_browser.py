@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,26 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.newest
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 VIEW = {"width": 1200, "height": 800}
-
-
-def browser_program() -> str:
-    """The browser to use: `./dev test` finds or installs one."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
-    assert found, "no browser: run ./dev test, or set CHROMIUM to a Chromium or Chrome"
-    return found
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    """A headless browser."""
-    from playwright.async_api import async_playwright
-
-    async with async_playwright() as driver:
-        running = await driver.chromium.launch(executable_path=browser_program(), args=["--no-sandbox"])
-        yield running
-        await running.close()
 
 
 class Opened:

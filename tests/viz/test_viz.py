@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from google.adk.agents import LlmAgent
 
-from adk_fluent import Agent, FanOut, Loop, Route, S, gate, loop_until, map_over, race, tap, transfer
+from adk_fluent import A, Agent, FanOut, Loop, Route, S, gate, loop_until, map_over, race, tap, transfer
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.errors import ArgumentError, UnsupportedNodeError
+from adk_fluent.expr.base import Expr
 from adk_fluent.ir import (
     NODE_TYPES,
-    ArtifactNode,
+    AgentNode,
+    KnownNativeNode,
     ModelSelectorNode,
+    NativeNode,
     Node,
     RemoteAgentNode,
     SequenceNode,
 )
+from adk_fluent.ir.native import Native
 from adk_fluent.state import declares
 from adk_fluent.viz import to_mermaid, to_outline
 from adk_fluent.viz.flow import data_edges
@@ -54,13 +60,19 @@ SAMPLES: dict[type[Node], tuple[Node, str]] = {
         (a.timeout(2.5), '["within 2.5 s"]'),
         (transfer("c", condition=good_enough), '>"hand over to c if good_enough(score)"]'),
         (S.capture("note"), "keep the last message"),
+        (A.publish("a.md", from_key="x"), '[("publish a.md from x")]'),
     ]
 }
 SAMPLES[RemoteAgentNode] = (
     RemoteAgentNode(name="far", endpoint="http://127.0.0.1:1"),
     'far[["far<br/>to the user"]]',
 )
-SAMPLES[ArtifactNode] = (ArtifactNode(operation="publish", filename="a.md"), '[("publish a.md")]')
+GIVEN = Native(LlmAgent(name="given"))
+SAMPLES[NativeNode] = (NativeNode(name="given", native=GIVEN), 'given("given<br/>to the user")')
+SAMPLES[KnownNativeNode] = (
+    KnownNativeNode(native=GIVEN, body=AgentNode(name="given")),
+    '["LlmAgent, as it was given"]',
+)
 
 
 @pytest.mark.parametrize("kind", NODE_TYPES)
@@ -216,6 +228,27 @@ def test_siblings_may_read_each_other() -> None:
     assert data((fan >> c).node) == {("a", "sibling", ("x",)), ("a", "c", ("x",))}
 
 
+FILES: dict[str, tuple[Expr[Any], list[str]]] = {
+    "in order": (A.save("f", "x") >> Agent("a").instruct("{artifact.f}") >> A.load("f"), ["a", "load"]),
+    "into a context": (S.set(k=1) >> A.publish("f", "k") >> Agent("a").context(A.for_llm("f")), ["a"]),
+    "from the second round on": (Loop(A.load("f"), A.save("f", "x"), max_iterations=2), ["load"]),
+    "of branches at the same time": (FanOut(A.load("f"), A.save("f", "x")), ["load"]),
+    "of other branches": (Route().when(good_enough, A.save("f", "x")).otherwise(A.load("f")), []),
+    "deleted": (A.save("f", "x") >> A.delete("f") >> A.load("f"), []),
+    "too late": (A.load("f") >> A.save("f", "x"), []),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_an_artifact_goes_from_who_saves_it_to_who_reads_it(case: str) -> None:
+    """A dashed line tells the file, from each step of which a version may be there."""
+    expression, readers = FILES[case]
+    edges = [edge for edge in data_edges(Facts(expression.node)) if edge.files == ("f",)]
+    assert [edge.target for edge in edges] == readers
+    assert all(edge.source in ("save", "publish") for edge in edges)
+    assert ('-. "f" .->' in expression.visualize()) == bool(readers)
+
+
 def test_a_loop_reads_its_own_writes_from_the_second_round_on() -> None:
     """In a loop, an early step reads what a late one wrote the round before."""
     early, late = (
@@ -330,3 +363,15 @@ def test_an_unknown_format() -> None:
     """`visualize` refuses a format it does not have."""
     with pytest.raises(ArgumentError, match="choose 'mermaid', 'svg', 'png' or 'html'"):
         a.visualize(format="gif")  # pyright: ignore[reportCallIssue,reportArgumentType]  # the wrong value is the point
+
+
+def test_an_edge_in_pieces_says_so() -> None:
+    """How an answer goes on is written at the edge, and in an image below the one who says it."""
+    pipeline = Agent("a").stream_to("chunked", chunk_size=20) >> Agent("b").stream_to("token") >> tap(print)
+    drawn = pipeline.visualize()
+    assert 'a -->|"in pieces of 20 tokens"| b' in drawn
+    assert 'b -->|"token by token"| print' in drawn
+    image = pipeline.visualize("svg")
+    assert "goes on in pieces of 20 tokens" in image
+    assert "goes on token by token" in image
+    assert "goes on" not in (Agent("a").stream_to("full") >> Agent("b")).visualize("svg")

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+from adk_fluent.analysis.artifacts import FileFlow, file_flow
 from adk_fluent.analysis.keys.effects import Effects
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.visibility import visibility_of
-from adk_fluent.analysis.walk.steps import Flow, analyse
+from adk_fluent.analysis.walk.steps import Flow, flow_of
 from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
@@ -81,7 +82,7 @@ class Facts:
         if self.is_too_deep:  # looking at it all would take as much of the stack; one step stands for it
             root = AgentNode(name=root.name or root.kind)
         self._analysed = root
-        self.flow: Flow = analyse(root, state, open_state=open_state, resolved=resolved)
+        self.flow: Flow = flow_of(root, state, open_state=open_state, resolved=resolved)
 
     @property
     def is_too_deep(self) -> bool:
@@ -117,7 +118,7 @@ class Facts:
     @cached_property
     def later(self) -> Flow:
         """The same for a later run of the session; its steps are others, in the same order."""
-        return analyse(self._analysed, self.state, resolved=self._resolved, later_run=True)
+        return flow_of(self._analysed, self.state, resolved=self._resolved, later_run=True)
 
     @cached_property
     def reads(self) -> list[Read]:
@@ -192,6 +193,11 @@ class Facts:
         }
 
     @cached_property
+    def artifacts(self) -> FileFlow:
+        """Which artifacts are there when a step runs."""
+        return file_flow(self)
+
+    @cached_property
     def visibility(self) -> Mapping[str, Visibility]:
         """Step name → who sees what it says."""
         return visibility_of(self._analysed, (step.name for step in self.steps))
@@ -210,9 +216,20 @@ class Facts:
         return readers, writers
 
 
-def facts_of(subject: object) -> Facts:
-    """The facts about anything that can be checked."""
-    return subject if isinstance(subject, Facts) else Facts(root_of(subject), resolved=was_built(subject))
+def analyse(subject: object) -> Facts:
+    """The facts about anything that can be checked.
+
+    They are kept with the tree, which never changes: whoever checks a pipeline and then looks at it and draws
+    it has it analysed once.
+    """
+    if isinstance(subject, Facts):
+        return subject
+    root, built = root_of(subject), was_built(subject)
+    kept: dict[bool, Facts] = getattr(root, "_facts", {})
+    if built not in kept:
+        kept = {**kept, built: Facts(root, resolved=built)}
+        object.__setattr__(root, "_facts", kept)
+    return kept[built]
 
 
 def was_built(subject: object) -> bool:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 from adk_fluent.analysis.keys.effects import StepKeys
 from adk_fluent.analysis.origins import WrittenIn
+from adk_fluent.analysis.passing import NOWHERE, passages_in
 from adk_fluent.analysis.plan import Branch, Plan, Step
 from adk_fluent.analysis.talk.history import AllOf, History, Known, OneOf, Voice, audible, heard
 from adk_fluent.analysis.values.fact import PRESENT, Fact
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.words import Words, words_in
 from adk_fluent.analysis.writers import put_by
+from adk_fluent.ir.annotations import EdgeSemantics
+from adk_fluent.ir.passing import Passage
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class Flow:
         upstream: model step → steps whose answer it is the first to react to.
         voices: steps that may speak, each with the conversation branch it may speak on.
         edges: pairs of steps: the answer of the first is passed on in pieces to the second.
+        passages: sequence or loop → place of a child in it → how its answer goes on to the next.
     """
 
     plan: Plan
@@ -39,12 +43,33 @@ class Flow:
     upstream: dict[Step, dict[Step, None]] = field(default_factory=dict[Step, "dict[Step, None]"])
     voices: dict[Voice, None] = field(default_factory=dict["Voice", None])
     edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
+    passages: dict[Step, Mapping[int, Passage]] = field(init=False)
     _known: Known = field(default_factory=dict["OneOf | AllOf", "dict[Voice, bool]"])
     _reads: dict[Step, tuple[Read, ...]] = field(default_factory=dict[Step, "tuple[Read, ...]"])
     _earlier: dict[frozenset[Branch], frozenset[Step]] = field(
         default_factory=dict["frozenset[Branch]", "frozenset[Step]"]
     )
     _left: dict[str, Words] = field(default_factory=dict[str, Words])
+
+    def __post_init__(self) -> None:
+        self.passages = passages_in(self.plan)
+
+    def pieces_for(self, step: Step) -> Passage | None:
+        """How a step gets the answer before it, if in pieces, for each of which it runs; else `None`."""
+        while (outer := step.parent) is not None:
+            place = outer.children.index(step)
+            passage = self.passages.get(outer, NOWHERE).get(place - 1)
+            if passage is not None and passage.taking == "runs":
+                return passage
+            if outer.node.runs == "in_order" and place:
+                return None
+            step = outer
+        return None
+
+    def leaving(self, step: Step) -> EdgeSemantics | None:
+        """The edge by which an answer of a step leaves: its own, or that of the nearest step around it."""
+        around = (each.node.annotations.edge for each in (step, *step.above()))
+        return next((edge for edge in around if edge is not None), None)
 
     @property
     def reads(self) -> list[Read]:

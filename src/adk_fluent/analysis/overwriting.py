@@ -21,11 +21,10 @@ from adk_fluent.ir.nodes import (
     GateNode,
     RouteNode,
     TransferNode,
-    TransformNode,
 )
 from adk_fluent.ir.scopes import is_shared
 from adk_fluent.ir.tools import ends_loops
-from adk_fluent.state.effects import effects_of
+from adk_fluent.state.effects import Transform, effects_of
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
@@ -73,7 +72,7 @@ class _Places:
             if read.key in keys and read.via != "removal":
                 found[read.key].append(read.step.index)
         for step in steps:
-            if type(step.node) is TransformNode:  # some grow what is there, without minding when nothing is
+            if isinstance(step.node, Transform):  # some grow what is there, without minding when nothing is
                 for key in keys & step.node.access.reads:
                     found[key].append(step.index)
                 if not step.node.access.reads_known:
@@ -274,7 +273,7 @@ class _Backwards:
 
 def _always(node: Node) -> Collection[str]:
     """The keys that a step which is no agent writes whenever it runs."""
-    if not isinstance(node, TransformNode):
+    if not isinstance(node, Transform):
         return node.access.writes
     return [key for effect in effects_of(node) for key in effect.always_writes]
 

@@ -9,11 +9,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
-from adk_fluent.ir.base import STEP_BY_STEP, Node, root_of
+from adk_fluent.ir.base import STEP_BY_STEP, Node, root_of, walk
 from adk_fluent.ir.naming import NameGiver, named_nodes
-from adk_fluent.ir.nodes import (
-    TransferNode,
-)
+from adk_fluent.ir.nodes import KnownNativeNode, NativeNode, TransferNode
 
 VISIBILITY: Final = "adk_fluent.visibility"
 """Metadata of an event: who sees it."""
@@ -76,10 +74,18 @@ def outlet_of(root: Node) -> Outlet:
     inference = _Inference(root)
     sights = inference.run()
     # ADK says "model" where a plugin ends a run with an answer, and may give back what the user said.
-    sights = {"user": SEEN, "model": SEEN, **sights}
+    inside = {voice: sight for node in walk(root) for voice, sight in _native_voices(node, sights)}
+    sights = {"user": SEEN, "model": SEEN, **inside, **sights}
     if not inference.places[0].speaks:
         return Outlet(sights)  # a native agent of which nothing is known
     return Outlet(sights, StepVisibility("internal", any(place.filtered for place in inference.places)))
+
+
+def _native_voices(node: Node, sights: Mapping[str, StepVisibility]) -> Iterable[tuple[str, StepVisibility]]:
+    """Who else speaks where a native agent or workflow runs as it was given."""
+    if isinstance(node, NativeNode):
+        return [(voice, sights[node.name]) for voice in node.voices]
+    return [(node.native.name, SEEN)] if isinstance(node, KnownNativeNode) else []
 
 
 def infer_visibility(x: object) -> Mapping[str, Visibility]:

@@ -15,6 +15,7 @@ from adk_fluent.ir.nodes import (
     AgentNode,
     GateNode,
     MapOverNode,
+    RemoteAgentNode,
     RouteNode,
 )
 from adk_fluent.state.answers import answer_type
@@ -64,7 +65,7 @@ class Answers:
     @classmethod
     def of(cls, named: Named) -> Answers:
         """Those of the agents of a tree."""
-        agents = [node for node in walk(named.root) if isinstance(node, AgentNode)]
+        agents = [node for node in walk(named.root) if isinstance(node, AgentNode | RemoteAgentNode)]
         typed = {node.name: node.output_schema for node in agents if node.output_schema not in (UNSET, None)}
         return cls(typed, dict(named.origins))
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from adk_fluent.analysis.visibility import STANDS_IN
-from adk_fluent.errors import ADKFluentError
+from adk_fluent.cost.prices import Tokens, cost_of
+from adk_fluent.errors import ADKFluentError, ArgumentError, MissingExtraError
 from adk_fluent.ir.annotations import Visibility
 
 if TYPE_CHECKING:
@@ -41,31 +43,90 @@ class ToolResponseInfo:
     call_id: str
 
 
+class Spent(NamedTuple):
+    """One model call, as far as its cost depends on it.
+
+    Attributes:
+        model: the name of the model.
+        tokens: what it used.
+        cost: what it cost in USD, as text, where the agent itself gave the price.
+    """
+
+    model: str
+    tokens: Tokens
+    cost: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What an agent used of one model.
 
     Attributes:
         calls: model calls that reported usage.
-        input_tokens: tokens of the requests.
-        output_tokens: tokens of the answers.
+        input_tokens: tokens of the requests, with what tools added to them.
+        output_tokens: tokens of the answers, thoughts included.
+        cached_tokens: those of `input_tokens` that the provider had cached.
+        spent: the calls one by one.
     """
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    spent: tuple[Spent, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def cost(self) -> Decimal | None:
+        """What the calls cost in USD, or `None` if a price is not known; never 0 for that.
+
+        Prices are those of now: of a `ModelCandidate`, of `adk_fluent.cost.register_price`, or of the data
+        set of `adk_fluent[cost]`. Only text is priced: images, audio and what a provider asks for searches
+        are not.
+
+        >>> Usage(1, 1000, 200, spent=(Spent("gemini-2.5-flash", Tokens(1000, 200)),)).cost
+        Decimal('0.0008')
+        """
+        if len(self.spent) < self.calls:
+            return None
+        total = Decimal(0)
+        for call in self.spent:
+            cost = _cost(call)
+            if cost is None:
+                return None
+            total += cost
+        return total
 
     @property
     def total_tokens(self) -> int:
         """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
+    def to_dict(self) -> dict[str, int]:
+        """The numbers; what they cost depends on the prices of the day."""
+        return {
+            "calls": self.calls,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cached_tokens": self.cached_tokens,
+        }
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.spent + other.spent,
         )
+
+
+def _cost(call: Spent) -> Decimal | None:
+    if call.cost is not None:
+        return Decimal(call.cost)
+    try:
+        return cost_of(call.model, call.tokens)
+    except MissingExtraError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +178,10 @@ class AgentEvent:
         visibility: who should see it: the `user`, only other agents (`internal`), or nobody, since its author
             says nothing (`zero_cost`). What asks a person is always for the user.
         session_id: the session it happened in.
+        input_transcription: in a live conversation, what the user said.
+        output_transcription: in a live conversation, what the model says aloud, in words.
+        turn_complete: whether the model has said all it has to say for now.
+        interrupted: whether the user spoke, so that the model stopped.
         raw: ADK's own event.
     """
 
@@ -144,6 +209,10 @@ class AgentEvent:
     pending: tuple[Pending, ...] = ()
     visibility: Visibility = "user"
     session_id: str = ""
+    input_transcription: str | None = None
+    output_transcription: str | None = None
+    turn_complete: bool = False
+    interrupted: bool = False
     raw: Event | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,6 +227,8 @@ class AgentEvent:
         from pydantic_core import to_jsonable_python
 
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "raw"}
+        if self.usage is not None:
+            values["usage"] = self.usage.to_dict()
         values["parts"] = [part.model_dump(mode="json", exclude_none=True) for part in self.parts]
         return to_jsonable_python(values, bytes_mode="base64", inf_nan_mode="null", fallback=repr)
 
@@ -168,6 +239,19 @@ class AgentEvent:
         '{"author": "a", "content": "Hello."'
         """
         return json.dumps(self.to_dict(), ensure_ascii=False)
+
+
+def events_in(given: Iterable[AgentEvent], where: str) -> list[AgentEvent]:
+    """The events that a caller gives.
+
+    Raises:
+        ArgumentError: it is something else; the message begins with `where`.
+    """
+    found: list[object] = [*given] if isinstance(given, Iterable) else [given]  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
+    wrong = [each for each in found if not isinstance(each, AgentEvent)]
+    if wrong:
+        raise ArgumentError(f"{where} takes the events of a run, such as its result, not {given!r:.60}.")
+    return cast("list[AgentEvent]", found)
 
 
 def answers(events: Iterable[AgentEvent]) -> list[AgentEvent]:
@@ -196,7 +280,21 @@ def uncaught(events: Iterable[AgentEvent]) -> AgentEvent | None:
 def blanked(event: AgentEvent) -> AgentEvent:
     """The event without what it says; what it did to state, artifacts and the run stays."""
     raw = None if event.raw is None else without_words(event.raw)
-    return replace(event, content=None, parts=(), tool_calls=[], tool_responses=[], raw=raw)
+    return replace(
+        event,
+        content=None,
+        parts=(),
+        tool_calls=[],
+        tool_responses=[],
+        input_transcription=None,
+        output_transcription=None,
+        raw=raw,
+    )
+
+
+def is_in_tool(branch: str | None) -> bool:
+    """Whether a branch is that of an agent inside a tool, which is told as `caller.tool@call`."""
+    return "@" in (branch or "")
 
 
 def without_words(event: Event) -> Event:
@@ -343,7 +441,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     @property
     def usage(self) -> dict[tuple[str, str], Usage]:
-        """Tokens used, by agent and model."""
+        """Tokens used and what they cost, by agent and model."""
         total: dict[tuple[str, str], Usage] = {}
         for event in self:
             if event.usage is not None and not event.is_partial:

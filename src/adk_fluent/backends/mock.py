@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adk_fluent.backends.adk.running.backend import ADKBackend
-from adk_fluent.backends.adk.running.runner import fresh_services
-from adk_fluent.backends.adk.running.unscripted import DEFAULT_MODEL, Unscripted, with_scripted_tools
+from adk_fluent.backends.adk.compile.compiler import injected_names
+from adk_fluent.backends.adk.running.scripting import ScriptedBackend
 from adk_fluent.backends.adk.steps.scripted import (
     Response,
     Script,
@@ -17,20 +16,19 @@ from adk_fluent.backends.adk.steps.scripted import (
     ToolCall,
     check_script,
 )
+from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
 from adk_fluent.errors import ArgumentError, MockError
-from adk_fluent.ir.base import UNSET, Node
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answered_fields
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
-    from google.adk.models.llm_response import LlmResponse
-    from google.adk.plugins.base_plugin import BasePlugin
 
 
-class MockBackend(ADKBackend):
+class MockBackend(ScriptedBackend):
     """ADK's real runner, with a scripted model in place of each agent's own.
 
     That holds for the agents inside tools, such as ADK's `AgentTool`, too. What the runs store is kept with
@@ -39,12 +37,16 @@ class MockBackend(ADKBackend):
     Args:
         responses: agent name → response. A response is text; a dict (JSON text, and merged into state when
             the agent has no `returns`); a list of responses, one per call; an exception to raise;
-            `call_tool(...)`; a `Content` or `LlmResponse`; an async iterable of text, streamed; or a function
-            of the `LlmRequest` that gives any of these. What a context spec asks a helper model is scripted
-            under `"agent:operation"`, such as `"writer:summarize"`, or under the name of the model that the
-            spec names; the first of the two that is there counts, for `calls` too.
+            `call_tool(...)`; a `Content` or `LlmResponse`; an async iterable of text or `LlmResponse`s,
+            streamed; or a function of the `LlmRequest` that gives any of these. What a context spec asks a
+            helper model is scripted under `"agent:operation"`, such as `"writer:summarize"`, or under the
+            name of the model that the spec names; the first of the two that is there counts, for `calls` too.
+            A model that a middleware names is scripted under its name, or else answers what the agent's own
+            would.
         default: the response of agents without an entry; without it such an agent raises `MockError`.
         exhaust: what follows the last of a list: `repeat` it, or raise an `error`.
+        remotes: whether remote agents are `scripted` by their names, or `real`: called over the network.
+        resources: name → what functions are given in the place of what `.inject` says.
         services: session, artifact, memory and credential service, as for `ADKBackend`.
 
     Attributes:
@@ -61,10 +63,15 @@ class MockBackend(ADKBackend):
         *,
         default: Response | None = None,
         exhaust: Literal["repeat", "error"] = "repeat",
+        resources: Mapping[str, object] | None = None,
+        remotes: Literal["scripted", "real"] = "scripted",
         **services: Any,
     ) -> None:
         super().__init__(**services)
-        self._services = self._services.over(fresh_services())
+        if remotes not in ("scripted", "real"):
+            raise ArgumentError(f"mock_backend(remotes=) is 'scripted' or 'real', not {remotes!r:.40}.")
+        self._remotes: Literal["scripted", "real"] = remotes
+        self._overrides = dict(resources or {})
         self._responses = _script({} if responses is None else responses)
         if exhaust not in ("repeat", "error"):
             raise ArgumentError(f"mock_backend(exhaust=) is 'repeat' or 'error', not {exhaust!r:.40}.")
@@ -93,13 +100,29 @@ class MockBackend(ADKBackend):
         key = name if name in self._responses and asked not in self._responses else asked
         return ScriptedLlm.of(self._playing(key, key), merge_state=False)
 
-    def prepare(self, node: Node) -> Node:
-        """The tree, in whose tools no agent has a model of its own."""
-        return with_scripted_tools(node, self.model_for, self.helper_for)
+    def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
+        """A scripted model for one that a middleware names: the entry of that name, or that of the agent."""
+        name = model if isinstance(model, str) else model.model
+        if name not in self._responses:
+            return self.model_for(node, origin, model)
+        return ScriptedLlm.of(self._playing(name, name), merge_state=False, name=name)
 
-    def plugins(self) -> list[BasePlugin]:
-        """Those of every run, and what answers for agents that no script could be given to before."""
-        return [*super().plugins(), Unscripted(self._answer)]
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+        """A scripted model in place of another process, unless that is to be real."""
+        return None if self._remotes == "real" else super().remote_for(node, origin)
+
+    def prepare(self, node: Node) -> Node:
+        """The tree, in whose tools no agent has a model of its own.
+
+        Raises:
+            ArgumentError: nothing in it is given a resource that this backend has for it.
+        """
+        injected = injected_names(walk(node))
+        for name in self._overrides:
+            if name not in injected:
+                hint = did_you_mean(name, injected)
+                raise ArgumentError(f"mock_backend(resources=): nothing injects {name!r}.{hint}")
+        return super().prepare(node)
 
     def note(self, key: str, request: LlmRequest) -> None:
         """Take note that the entry `key` was asked for the first time, or again."""
@@ -113,11 +136,6 @@ class MockBackend(ADKBackend):
     def _playing(self, key: str, asked: str) -> Script:
         log = self._logs.setdefault(key, _Log(partial(self.note, key)))
         return Script(asked, self.response_to(key, asked), self._exhaust, log)
-
-    async def _answer(self, agent: str, request: LlmRequest) -> LlmResponse:
-        model = self.model_for(AgentNode(name=agent), agent)
-        (answer,) = [response async for response in model.generate_content_async(request)]
-        return answer
 
     def _unknown(self, agent: str) -> Callable[[LlmRequest], Single]:
         def refuse(request: LlmRequest) -> Single:
@@ -170,6 +188,8 @@ def mock_backend(
     *,
     default: Response | None = None,
     exhaust: Literal["repeat", "error"] = "repeat",
+    resources: Mapping[str, object] | None = None,
+    remotes: Literal["scripted", "real"] = "scripted",
     **services: Any,
 ) -> MockBackend:
     """A `MockBackend`: run a pipeline with scripted models.
@@ -182,7 +202,9 @@ def mock_backend(
         >>> asyncio.run(pipeline.run("My bill is wrong", backend=backend)).text
         'Let us look at your bill.'
     """
-    return MockBackend(responses, default=default, exhaust=exhaust, **services)
+    return MockBackend(
+        responses, default=default, exhaust=exhaust, resources=resources, remotes=remotes, **services
+    )
 
 
 def call_tool(name: str, **args: Any) -> ToolCall:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.config import ExecutionConfig
@@ -112,4 +112,43 @@ class SessionBackend(Backend, Protocol):
         self, compiled: Any, *, session_id: str, user_id: str, services: Mapping[str, Any]
     ) -> Awaitable[None]:
         """Delete a session that nobody can name any more; it may be that there is none."""
+        ...
+
+
+class LiveConversation(Protocol):
+    """A live conversation as a backend holds it: what is sent and what comes of it, at the same time."""
+
+    async def send(self, said: Any) -> None:
+        """Send a message, or a blob in real time."""
+        ...
+
+    def events(self) -> AsyncGenerator[AgentEvent, None]:
+        """What happens, until the conversation ends; closing it closes the connection."""
+        ...
+
+    def close(self) -> None:
+        """Say that nothing more will be sent."""
+        ...
+
+
+@runtime_checkable
+class LiveBackend(SessionBackend, Protocol):
+    """A backend that can hold live conversations as well."""
+
+    def live(
+        self,
+        compiled: Any,
+        *,
+        session_id: str,
+        user_id: str,
+        state: Mapping[str, Any],
+        modality: Literal["audio", "text"],
+        services: Mapping[str, Any],
+    ) -> Awaitable[LiveConversation]:
+        """A live conversation in a session, which is created when missing.
+
+        Raises:
+            UnsupportedNodeError: something in the expression cannot run live.
+            SessionError: there is a `state` for the start of a session that has begun.
+        """
         ...

@@ -103,13 +103,14 @@ class Conversation:
                     if event.error and not event.content:
                         problems[event.id] = f"model error in agent {event.author!r}: {one_line(event.error)}"
                     self.pending += event.pending
-                    speaking = event.author if event.is_partial else ""
+                    speaking = event.author if event.is_partial or event.error else ""
                     yield event
         except ADKFluentError:
             raise
         except ValidationError as error:  # a structured answer that was cut off, or is not what was asked for
-            where = f"model error in agent {speaking!r}: its answer is no {error.title}: " if speaking else ""
-            raise FailedRunError(f"{where}{one_line(error.errors()[0]['msg'])}") from error
+            where = f"model error in agent {speaking!r}" if speaking else "model error"
+            wrong = one_line(error.errors()[0]["msg"])
+            raise FailedRunError(f"{where}: the answer is no {error.title}: {wrong}") from error
         except Exception as error:
             raise FailedRunError(what_happened(error)) from error
         if problems:

@@ -9,7 +9,7 @@ from typing import Final
 
 from adk_fluent import viz
 from adk_fluent.cli.errors import UsageError
-from adk_fluent.cli.target import load
+from adk_fluent.cli.look import inside
 from adk_fluent.ir.base import Node
 
 FORMATS: Final[Mapping[str, Callable[[Node], str | bytes]]] = {
@@ -28,12 +28,11 @@ def draw(target: str, output: Path | None) -> int:
 
     Raises:
         UsageError: the ending is none of `FORMATS`, or TARGET cannot be loaded.
-        UnsupportedNodeError: it holds an agent whose inside cannot be seen.
         MissingExtraError: `.png` without the extra `viz`.
     """
     if output is not None and output.suffix not in FORMATS:
         raise UsageError(f"viz cannot write {output.name!r}; end it with one of {', '.join(FORMATS)}.")
-    node = _node(target)
+    node = inside(target).to_ir()
     if output is None:
         sys.stdout.write(viz.to_mermaid(node))
         return 0
@@ -44,12 +43,3 @@ def draw(target: str, output: Path | None) -> int:
         raise UsageError(f"Cannot write {str(output)!r}: {error.strerror}.") from error
     print(f"wrote {output}")
     return 0
-
-
-def _node(target: str) -> Node:
-    found = load(target)
-    if found.expression is not None:
-        return found.expression.to_ir()
-    from adk_fluent.backends.adk.running.native import to_node
-
-    return to_node(found.value)

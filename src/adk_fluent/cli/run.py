@@ -16,8 +16,8 @@ from adk_fluent.cli.conversation import Conversation
 from adk_fluent.cli.errors import FailedRunError, UsageError
 from adk_fluent.cli.paper import Paper, paper
 from adk_fluent.cli.screen import Screen
-from adk_fluent.cli.target import load
-from adk_fluent.errors import sentence
+from adk_fluent.cli.target import Target, load
+from adk_fluent.errors import RunError, sentence
 
 
 class View(Protocol):
@@ -72,11 +72,22 @@ def run(
                 _turn(loop, talk, text, _view(talk, out, as_json, verbose), out)
                 if not as_json:
                     out.line()
-            except FailedRunError as error:
+            except RunError as error:
                 if not sys.stdin.isatty():
                     raise
                 out.line((str(error), "bad"))
     return 0
+
+
+def once(target: Target, prompt: str, *, state: Mapping[str, Any], verbose: bool) -> None:
+    """One turn, shown as it goes on.
+
+    Raises:
+        FailedRunError: a model or tool failed, or an approval was not given.
+    """
+    talk, out = Conversation(target, state=state), paper(sys.stdout)
+    with asyncio.Runner() as loop:
+        _turn(loop, talk, prompt, _view(talk, out, False, verbose), out)
 
 
 def _view(talk: Conversation, out: Paper, as_json: bool, verbose: bool) -> View:

@@ -6,15 +6,16 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from adk_fluent.cli.errors import UsageError, one_line
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.native import is_native
 from adk_fluent.spelling import did_you_mean
 
 DEFAULT_ATTRIBUTES = ("pipeline", "app", "root_agent")
@@ -22,6 +23,21 @@ DEFAULT_ATTRIBUTES = ("pipeline", "app", "root_agent")
 
 FOLDER_ATTRIBUTES = ("app", "root_agent")
 """What ADK looks for in an agent folder, in its order: only an app brings its plugins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What may be loaded.
+
+    Attributes:
+        what: what it is, for messages.
+        defaults: the names under which it is looked for where TARGET says none, in this order.
+        accepts: whether a value is one.
+    """
+
+    what: str
+    defaults: tuple[str, ...]
+    accepts: Callable[[object], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +49,13 @@ class Target:
         app_name: the app's name when the value brings none: the folder's or file's, so that sessions kept
             in a file are found again.
         folder: the agent folder, if it is one.
+        file: the file that it is in, if that is known.
     """
 
     value: object
     app_name: str
     folder: Path | None = None
+    file: Path | None = None
 
     @property
     def expression(self) -> Expr[Any] | None:
@@ -46,21 +64,27 @@ class Target:
         return cast("Expr[Any]", value) if isinstance(value, Expr) else None
 
 
-def load(text: str) -> Target:
+def load(text: str, kind: Kind | None = None) -> Target:
     """Find what `text` names: `module:attr`, `path/file.py[:attr]`, or an agent folder.
+
+    Args:
+        kind: what it must be; a pipeline by default. Only that may be in an agent folder.
 
     Raises:
         UsageError: there is no such thing, or importing it failed.
     """
     place, attribute = _split(text)
+    wanted = kind or PIPELINE
     if place.endswith(".py"):
-        return _from_file(Path(place), attribute)
+        return _from_file(Path(place), attribute, wanted)
     path = Path(place)
-    if path.is_dir() and (attribute is None or not importable(place)):
+    if kind is None and path.suffix in (".yaml", ".yml") and path.is_file():
+        return _from_yaml(path.resolve())
+    if kind is None and path.is_dir() and (attribute is None or not importable(place)):
         return _from_folder(path.resolve(), attribute)
     if os.sep in place:
         raise UsageError(f"There is no file or folder {place!r}.")
-    return _from_module(place, attribute)
+    return _from_module(place, attribute, wanted)
 
 
 def _split(text: str) -> tuple[str, str | None]:
@@ -81,7 +105,7 @@ def importable(name: str) -> bool:
 # --- the three kinds ------------------------------------------------------------------------------
 
 
-def _from_module(name: str, attribute: str | None) -> Target:
+def _from_module(name: str, attribute: str | None, kind: Kind) -> Target:
     _search_first(Path.cwd())
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(
@@ -91,40 +115,53 @@ def _from_module(name: str, attribute: str | None) -> Target:
         near = did_you_mean(name, [path.name for path in Path.cwd().iterdir() if path.name[0] not in "._"])
         raise UsageError(f"There is no module, file or agent folder {name!r}.{near}")
     module = _import(name, name)
-    return Target(_pick(module, attribute, name, DEFAULT_ATTRIBUTES), name.split(".")[-1])
+    file = getattr(module, "__file__", None)
+    found = _pick(module, attribute, name, kind)
+    return Target(found, name.split(".")[-1], file=Path(file) if file else None)
 
 
-def _from_file(path: Path, attribute: str | None) -> Target:
+def _from_file(path: Path, attribute: str | None, kind: Kind) -> Target:
     if not path.is_file():
         near = did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")])
         raise UsageError(f"There is no file {str(path)!r}.{near}")
     path = path.resolve()
     _search_first(path.parent)
     module = _execute(path)
-    return Target(_pick(module, attribute, path.name, DEFAULT_ATTRIBUTES), path.stem)
+    return Target(_pick(module, attribute, path.name, kind), path.stem, file=path)
 
 
 def _from_folder(folder: Path, attribute: str | None) -> Target:
     name = folder.name
     files = [f for f in ("__init__.py", "agent.py", "root_agent.yaml") if (folder / f).is_file()]
     if not files:
+        inside = sorted(one.parent.name for one in folder.glob("*/agent.py"))
         raise UsageError(
             f"{str(folder)!r} is no agent folder: it has no agent.py, __init__.py or root_agent.yaml. "
-            f"Make one with: adk-fluent new {name}"
+            + (
+                f"Those in it are: {', '.join(inside)}."
+                if inside
+                else f"Make one with: adk-fluent new {name}"
+            )
         )
     if not name.isidentifier():
         raise UsageError(f"ADK cannot load the agent folder {name!r}: its name must be a Python identifier.")
     _load_environment(folder)
     if files == ["root_agent.yaml"]:
-        from adk_fluent.backends.adk.running.native import from_yaml
-
-        return Target(from_yaml(folder / "root_agent.yaml"), name, folder)
+        return _from_yaml(folder / "root_agent.yaml")
     _search_first(folder.parent)
     modules = [_import(name, str(folder))]
     if not _has(modules[0], attribute) and (folder / "agent.py").is_file():
         modules.append(_import(f"{name}.agent", str(folder / "agent.py")))
     found = next((module for module in modules if _has(module, attribute)), modules[-1])
-    return Target(_pick(found, attribute, str(folder), (*FOLDER_ATTRIBUTES, "pipeline")), name, folder)
+    kind = replace(PIPELINE, defaults=(*FOLDER_ATTRIBUTES, "pipeline"))
+    return Target(_pick(found, attribute, str(folder), kind), name, folder)
+
+
+def _from_yaml(file: Path) -> Target:
+    from adk_fluent.backends.adk.running.native import from_yaml
+
+    _search_first(file.parent.parent)
+    return Target(from_yaml(file), file.parent.name, file.parent, file)
 
 
 def _has(module: ModuleType, attribute: str | None) -> bool:
@@ -173,8 +210,9 @@ def _execute(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Registered under its name, so that classes in it can be found again; never over another module.
-    sys.modules.setdefault(name, module)
+    # Registered under its name, so that classes in it can be found again; never over another file's module.
+    if getattr(sys.modules.get(name), "__file__", str(path)) == str(path):
+        sys.modules[name] = module
     with _importing(path.name):
         spec.loader.exec_module(module)
     return module
@@ -199,39 +237,36 @@ def _own_line(error: BaseException, shown: str) -> str:
     return line
 
 
-def _pick(module: ModuleType, attribute: str | None, shown: str, defaults: Iterable[str]) -> object:
-    usable = [name for name, value in vars(module).items() if name[0] != "_" and _is_target(value)]
+def _pick(module: ModuleType, attribute: str | None, shown: str, kind: Kind) -> object:
+    usable = [name for name, value in vars(module).items() if name[0] != "_" and kind.accepts(value)]
     if attribute is None:
-        attribute = next((name for name in defaults if name in usable), None)
+        attribute = next((name for name in kind.defaults if name in usable), None)
         if attribute is None and len(usable) == 1:
             attribute = usable[0]
         if attribute is None:
-            raise UsageError(_unnamed(shown, usable))
+            raise UsageError(_unnamed(shown, usable, kind))
     value: object = module
     for part in attribute.split("."):
         if not hasattr(value, part):
             known = did_you_mean(part, usable) or (f" It has {', '.join(usable)}." if usable else "")
             raise UsageError(f"{shown} has no {attribute!r}.{known}")
         value = getattr(value, part)
-    if not _is_target(value):
-        raise UsageError(
-            f"{attribute!r} in {shown} is of type {type(value).__name__}, "
-            "not an expression, ADK agent or App."
-        )
+    if not kind.accepts(value):
+        raise UsageError(f"{attribute!r} in {shown} is of type {type(value).__name__}, not an {kind.what}.")
     return value
 
 
-def _unnamed(shown: str, usable: list[str]) -> str:
+def _unnamed(shown: str, usable: list[str], kind: Kind) -> str:
     if not usable:
-        return f"{shown} holds no expression, ADK agent or App."
+        return f"{shown} holds no {kind.what}."
     return f"{shown} holds {', '.join(usable)}; say which one: {shown}:{usable[0]}"
 
 
 def _is_target(value: object) -> bool:
     if isinstance(value, Expr):
         return True
-    if isinstance(value, type) or "google.adk" not in sys.modules:
-        return False
-    from adk_fluent.backends.adk.running.native import is_native
-
     return is_native(value)
+
+
+PIPELINE: Final = Kind("expression, ADK agent or App", DEFAULT_ATTRIBUTES, _is_target)
+"""What most commands work on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adk_fluent.context.entries import Entries, Selection
 
@@ -54,3 +54,44 @@ Result = tuple[Entries, tuple[tuple[str, Any], ...]]
 Asking = Generator[Exchange, Answer, Result]
 Shortening = Generator[Exchange, Answer, Entries]
 Selecting = Generator[Exchange, Answer, Selection]
+
+
+# --- what can be foreseen of it -------------------------------------------------------------------
+
+
+class Volume(NamedTuple):
+    """How much of the conversation an operation is given, on average.
+
+    Attributes:
+        tokens: of all of it.
+        messages: how many.
+        earlier: tokens of earlier turns, among these.
+        turns: earlier turns.
+        question: tokens of the message that the user has just sent, which is not among these.
+    """
+
+    tokens: float
+    messages: float = 0.0
+    earlier: float = 0.0
+    turns: float = 0.0
+    question: float = 0.0
+
+
+class Question(NamedTuple):
+    """A question to a helper model that is expected.
+
+    Attributes:
+        of: what asks, such as `C.summarize`.
+        model: which model; `None` is the agent's own.
+        tokens: of the request.
+        answer: tokens of what it answers; `None` for an embedding model, which answers nothing.
+    """
+
+    of: str
+    model: Any
+    tokens: float
+    answer: float | None
+
+
+Expected = tuple[tuple[Question, ...], Volume]
+"""What is asked, and what is left to be shown."""

@@ -10,6 +10,7 @@ from adk_fluent.context.rendering import text
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import View, either
 from adk_fluent.errors import ContextError
+from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import Access, access, function_name
 from adk_fluent.ir.keys import KeyRead
@@ -84,6 +85,10 @@ class When(Context):
 
     def key_reads(self, *, certain: bool = True) -> Iterator[KeyRead]:
         return Context.key_reads(self, certain=False)
+
+    @property
+    def artifacts(self) -> tuple[ArtifactUse, ...]:
+        return tuple(use._replace(level="tolerant", certain=False) for use in self.spec.artifacts)
 
     def surely_written(self, *, anything: bool) -> frozenset[str]:
         return frozenset()

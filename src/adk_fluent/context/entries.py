@@ -169,12 +169,14 @@ class Selection:
         pinned: what is sent whatever the spec says; see `split`.
         untouched: whether the conversation is seen as it is, so that ADK can assemble it.
         writes: state keys that the selection itself writes (`C.extract`, `C.distill`).
+        files: the artifacts that are sent along.
     """
 
     entries: Entries = ()
     pinned: Entries = ()
     untouched: bool = False
     writes: tuple[tuple[str, Any], ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def shown(self) -> Entries:

@@ -65,6 +65,7 @@ class Sum(_Joined):
                     entries=_union(chosen.entries, found.entries),
                     untouched=chosen.untouched or found.untouched,
                     writes=chosen.writes + found.writes,
+                    files=tuple(dict.fromkeys((*chosen.files, *found.files))),
                 )
             given = chosen
         for part in self.parts:

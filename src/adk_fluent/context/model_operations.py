@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from adk_fluent.context.asking import Answer, Ask, Asking, Exchange, Rejected, Result, Selecting, Shortening
+from adk_fluent.context.asking import (
+    Answer,
+    Ask,
+    Asking,
+    Exchange,
+    Expected,
+    Question,
+    Rejected,
+    Selecting,
+    Shortening,
+    Volume,
+)
 from adk_fluent.context.entries import CountTokens, Entries, Entry, Scene, Selection
 from adk_fluent.context.filters import Filter
 from adk_fluent.context.fitting import SHRINKING, fitted, on_events
 from adk_fluent.context.rendering import show, text, tokens
 from adk_fluent.context.sources import last_turns
 from adk_fluent.context.spec import SELECTS
-from adk_fluent.context.view import View
 from adk_fluent.errors import ContextError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
-    from pydantic import BaseModel
 
 
 class Asked(Filter):
@@ -52,17 +60,17 @@ class Asked(Filter):
         entries, written = yield from self.asking(given.entries, scene)
         return replace(self.left(given, entries), writes=given.writes + written)
 
+    def asked_once(self, model: Any, prompt: str, tokens: float, answer: float | None) -> tuple[Question]:
+        """One question: a prompt with so many tokens of the conversation, at four characters a token."""
+        return (Question(f"C.{self.op}", model, len(prompt) / _CHARACTERS + tokens, answer),)
+
+
+_CHARACTERS: Final = 4
+"""Characters per token of the prompts below, which are English."""
 
 SUMMARIZE: Final = (
     "Summarize the conversation below for an agent that continues it. Keep names, numbers, decisions and "
     "open questions; leave out greetings and repetition. Answer with the summary alone."
-)
-DISTILL: Final = (
-    "List the facts that the conversation below establishes, one per line, each understandable by itself. "
-    "Leave out everything that is not a fact. Answer with the list alone."
-)
-EXTRACT: Final = (
-    "Extract the data that the conversation below holds. Answer with JSON of this schema alone:\n"
 )
 RELEVANT: Final = "Which of the numbered messages below help most to answer the question? Answer with a JSON "
 
@@ -76,12 +84,12 @@ def _summarized(
     answer = yield Ask(operation, model, f"{prompt or SUMMARIZE}\n\n{text(old)}")
     if not answer:
         return entries
-    made = replace(_synthetic(old), kind="summary", text=str(answer).strip())
+    made = replace(synthetic(old), kind="summary", text=str(answer).strip())
     gone = {id(entry) for entry in old[1:]}
     return tuple(made if entry is old[0] else entry for entry in entries if id(entry) not in gone)
 
 
-def _synthetic(entries: Entries) -> Entry:
+def synthetic(entries: Entries) -> Entry:
     """An empty entry that stands where `entries` stood."""
     first, last = entries[0], entries[-1]
     tier = max(entry.tier for entry in entries)
@@ -109,6 +117,14 @@ class Summarize(Asked):
     def shortened(self, entries: Entries, scene: Scene) -> Shortening:
         old = tuple(entry for entry in entries if self._is_meant(entry, scene))
         return (yield from _summarized(entries, old, self.op, self.model, self.prompt))
+
+    def expected(self, given: Volume, answer: float) -> Expected:
+        # How often tools were called before, nobody can foresee.
+        old = {"all": given.tokens, "earlier": given.earlier, "tools": 0.0}[self.scope]
+        if old <= 0:
+            return (), given
+        asked = self.asked_once(self.model, self.prompt or SUMMARIZE, old, answer)
+        return asked, given._replace(tokens=given.tokens - old + answer, earlier=0.0)
 
     def _is_meant(self, entry: Entry, scene: Scene) -> bool:
         if entry.kind == "state":
@@ -143,6 +159,17 @@ class Rolling(Asked):
         old = tuple(e for e in entries if e.kind != "state" and not e.compacted and e.turn <= past)
         return shown + (yield from _summarized(old + kept, old, self.op, self.model))
 
+    def expected(self, given: Volume, answer: float) -> Expected:
+        gone = max(0.0, given.turns - (self.n - 1))
+        if gone <= 0:
+            return (), given
+        old = given.earlier * gone / given.turns
+        left = given._replace(tokens=given.tokens - old, earlier=given.earlier - old)
+        if not self.summarize:
+            return (), left
+        asked = self.asked_once(self.model, SUMMARIZE, old, answer)
+        return asked, left._replace(tokens=left.tokens + answer)
+
 
 @frozen
 class ManusCascade(Asked):
@@ -161,6 +188,9 @@ class ManusCascade(Asked):
             if tokens(entries, count) <= self.budget:
                 return entries
         return (yield from _squeezed(entries, self.budget, count, self.op, self.model))
+
+    def expected(self, given: Volume, answer: float) -> Expected:
+        return _squeezing(self, self.model, self.budget, given, answer)
 
 
 @frozen
@@ -191,6 +221,19 @@ class Budget(Asked):
         if self.overflow == "summarize":
             return (yield from _squeezed(entries, self.max_tokens, count, self.op, self.model))
         return fitted(entries, self.max_tokens, count)
+
+    def expected(self, given: Volume, answer: float) -> Expected:
+        if self.overflow == "summarize":
+            return _squeezing(self, self.model, self.max_tokens, given, answer)
+        return (), given._replace(tokens=min(given.tokens, self.max_tokens))
+
+
+def _squeezing(of: Asked, model: Any, limit: int, given: Volume, answer: float) -> Expected:
+    """What `_squeezed` is expected to ask and to leave."""
+    if given.tokens <= limit:
+        return (), given
+    asked = of.asked_once(model, SUMMARIZE, given.tokens - limit // 2, answer)
+    return asked, given._replace(tokens=min(limit // 2 + answer, limit))
 
 
 # --- relevance ------------------------------------------------------------------------------------
@@ -231,6 +274,19 @@ class Relevant(Asked):
         chosen = {id(said[i]) for i in best}
         return tuple(entry for entry in entries if entry.kind == "state" or id(entry) in chosen)
 
+    def expected(self, given: Volume, answer: float) -> Expected:
+        if given.messages <= self.top_k:
+            return (), given
+        left = given._replace(
+            tokens=given.tokens * self.top_k / given.messages, messages=float(self.top_k), earlier=0.0
+        )
+        tokens = given.tokens + given.question
+        if self._embeds:
+            return self.asked_once(self.scorer, "", tokens, None), left
+        if self.scorer is not None:
+            return (), left
+        return self.asked_once(self.model, RELEVANT, tokens, _NUMBER * self.top_k), left
+
     def _question(self, scene: Scene) -> str:
         found = show(scene.state.get(self.query_key) or "") if self.query_key else ""
         return self.query or found or scene.message
@@ -260,6 +316,8 @@ def _by_model(
     return [float(-ranked.index(i)) if i in ranked else float("-inf") for i in range(1, len(said) + 1)]
 
 
+_NUMBER: Final = 2
+"""Tokens of a number in a list."""
 _DIGITS: Final = 9
 """No message has a longer number, and Python refuses to read very long ones."""
 
@@ -280,82 +338,3 @@ def _by_embedding(
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
     size = sqrt(sum(x * x for x in one) * sum(x * x for x in other))
     return sum(x * y for x, y in zip(one, other, strict=False)) / size if size else 0.0
-
-
-# --- extraction -----------------------------------------------------------------------------------
-
-
-class _Making(Asked):
-    """What a model makes of a selection, in its place; also written to state."""
-
-    __slots__ = ()
-    makes: ClassVar[bool] = True
-
-    into: str
-
-    @property
-    def own_writes(self) -> frozenset[str]:
-        return frozenset({self.into})
-
-    def surely_written(self, *, anything: bool) -> frozenset[str]:
-        return self.own_writes if anything else frozenset()
-
-    def sees(self, given: View) -> View:
-        return replace(given.some(unknown=True).beside([self.into]), made=True)
-
-
-@frozen
-class Extract(_Making):
-    """Data that a model finds."""
-
-    op: ClassVar[str] = "extract"
-
-    schema: type[BaseModel]
-    into: str
-    model: Any
-
-    def asking(self, entries: Entries, scene: Scene) -> Asking:
-        from pydantic import ValidationError
-
-        said = tuple(entry for entry in entries if entry.kind != "state")
-        if not said:
-            return entries, ()
-        schema = self.schema
-        shape = json.dumps(schema.model_json_schema(), sort_keys=True)
-        answer = yield Ask(self.op, self.model, f"{EXTRACT}{shape}\n\n{text(said)}", schema)
-        if answer is None:
-            return entries, ()
-        try:
-            found = schema.model_validate_json(_unfenced(str(answer)))
-        except ValidationError as error:
-            yield Rejected(self.op, f"the answer does not fit {schema.__name__}: {error.errors()[0]['msg']}")
-            return entries, ()
-        return _replaced(entries, said, self.into, found.model_dump(mode="json"))
-
-
-@frozen
-class Distill(_Making):
-    """The facts that a model finds."""
-
-    op: ClassVar[str] = "distill"
-
-    into: str
-    model: Any
-
-    def asking(self, entries: Entries, scene: Scene) -> Asking:
-        said = tuple(entry for entry in entries if entry.kind != "state")
-        if not said:
-            return entries, ()
-        answer = yield Ask(self.op, self.model, f"{DISTILL}\n\n{text(said)}")
-        return _replaced(entries, said, self.into, str(answer).strip()) if answer else (entries, ())
-
-
-def _replaced(entries: Entries, said: Entries, into: str, value: object) -> Result:
-    """What was found stands for what it was found in, and is written to state."""
-    made = replace(_synthetic(said), kind="state", author=into, text=show(value))
-    return (*(entry for entry in entries if entry.kind == "state"), made), ((into, value),)
-
-
-def _unfenced(answer: str) -> str:
-    inside, closing, _ = answer.partition("```")[2].partition("```")
-    return inside.removeprefix("json").strip() if closing else answer

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from adk_fluent.context import control, filters, joining, model_operations, sources
+from adk_fluent.context import artifacts, control, filters, joining, making, model_operations, sources
 from adk_fluent.context.spec import Context
 
 
@@ -17,7 +17,7 @@ def _below(cls: type[Context]) -> Iterator[type[Context]]:
         yield from _below(inner)
 
 
-MODULES: Final = (sources, filters, model_operations, control, joining)
+MODULES: Final = (sources, filters, model_operations, making, control, artifacts, joining)
 """Where they are."""
 
 OPERATIONS: Final[Mapping[str, type[Context]]] = MappingProxyType(

@@ -2,7 +2,8 @@
 
 Every operation of `C` is one class below `Context`, which says all there is to say about it: what it means,
 which state keys it reads and writes, what it may show, whether it asks a model, and how it is written down.
-They are in `sources`, `filters`, `model_operations`, `control` and `joining`; `operations` lists them.
+They are in `sources`, `filters`, `model_operations`, `making`, `control`, `artifacts` and `joining`;
+`operations` lists them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec
+from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
 from adk_fluent.ir.keys import KeyRead, KeyReads
 
 if TYPE_CHECKING:
-    from adk_fluent.context.asking import Selecting
+    from adk_fluent.context.asking import Expected, Question, Selecting, Volume
     from adk_fluent.context.control import WriteNotes
     from adk_fluent.context.entries import Entries, Scene, Selection
     from adk_fluent.context.view import View
@@ -47,7 +49,9 @@ class Context(ContextSpec):
     __slots__ = ("_access", "_touches")
 
     op: ClassVar[str] = ""
-    """Its name, as the factory of `C` has it; `sum` and `pipe` join their parts."""
+    """Its name, as its factory has it; `sum` and `pipe` join their parts."""
+    namespace: ClassVar[str] = "C"
+    """Where that factory is."""
     is_default: ClassVar[bool] = False
     """Whether it asks for what ADK does anyway."""
     only_adds: ClassVar[bool] = False
@@ -126,6 +130,18 @@ class Context(ContextSpec):
         """Whether it may ask a helper model."""
         return any(part.asks for part in self.parts)
 
+    def expected(self, given: Volume, answer: float) -> Expected:
+        """What it probably asks helper models, and leaves of what it is given.
+
+        Args:
+            answer: tokens of what a model usually answers.
+        """
+        questions: tuple[Question, ...] = ()
+        for part in self.parts:
+            asked, given = part.expected(given, answer)
+            questions += asked
+        return questions, given
+
     @property
     def drops_calls(self) -> bool:
         """Whether it keeps only other parts of each event than tool calls."""
@@ -174,6 +190,11 @@ class Context(ContextSpec):
     def own_writes(self) -> frozenset[str]:
         """The state keys that this operation itself writes."""
         return frozenset()
+
+    @property
+    def artifacts(self) -> tuple[ArtifactUse, ...]:
+        """The artifacts that it shows."""
+        return tuple(use for part in self.parts for use in part.artifacts)
 
     @property
     def touches(self) -> Access:
@@ -257,7 +278,8 @@ class Context(ContextSpec):
         return piped(self, _checked(other, "|"))
 
     def __repr__(self) -> str:
-        return f"C.{self.op}({', '.join(self._arguments())})" + ".as_contents()" * self.contents
+        call = f"{self.namespace}.{self.op}({', '.join(self._arguments())})"
+        return call + ".as_contents()" * self.contents
 
     def _arguments(self) -> list[str]:
         shown: list[str] = []

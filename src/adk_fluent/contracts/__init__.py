@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adk_fluent.contracts.checking import check_all, check_contracts
+    from adk_fluent.contracts.checks.artifacts import check_artifacts
     from adk_fluent.contracts.checks.boundaries import check_boundary_contracts
     from adk_fluent.contracts.checks.coherence import check_channel_coherence
     from adk_fluent.contracts.checks.context import check_context_contracts
     from adk_fluent.contracts.checks.cost import check_cost_contracts
     from adk_fluent.contracts.checks.gates import check_resumable
+    from adk_fluent.contracts.checks.limits import check_token_limits
     from adk_fluent.contracts.checks.loops import check_loops
     from adk_fluent.contracts.checks.maps import check_maps
     from adk_fluent.contracts.checks.modality import check_modality_contracts
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from adk_fluent.contracts.checks.reachability import check_reachability
     from adk_fluent.contracts.checks.reading import check_dataflow_contracts
     from adk_fluent.contracts.checks.remote import check_a2a_contracts
+    from adk_fluent.contracts.checks.resources import check_resources
     from adk_fluent.contracts.checks.streaming import check_streaming_contracts
     from adk_fluent.contracts.checks.structure import check_structure
     from adk_fluent.contracts.checks.templates import check_template_contracts
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from adk_fluent.contracts.issues import (
         BoundaryTempKey,
         BoundaryType,
+        BoundaryUncuttable,
+        BoundaryUndeclared,
         BranchNotVisible,
         BudgetWithoutFallback,
         ChannelDuplication,
@@ -50,7 +55,9 @@ if TYPE_CHECKING:
         InvalidOption,
         LiteralPlaceholder,
         LoopRunsToLimit,
+        MissingArtifact,
         MissingBudget,
+        MissingResource,
         ModalityLoss,
         ModalityMismatch,
         NestedTooDeep,
@@ -66,26 +73,33 @@ if TYPE_CHECKING:
         RouteWithoutOtherwise,
         SchemaViolation,
         ScopeMismatch,
+        StreamingEdgeWaits,
         StreamingModelConflict,
         StreamingRouteConflict,
+        StreamingSourceMissing,
+        TokenLimit,
         ToolHistory,
         TypeMismatch,
         UnknownAccess,
         UnknownAgent,
+        UnknownPrice,
+        UnknownTool,
         UnmetConsumes,
         UnnamedTool,
         UnreachableBranch,
         UnreadItem,
         UnresolvedTemplateVar,
         Unsupported,
+        UnusedResource,
     )
-    from adk_fluent.contracts.registry import CHECKERS, register_checker, unregister_checker
+    from adk_fluent.contracts.registry import built_in_checks, register_checker, unregister_checker
     from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 
 __all__ = [
-    "CHECKERS",
     "BoundaryTempKey",
     "BoundaryType",
+    "BoundaryUncuttable",
+    "BoundaryUndeclared",
     "BranchNotVisible",
     "BudgetWithoutFallback",
     "ChannelDuplication",
@@ -102,7 +116,9 @@ __all__ = [
     "InvalidOption",
     "LiteralPlaceholder",
     "LoopRunsToLimit",
+    "MissingArtifact",
     "MissingBudget",
+    "MissingResource",
     "ModalityLoss",
     "ModalityMismatch",
     "NestedTooDeep",
@@ -119,20 +135,28 @@ __all__ = [
     "SchemaViolation",
     "ScopeMismatch",
     "Severity",
+    "StreamingEdgeWaits",
     "StreamingModelConflict",
     "StreamingRouteConflict",
+    "StreamingSourceMissing",
+    "TokenLimit",
     "ToolHistory",
     "TypeMismatch",
     "UnknownAccess",
     "UnknownAgent",
+    "UnknownPrice",
+    "UnknownTool",
     "UnmetConsumes",
     "UnnamedTool",
     "UnreachableBranch",
     "UnreadItem",
     "UnresolvedTemplateVar",
     "Unsupported",
+    "UnusedResource",
+    "built_in_checks",
     "check_a2a_contracts",
     "check_all",
+    "check_artifacts",
     "check_boundary_contracts",
     "check_channel_coherence",
     "check_context_contracts",
@@ -148,10 +172,12 @@ __all__ = [
     "check_parallel_writers",
     "check_pauses",
     "check_reachability",
+    "check_resources",
     "check_resumable",
     "check_streaming_contracts",
     "check_structure",
     "check_template_contracts",
+    "check_token_limits",
     "check_tool_contracts",
     "check_type_contracts",
     "check_unknown_functions",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
-from adk_fluent.analysis.facts import Facts, was_built
+from adk_fluent.analysis.facts import Facts, analyse, was_built
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.findings.missing import fine
 from adk_fluent.contracts.refusals import nesting, refuse
@@ -19,13 +18,6 @@ from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.state.given import given_state
 from adk_fluent.state.schema import StateSchema
 
-logger: logging.Logger = logging.getLogger("adk_fluent.contracts")
-
-_LEVELS: Final = {
-    Severity.ERROR: logging.ERROR,
-    Severity.WARN: logging.WARNING,
-    Severity.INFO: logging.INFO,
-}
 _logged: dict[Node, None] = {}
 _checked: ContextVar[Node | None] = ContextVar("adk_fluent_checked", default=None)
 _REMEMBERED: Final = 256
@@ -67,9 +59,11 @@ def check_all(
         execution_config(config)
     if state is not None:
         given_state(state)
-    facts = Facts(
-        root_of(x), schema=schema, state=state, config=config or _config_of(x), resolved=was_built(x)
-    )
+    config = config or _config_of(x)
+    if schema is None and not state and config is None:
+        facts = analyse(x)
+    else:
+        facts = Facts(root_of(x), schema=schema, state=state, config=config, resolved=was_built(x))
     return ContractReport.of([*run_checkers(facts), *fine(iter(facts.reads))], strict=strict)
 
 
@@ -132,13 +126,15 @@ def check_on_build(
     report = ContractReport.of(
         run_checkers(Facts(root, config=config, state=state, open_state=state is None))
     )
+    telemetry = getattr(config, "telemetry", None)
+    if telemetry is not None:
+        _count(report, root.name)
     refused = [*report.errors, *(report.warnings if strict else ())]
     if refused and (strict or mode == "error"):
         raise ContractError("\n".join(map(str, refused)))
     if root not in _logged:
         _remember(root)
-        for issue in report.issues:
-            logger.log(_LEVELS[issue.severity], "%s: %s", issue.code, issue)
+        _log(report.issues)
 
 
 @contextmanager
@@ -157,6 +153,24 @@ def checked_once(root: Node, config: ExecutionConfig, state: Mapping[str, Any] |
         yield
     finally:
         _checked.reset(token)
+
+
+def _count(report: ContractReport, pipeline: str) -> None:
+    """Measure the errors and warnings of a report; see `adk_fluent.telemetry.METRICS`."""
+    from adk_fluent.telemetry.metrics import instruments
+
+    for issue in (*report.errors, *report.warnings):
+        labels = {"code": issue.code, "severity": issue.severity.value, "pipeline": pipeline}
+        instruments().violations.add(1, labels)
+
+
+def _log(issues: Iterable[ContractIssue]) -> None:
+    import logging  # what only checks has no use for it
+
+    logger = logging.getLogger("adk_fluent.contracts")
+    levels = {Severity.ERROR: logging.ERROR, Severity.WARN: logging.WARNING, Severity.INFO: logging.INFO}
+    for issue in issues:
+        logger.log(levels[issue.severity], "%s: %s", issue.code, issue)
 
 
 def _remember(root: Node) -> None:

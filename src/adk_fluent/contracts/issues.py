@@ -1,4 +1,4 @@
-"""The kinds of findings, one class each; `docs/contracts.md` shows each with bad and good code."""
+"""The kinds of findings, one class each; `docs/reference/contracts.md` shows each with bad and good code."""
 
 from __future__ import annotations
 
@@ -118,6 +118,20 @@ class StreamingModelConflict(ContractIssue):
 
 
 @issue
+class StreamingEdgeWaits(ContractIssue):
+    """An edge says that an answer goes on in pieces, and it cannot, or not while it is generated."""
+
+    code: str = "streaming-edge-waits"
+
+
+@issue
+class StreamingSourceMissing(ContractIssue):
+    """A step is to pass on or to take an answer in pieces, and nobody answers there."""
+
+    code: str = "streaming-source-missing"
+
+
+@issue
 class ModalityMismatch(ContractIssue):
     """An agent produces a kind of content that the next one does not accept."""
 
@@ -146,6 +160,20 @@ class BoundaryType(ContractIssue):
 
 
 @issue
+class BoundaryUncuttable(ContractIssue):
+    """An execution boundary stands where a run cannot be cut."""
+
+    code: str = "boundary-uncuttable"
+
+
+@issue
+class BoundaryUndeclared(ContractIssue):
+    """A step behind an execution boundary does not say which keys it reads, so that all of them cross."""
+
+    code: str = "boundary-undeclared"
+
+
+@issue
 class RemoteInputMissing(ContractIssue):
     """A remote agent's input has a field that is not sent along."""
 
@@ -164,6 +192,20 @@ class BudgetWithoutFallback(ContractIssue):
     """When the budget is used up, calls are refused: there is no fallback model."""
 
     code: str = "budget-without-fallback"
+
+
+@issue
+class UnknownPrice(ContractIssue):
+    """A model is chosen by price, or its calls are counted, and nobody knows what it costs."""
+
+    code: str = "unknown-price"
+
+
+@issue
+class TokenLimit(ContractIssue):
+    """A request is longer than its agent accepts, or than any of its models may get."""
+
+    code: str = "token-limit"
 
 
 @issue
@@ -244,6 +286,13 @@ class DuplicateTool(ContractIssue):
 
 
 @issue
+class UnknownTool(ContractIssue):
+    """A `tool_approval` names a tool that no agent in its expression has."""
+
+    code: str = "unknown-tool"
+
+
+@issue
 class UnnamedTool(ContractIssue):
     """A tool has no name that a model could call."""
 
@@ -251,10 +300,31 @@ class UnnamedTool(ContractIssue):
 
 
 @issue
+class MissingResource(ContractIssue):
+    """A function takes what neither a model nor `.inject` gives it."""
+
+    code: str = "missing-resource"
+
+
+@issue
+class UnusedResource(ContractIssue):
+    """Something is injected, and no function takes it."""
+
+    code: str = "unused-resource"
+
+
+@issue
 class ToolHistory(ContractIssue):
     """An agent with tools is not shown what the tools of an earlier one did."""
 
     code: str = "tool-history"
+
+
+@issue
+class MissingArtifact(ContractIssue):
+    """An artifact is read that may not be there."""
+
+    code: str = "missing-artifact"
 
 
 @issue

@@ -6,11 +6,11 @@ or a value that it refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.issues import (
     ContextConflict,
@@ -19,38 +19,46 @@ from adk_fluent.contracts.issues import (
     InvalidName,
     InvalidOption,
     NestedTooDeep,
+    StreamingSourceMissing,
     UnknownAgent,
+    UnknownPrice,
+    UnknownTool,
     Unsupported,
 )
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.errors import (
     ADKFluentError,
+    ArgumentError,
     CompileError,
     CycleError,
     ExpressionError,
     InvalidNameError,
+    MissingExtraError,
     UnsupportedNodeError,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.base import STEP_BY_STEP, Node, walk
 from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import RESERVED, check_name
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
 from adk_fluent.ir.nodes import (
     AgentNode,
-    ArtifactNode,
     FallbackNode,
     LoopNode,
     ModelSelectorNode,
     ParallelNode,
     RaceNode,
-    RemoteAgentNode,
     RouteNode,
     SequenceNode,
     TransferNode,
+    TransformNode,
 )
-from adk_fluent.ir.tools import GenerateOptions
+from adk_fluent.ir.passing import passages
+from adk_fluent.ir.tools import GenerateOptions, agents_inside, tool_name
 from adk_fluent.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from adk_fluent.middleware.approving import ToolApproval
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +100,20 @@ def refuse(refusals: Iterable[Refusal]) -> None:
         raise refusal.exception()
 
 
-def structural(root: Node) -> Iterator[Refusal]:
-    """Why no target can run a tree, whose names are unique."""
+def structural(nodes: Sequence[Node]) -> Iterator[Refusal]:
+    """Why no target can run a tree.
+
+    Args:
+        nodes: all of it, parents first, with unique names.
+    """
     transfers: list[TransferNode] = []
-    for node in walk(root):
+    for node in nodes:
         yield from of_node(node, node.name)
         if isinstance(node, TransferNode):
             transfers.append(node)
+    yield from unfed((node, node.name) for node in nodes)
     if transfers:
-        by_name = {node.name: node for node in walk(root)}
+        by_name = {node.name: node for node in nodes}
         for transfer in transfers:
             if transfer.target not in by_name:
                 yield lost(transfer, transfer.name, by_name)
@@ -122,7 +135,7 @@ def known(subject: object) -> Facts:
     Raises:
         ExpressionError: the steps stand too deep inside each other.
     """
-    facts = facts_of(subject)
+    facts = analyse(subject)
     if facts.is_too_deep:
         refuse([too_deep(facts.root, facts.depth)])
     return facts
@@ -180,7 +193,7 @@ def _agent(node: Any, name: str) -> Refusal | None:
     """The first thing that is wrong with an agent; most say nothing that could be."""
     if _DOUBTFUL.isdisjoint(node.given):
         return None
-    found = (rule(node, name) for rule in (_contradictory, _misplaced, _unknown_contents, _selector))
+    found = (rule(node, name) for rule in (_contradictory, _misplaced, _unknown_contents, _unpriced))
     return next((refusal for refusal in found if refusal is not None), None)
 
 
@@ -241,9 +254,29 @@ def _unknown_contents(node: Any, name: str) -> Refusal | None:
     )
 
 
+def _asking_tool(node: Any, name: str) -> Refusal | None:
+    """An agent that runs others as a tool which may wait for a person: there nobody could answer."""
+    if "tools" not in node.given:
+        return None
+    for tree in agents_inside(node.tools):
+        asking = next((inner for inner in walk(tree) if inner.may_pause), None)
+        if asking is not None:
+            who = repr(asking.name or asking.label)
+            return Refusal(
+                Unsupported,
+                CompileError,
+                name,
+                f"{name} has agents as a tool of which {who} may wait for a person, and inside a tool nobody "
+                "can answer",
+                "Hand over to them with .delegate(...), or ask before they are called: "
+                "T.confirm(T.agent(...)).",
+            )
+    return None
+
+
 # --- what the backend cannot do yet ---------------------------------------------------------------
 
-UNSUPPORTED: Final[frozenset[type[Node]]] = frozenset({ModelSelectorNode, RemoteAgentNode, ArtifactNode})
+UNSUPPORTED: Final[frozenset[type[Node]]] = frozenset({ModelSelectorNode})
 """Node types that the ADK backend cannot run yet."""
 
 
@@ -260,40 +293,113 @@ def _unsupported(name: str, what: str) -> Refusal:
 
 
 def _type(node: Node, name: str) -> Refusal:
-    article = "an" if node.kind == "artifact" else "a"
-    return _unsupported(name, f"run {article} {node.kind} node ({type(node).__name__})")
+    return _unsupported(name, f"run a {node.kind} node ({type(node).__name__})")
 
 
-def _merge(node: Any, name: str) -> Refusal | None:
-    return None if node.merge == "wait_all" else _unsupported(name, f"merge branches by {node.merge!r}")
+def _unpriced(node: Any, name: str) -> Refusal | None:
+    """A choice by price among models whose price nobody knows."""
+    selector = node.given.get("selector")
+    if selector is None:
+        return None
+    from adk_fluent.cost.choosing import price_of_candidate, ranking, unpriced  # what few choose by
 
-
-def _selector(node: Any, name: str) -> Refusal | None:
-    return None if node.selector is None else _unsupported(name, "select models (ModelSelectorNode)")
+    try:
+        ranking(selector, name)
+        by_budget = selector.candidates if selector.budget_key else ()
+        missing = next((one.model for one in by_budget if price_of_candidate(one) is None), None)
+        problem = None if missing is None else unpriced(name, missing)
+    except (ArgumentError, MissingExtraError) as error:
+        problem = str(error)
+    if problem is None:
+        return None
+    start = "" if problem.startswith("Agent ") else f"Agent {name!r} chooses its model by price. "
+    return Refusal(
+        UnknownPrice,
+        CompileError if not start else MissingExtraError,
+        name,
+        f"{name} chooses its model by prices that are not known",
+        problem,
+        start + problem,
+    )
 
 
 def _annotated(node: Node, name: str) -> list[Refusal]:
     found: list[Refusal] = []
     edge = node.annotations.edge
-    if edge is not None and edge.buffering != "full":
-        found.append(_unsupported(name, f"pass answers on by {edge.buffering!r}"))
-    if node.annotations.boundary is not None:
-        found.append(_unsupported(name, "cut a run at an execution boundary"))
+    if edge is not None and edge.buffering != "full" and not any(each.speaks for each in walk(node)):
+        found.append(
+            Refusal(
+                StreamingSourceMissing,
+                CompileError,
+                name,
+                f'{name}.stream_to(buffering="{edge.buffering}"): nobody answers in {name}',
+                "Only what an agent says can be passed on in pieces. Say it of an agent, or leave it out.",
+            )
+        )
+    if node.annotations.middleware:
+        from adk_fluent.middleware.approving import ToolApproval  # which most steps do not have
+
+        for each in node.annotations.middleware:
+            if isinstance(each, ToolApproval):
+                found += _unknown_tools(node, name, each)
     return found
+
+
+def _unknown_tools(node: Node, name: str, approval: ToolApproval) -> Iterator[Refusal]:
+    """Tools that are to be approved and that nobody has; where a set of tools is, nobody knows."""
+    tools = [tool for agent in walk(node) for tool in agent.given.get("tools", ())]
+    known = {tool_name(tool) for tool in tools}
+    if None in known or any(hasattr(tool, "agent") for tool in tools):
+        return
+    names = sorted(filter(None, known))
+    for missing in approval.tools:
+        if missing not in known:
+            has = f"It has {', '.join(names)}." if names else "It has no tools."
+            yield Refusal(
+                UnknownTool,
+                ExpressionError,
+                name,
+                f"{name} has tool_approval for {missing!r}, and no agent in it has such a tool",
+                did_you_mean(missing, names).strip() or has,
+            )
 
 
 _Rule = Callable[[Node, str], Refusal | None]
 _RULES: Final[Mapping[type[Node], tuple[_Rule, ...]]] = {
     SequenceNode: (_empty,),
-    ParallelNode: (_empty, _merge),
+    ParallelNode: (_empty,),
     LoopNode: (_empty,),
     RouteNode: (_empty,),
     FallbackNode: (_empty,),
     RaceNode: (_empty,),
-    AgentNode: (_agent,),
+    AgentNode: (_agent, _asking_tool),
     **dict.fromkeys(UNSUPPORTED, (_type,)),
 }
 """What can be wrong with a node of each type."""
+
+
+# --- answers in pieces ----------------------------------------------------------------------------
+
+
+def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
+    """Functions that take an answer in pieces, where no edge leads one into them.
+
+    Args:
+        nodes: all nodes of a tree, parents first, with their unique names.
+    """
+    fed = set[int]()
+    for node, name in nodes:
+        if node.runs in STEP_BY_STEP:
+            children = node.children
+            fed.update(id(children[index + 1]) for index in passages(children))
+        elif isinstance(node, TransformNode) and node.takes_pieces and id(node) not in fed:
+            yield Refusal(
+                StreamingSourceMissing,
+                CompileError,
+                name,
+                f"{name} takes an answer in pieces, and no edge leads one into it",
+                'Put it right behind an agent that says .stream_to("token"), or let it take the state.',
+            )
 
 
 # --- transfers ------------------------------------------------------------------------------------

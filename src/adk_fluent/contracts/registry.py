@@ -1,68 +1,51 @@
-"""The checks that `check_all` runs, in order."""
+"""The checks that `check_all` runs: each stands in a module of its own and registers itself there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.contracts.checks.boundaries import check_boundary_contracts
-from adk_fluent.contracts.checks.coherence import check_channel_coherence
-from adk_fluent.contracts.checks.context import check_context_contracts
-from adk_fluent.contracts.checks.cost import check_cost_contracts
-from adk_fluent.contracts.checks.gates import check_resumable
-from adk_fluent.contracts.checks.loops import check_loops
-from adk_fluent.contracts.checks.maps import check_maps
-from adk_fluent.contracts.checks.modality import check_modality_contracts
-from adk_fluent.contracts.checks.names import check_names
-from adk_fluent.contracts.checks.nesting import check_nesting
-from adk_fluent.contracts.checks.outputs import check_output_key_contracts
-from adk_fluent.contracts.checks.parallel import check_parallel_writers
-from adk_fluent.contracts.checks.pauses import check_pauses
-from adk_fluent.contracts.checks.reachability import check_reachability
-from adk_fluent.contracts.checks.reading import check_dataflow_contracts
-from adk_fluent.contracts.checks.remote import check_a2a_contracts
-from adk_fluent.contracts.checks.streaming import check_streaming_contracts
-from adk_fluent.contracts.checks.structure import check_structure
-from adk_fluent.contracts.checks.templates import check_template_contracts
-from adk_fluent.contracts.checks.tools import check_tool_contracts
-from adk_fluent.contracts.checks.types import check_type_contracts
-from adk_fluent.contracts.checks.unknown import check_unknown_functions
-from adk_fluent.contracts.checks.visible import check_visibility_contracts
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
 
 Checker = Callable[[Node], Iterable[ContractIssue]]
+"""A check of a user's own."""
+Check = Callable[[object], list[ContractIssue]]
+"""A built-in check; it takes anything that can be checked, or facts that are known already."""
 
-CHECKERS: Final[tuple[Callable[[object], list[ContractIssue]], ...]] = (
-    check_nesting,
-    check_names,
-    check_structure,
-    check_dataflow_contracts,
-    check_type_contracts,
-    check_context_contracts,
-    check_template_contracts,
-    check_output_key_contracts,
-    check_channel_coherence,
-    check_streaming_contracts,
-    check_modality_contracts,
-    check_boundary_contracts,
-    check_a2a_contracts,
-    check_cost_contracts,
-    check_visibility_contracts,
-    check_reachability,
-    check_parallel_writers,
-    check_loops,
-    check_maps,
-    check_tool_contracts,
-    check_resumable,
-    check_pauses,
-    check_unknown_functions,
-)
-"""The built-in checks; each takes anything that can be checked, or facts that are known already."""
+_CHECKS: Final = "adk_fluent.contracts.checks"
+_places: Final[dict[Check, int]] = {}
+_registered: Final[list[Checker]] = []
+_found: Final = WeakKeyDictionary[Facts, tuple[ContractIssue, ...]]()
 
-_registered: list[Checker] = []
+
+def check(*, place: int) -> Callable[[Check], Check]:
+    """Make a function in `contracts/checks` one of the built-in checks.
+
+    Args:
+        place: where it stands among the others. A report gives findings of one severity in this order, and
+            of two that say the same the first.
+    """
+
+    def register(fn: Check) -> Check:
+        _places[fn] = place
+        return fn
+
+    return register
+
+
+@cache
+def built_in_checks() -> tuple[Check, ...]:
+    """The built-in checks in their order: every module in `contracts/checks` has registered its own."""
+    for module in iter_modules(import_module(_CHECKS).__path__, f"{_CHECKS}."):
+        import_module(module.name)
+    return tuple(sorted(_places, key=_places.__getitem__))
 
 
 def register_checker(fn: Checker) -> Checker:
@@ -104,8 +87,9 @@ def unregister_checker(fn: Checker) -> None:
 
 
 def run_checkers(facts: Facts) -> list[ContractIssue]:
-    """What all checks find."""
-    found = [issue for check in CHECKERS for issue in check(facts)]
-    for check in tuple(_registered):
-        found += check(facts.root)
-    return found
+    """What all checks find. The built-in ones are asked once: facts never change; a user's own each time."""
+    known = _found.get(facts)
+    if known is None:
+        known = _found[facts] = tuple(issue for find in built_in_checks() for issue in find(facts))
+    own = (issue for find in tuple(_registered) for issue in find(facts.root))
+    return [*known, *own]

@@ -34,8 +34,8 @@ class ContractIssue(Frozen):
     """One finding.
 
     Attributes:
-        severity: how bad it is.
-        code: the kind of finding, stable over versions; `docs/contracts.md` has a section on each.
+        severity: how bad it is; `WARN` unless a check says otherwise.
+        code: the kind of finding, stable over versions; `docs/reference/contracts.md` has a section on each.
         agent: the agent or step it is about, by its unique name.
         key: the state key it is about, scope prefix included; `None` where no key is concerned.
         message: what was found, in one line.

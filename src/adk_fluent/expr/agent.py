@@ -10,35 +10,38 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.arguments import check_key, check_schema, describe, unpacked
-from adk_fluent.expr.base import Expr
-from adk_fluent.expr.declarations import AgentDeclarations
+from adk_fluent.expr.base import Expr, adopted
+from adk_fluent.expr.declarations import AgentDeclarations, token_limit
 from adk_fluent.ir._generated import GENERATE_OPTIONS
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.native import is_native
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.prompt.spec import Arrangement, PromptSpec
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import check_answer
 from adk_fluent.state.delta import detached
+from adk_fluent.tools.sources import AgentTool, FunctionTool
+from adk_fluent.tools.spec import checked, each
+from adk_fluent.tools.wrappers import Confirm
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from google.adk.agents.base_agent import BaseAgent as NativeAgent
     from google.adk.agents.readonly_context import ReadonlyContext
     from google.adk.models import BaseLlm
-    from google.adk.tools.base_tool import BaseTool
-    from google.adk.tools.base_toolset import BaseToolset
     from google.genai.types import Content, GenerateContentConfigDict, Part
     from pydantic import BaseModel
     from typing_extensions import TypeForm, deprecated
 
     from adk_fluent.expr.preset import Preset
+    from adk_fluent.expr.tools import ToolLike
 
     Instruction = str | PromptSpec | Callable[[ReadonlyContext], str | Awaitable[str]]
-    ToolLike = Callable[..., Any] | BaseTool | BaseToolset
     StaticContent = str | Content | Part | list[Part | str]
 
     class NoAgent:
@@ -156,29 +159,36 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def tool(
         self, tool: ToolLike, *, require_confirmation: bool | Callable[..., bool] = False
     ) -> Agent[T_co]:
-        """Add a tool: a function, or any tool or toolset that ADK takes, which passes through unchanged.
+        """Add a tool: a function, a tool of `T`, or any tool or toolset that ADK takes, unchanged.
 
         Args:
-            require_confirmation: stop before the tool runs until a person approves; only for functions.
+            require_confirmation: stop before each call until a person approves; or a function of the
+                arguments of the call, by name, that says whether. Of a toolset, it holds for each of its
+                tools.
 
         Raises:
-            ArgumentError: it cannot be a tool, or confirmation is asked of something that is no function.
+            ArgumentError: it cannot be a tool.
         """
-        _check_tool(tool)
+        if is_native(tool) and hasattr(tool, "sub_agents"):  # ADK itself takes no agent as a tool
+            tool = AgentTool(adopted(tool).node)
+        checked(tool)
         if require_confirmation is False:
-            return self._append("tools", tool)
-        if not callable(tool) or not hasattr(tool, "__name__"):
-            raise ArgumentError(
-                f"tool(require_confirmation=) works for functions, not {describe(tool)}. "
-                "Set it on the ADK tool itself."
-            )
-        return self._append("tools", FunctionTool(tool, require_confirmation))
+            return self._append("tools", *each(tool))
+        if callable(tool) and hasattr(tool, "__name__"):
+            return self._append("tools", FunctionTool(tool, require_confirmation))
+        when = require_confirmation if callable(require_confirmation) else None
+        return self._append("tools", *(Confirm(one, when) for one in each(tool)))
 
     def tools(self, *tools: ToolLike) -> Agent[T_co]:
-        """Add several tools; see `tool`."""
-        for tool in tools:
-            _check_tool(tool)
-        return self._append("tools", *tools)
+        """Add several tools; see `tool`. `T` has more of them, and what can be around them.
+
+        >>> from adk_fluent import Agent, T
+        >>> def weather(city: str) -> str:
+        ...     return "sunny"
+        >>> Agent("guide").tools(T.google_search() | T.retry(weather, 3)).node.tools
+        (T.google_search(), T.retry(weather))
+        """
+        return self._append("tools", *(one for tool in tools for one in each(checked(tool))))
 
     # --- what the model sees of the conversation --------------------------------------------------
 
@@ -307,32 +317,42 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         return self.returns(schema)
 
     @overload
-    def accepts(self, schema: type[BaseModel], /) -> Agent[T_co]: ...
+    def accepts(self, schema: type[BaseModel], /, *, max_input_tokens: int | None = None) -> Agent[T_co]: ...
     @overload
-    def accepts(self, *modalities: Modality) -> Agent[T_co]: ...
-    def accepts(self, *accepted: type[BaseModel] | Modality) -> Agent[T_co]:
+    def accepts(self, *modalities: Modality, max_input_tokens: int | None = None) -> Agent[T_co]: ...
+    def accepts(
+        self, *accepted: type[BaseModel] | Modality, max_input_tokens: int | None = None
+    ) -> Agent[T_co]:
         """Declare what it takes: the shape of its input as a tool, or the kinds of content it can work on.
 
         Args:
             accepted: one pydantic model, which becomes ADK's `input_schema`; or `Modality` values, which
                 only checks look at.
+            max_input_tokens: the longest request that its model should get, in tokens; checks and estimates
+                look at it, a run does not cut anything.
 
         Raises:
-            ArgumentError: neither one model nor modalities.
+            ArgumentError: neither one model nor modalities nor a limit, or the limit is no positive number.
 
         >>> from adk_fluent.content import Modality
         >>> spec = Agent("eye").accepts(Modality.IMAGE, Modality.TEXT).node.annotations.content
         >>> sorted(modality.value for modality in spec.input_modalities)
         ['image', 'text']
         """
-        if accepted and all(isinstance(one, Modality) for one in accepted):
-            return self._content(input_modalities=frozenset(accepted))
+        said = self
+        if max_input_tokens is not None:
+            said = self._content(max_input_tokens=token_limit(max_input_tokens, "accepts(max_input_tokens=)"))
+        if all(isinstance(one, Modality) for one in accepted):
+            if accepted:
+                return said._content(input_modalities=frozenset(accepted))
+            if max_input_tokens is not None:
+                return said
         if len(accepted) != 1:
             raise ArgumentError(
                 "accepts() takes one pydantic model, or one or more Modality values, not "
                 f"{len(accepted)} values of other kinds."
             )
-        return self._set(input_schema=check_schema(accepted[0], "accepts()"))
+        return said._set(input_schema=check_schema(accepted[0], "accepts()"))
 
     def produces(self, schema: type) -> Agent[T_co]:
         """Note for checks that it produces a `schema`; nothing changes at run time."""
@@ -344,7 +364,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     # --- delegation -------------------------------------------------------------------------------
 
-    def delegate(self, *agents: Expr[Any]) -> Agent[T_co]:
+    def delegate(self, *agents: Expr[Any] | NativeAgent) -> Agent[T_co]:
         """Add agents that the model may hand the conversation over to (ADK's `sub_agents`).
 
         Raises:
@@ -352,15 +372,17 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         """
         if not agents:
             raise ExpressionError(f"Agent {self.name!r}: delegate() needs at least one agent.")
+        found: list[Expr[Any]] = []
         for agent in agents:
-            if not isinstance(agent, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            if not isinstance(agent, Expr) and not is_native(agent):
                 raise ArgumentError(
                     f"delegate() takes expressions that have a name, not {describe(agent)}."
                     f"{unpacked(agent, 'delegate')}"
                 )
-        return self._append("children", *(agent.node for agent in agents))
+            found.append(agent if isinstance(agent, Expr) else adopted(agent))
+        return self._append("children", *(agent.node for agent in found))
 
-    def sub_agents(self, *agents: Expr[Any]) -> Agent[T_co]:
+    def sub_agents(self, *agents: Expr[Any] | NativeAgent) -> Agent[T_co]:
         """The same as `delegate`, under ADK's name."""
         return self.delegate(*agents)
 
@@ -436,14 +458,3 @@ _SET_OTHERWISE: Final = {
     "response_schema": "returns(...)",
 }
 """Options that ADK refuses, since it sets them itself, and the methods that say what they would."""
-
-
-def _check_tool(tool: object) -> None:
-    if isinstance(tool, Expr):
-        raise ArgumentError(
-            f"{tool!r} is an expression, not a tool. Use ADK's AgentTool(agent=expr.build()), "
-            "or .delegate(expr)."
-        )
-    if isinstance(tool, type) or not (callable(tool) or hasattr(tool, "name") or hasattr(tool, "get_tools")):
-        hint = unpacked(tool, "tools")
-        raise ArgumentError(f"A tool is a function or an ADK tool, not {describe(tool)}.{hint}")

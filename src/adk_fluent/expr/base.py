@@ -15,9 +15,15 @@ from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.native import is_native
 from adk_fluent.ir.nodes import (
     AgentNode,
+    LoopNode,
+    ParallelNode,
+    PieceFn,
     RouteNode,
+    SequenceNode,
+    StepFn,
     TapFn,
     TapNode,
     TimeoutNode,
@@ -27,7 +33,11 @@ from adk_fluent.ir.nodes import (
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
+    from google.adk.agents.base_agent import BaseAgent as NativeAgent
+    from google.adk.plugins.base_plugin import BasePlugin
+
     from adk_fluent.expr.workflow import Fallback, FanOut, Loop, Pipeline, Until
+    from adk_fluent.middleware.protocol import Middleware
     from adk_fluent.state.schema import StateSchema
 
 T_co = TypeVar("T_co", covariant=True)
@@ -110,28 +120,46 @@ class Expr(Terminals[T_co], Declarations):
     @overload
     def __rshift__(self, other: Mapping[Any, Expr[U]]) -> Pipeline[U]: ...
     @overload
-    def __rshift__(self, other: TransformFn) -> Pipeline[T_co]: ...
+    def __rshift__(self, other: StepFn) -> Pipeline[T_co]: ...
+    @overload
+    def __rshift__(self, other: NativeAgent) -> Pipeline[Any]: ...
     def __rshift__(self, other: object) -> Pipeline[Any]:
         """Run `other` after this: an expression, a function `state -> dict | None`, or `{value: branch}`."""
         from adk_fluent.expr.workflow import Pipeline
 
         return cast("type[Pipeline[Any]]", Pipeline).joined(self, lift(other, ">>", before=self))
 
-    def __rrshift__(self, other: TransformFn) -> Pipeline[T_co]:
-        """Run this after a plain function."""
+    def __rrshift__(self, other: TransformFn | NativeAgent) -> Pipeline[T_co]:
+        """Run this after a plain function, or after an agent of ADK's."""
         return lift(other, ">>") >> self
 
-    def __or__(self, other: Expr[U]) -> FanOut[T_co | U]:
+    @overload
+    def __or__(self, other: Expr[U]) -> FanOut[T_co | U]: ...
+    @overload
+    def __or__(self, other: NativeAgent) -> FanOut[Any]: ...
+    def __or__(self, other: object) -> FanOut[Any]:
         """Run both at the same time."""
         from adk_fluent.expr.workflow import FanOut
 
         return cast("type[FanOut[Any]]", FanOut).joined(self, lift(other, "|"))
 
-    def __floordiv__(self, other: Expr[U]) -> Fallback[T_co | U]:
+    @overload
+    def __floordiv__(self, other: Expr[U]) -> Fallback[T_co | U]: ...
+    @overload
+    def __floordiv__(self, other: NativeAgent) -> Fallback[Any]: ...
+    def __floordiv__(self, other: object) -> Fallback[Any]:
         """Run `other` if this one fails."""
         from adk_fluent.expr.workflow import Fallback
 
         return cast("type[Fallback[Any]]", Fallback).joined(self, lift(other, "//"))
+
+    def __ror__(self, other: NativeAgent) -> FanOut[Any]:
+        """Run an agent of ADK's and this at the same time."""
+        return lift(other, "|") | self if is_native(other) else NotImplemented
+
+    def __rfloordiv__(self, other: NativeAgent) -> Fallback[Any]:
+        """Run this if an agent of ADK's fails."""
+        return lift(other, "//") // self if is_native(other) else NotImplemented
 
     def __mul__(self, rounds: int | Until) -> Loop[T_co]:
         """Run this again and again: `n` times, or `until(predicate, max=n)`."""
@@ -187,9 +215,60 @@ class Expr(Terminals[T_co], Declarations):
             raise ArgumentError(f"schema() takes a subclass of StateSchema, not {describe(schema)}.")
         return self._set(annotations=self.node.annotations.replace(schema=schema))
 
-    def tap(self, fn: TapFn) -> Pipeline[T_co]:
+    def middleware(self, *middleware: Middleware | BasePlugin) -> Self:
+        """Let middleware act on everything in this expression, the first as the outermost.
+
+        What an expression around this one has is further out. One that is attached twice, here and further
+        out, acts once, as the outer one. Hooks around a whole run are called once per run, whatever part of
+        the expression has them. `build()` gives an agent without plugins: give ADK `to_app()`.
+
+        Args:
+            middleware: objects with hooks; see `adk_fluent.middleware.Middleware`. ADK's own plugins too.
+
+        Raises:
+            ArgumentError: one is no middleware, or one of its hooks could not be called.
+
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.middleware import Middleware
+        >>> class Counting(Middleware):
+        ...     asked = 0
+        ...     async def before_model(self, ctx, request):
+        ...         self.asked += 1
+        >>> len(Agent("a").middleware(Counting()).node.annotations.middleware)
+        1
+        """
+        from adk_fluent.middleware.checking import attached
+
+        added = attached(middleware, "middleware()")
+        return self._say(middleware=(*self.node.annotations.middleware, *added))
+
+    @overload
+    def tap(self, fn: TapFn) -> Pipeline[T_co]: ...
+    @overload
+    def tap(self, fn: PieceFn) -> Pipeline[T_co]: ...
+    def tap(self, fn: TapFn | PieceFn) -> Pipeline[T_co]:
         """Show the state to `fn` after this ran; `fn` cannot change it."""
         return self >> Step.from_node(TapNode(fn=observer(fn, "tap()")))
+
+    def artifacts(self, *operations: Expr[Any]) -> Pipeline[T_co]:
+        """Run `A` operations after this, in order.
+
+        Raises:
+            ArgumentError: none is given, or something that is no `A` operation.
+
+        >>> from adk_fluent import A, Agent
+        >>> Agent("writer").writes("report").artifacts(A.publish("report.md"))
+        Pipeline(writer, publish)
+        """
+        from adk_fluent.expr.artifacts import artifact_steps
+
+        if not operations:
+            raise ArgumentError("artifacts() needs at least one A operation, such as A.publish('report.md').")
+        whole: Expr[Any] = self
+        for operation in operations:
+            artifact_steps(operation, "artifacts()")
+            whole = whole >> operation
+        return cast("Pipeline[T_co]", whole)
 
     def until(self, predicate: Predicate) -> Loop[T_co]:
         """Repeat this until `predicate(state)` holds, at most 10 times; see `Loop`."""
@@ -288,6 +367,8 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
     """
     if isinstance(value, Expr):
         return cast("Expr[Any]", value)
+    if is_native(value):
+        return adopted(value)
     if isinstance(value, Mapping):
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
@@ -301,6 +382,23 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
     raise ArgumentError(
         f"{where} takes an expression or a function of the state, not {describe(value)}.{hint}"
     )
+
+
+def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[Any]:
+    """The expression of a native agent; see `adk_fluent.adopt.adopt`."""
+    from adk_fluent.backends.adk.adopting.reading import read
+    from adk_fluent.expr.agent import Agent
+    from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
+
+    node = read(value, declare)
+    kinds: Mapping[type[Node], type[Expr[Any]]] = {
+        AgentNode: Agent,
+        SequenceNode: Pipeline,
+        ParallelNode: FanOut,
+        LoopNode: Loop,
+    }
+    kind = cast("type[Expr[Any]]", kinds.get(type(node), Expr))
+    return kind.from_node(node)
 
 
 def _one_by_one(values: object, where: str) -> str:

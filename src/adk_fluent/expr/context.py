@@ -21,10 +21,9 @@ from adk_fluent.context.filters import (
     Redact,
     Truncate,
 )
+from adk_fluent.context.making import Distill, Extract
 from adk_fluent.context.model_operations import (
     Budget,
-    Distill,
-    Extract,
     ManusCascade,
     Relevant,
     Rolling,

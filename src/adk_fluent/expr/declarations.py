@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import (
@@ -16,6 +16,7 @@ from adk_fluent.ir.annotations import (
     TransportConfig,
 )
 from adk_fluent.ir.nodes import ModelSelectorNode
+from adk_fluent.ir.resources import checked
 
 if TYPE_CHECKING:
     from adk_fluent.config import ExecutionConfig
@@ -43,6 +44,31 @@ class Declarations:
 
     def _say(self, **annotations: object) -> Self:
         return self._set(annotations=self.node.annotations.replace(**annotations))
+
+    # --- what functions inside are given ------------------------------------------------------------
+
+    def inject(self, **resources: object) -> Self:
+        """Give functions inside what they need: parameters of these names are filled in, hidden from models.
+
+        Tools, callbacks of agents, functions that are steps, taps, and predicates that choose among steps
+        (routes, `until`, gates, transfers) are given them; `check` names who lacks one. What an inner
+        expression injects under the same name counts there.
+
+        Args:
+            resources: name → a `Resource`, which says how it is opened and how long it lives; or a value that
+                is there already.
+
+        Raises:
+            ArgumentError: a resource cannot be one, or its name is taken.
+
+        >>> from adk_fluent import Agent
+        >>> def price(article: str, prices: dict[str, int]) -> int:
+        ...     return prices[article]
+        >>> shop = Agent("clerk").tool(price).inject(prices={"tea": 3})
+        """
+        return self._say(
+            resources=tuple({**dict(self.node.annotations.resources), **dict(checked(resources))}.items())
+        )
 
     # --- who sees it ------------------------------------------------------------------------------
 
@@ -172,12 +198,21 @@ class AgentDeclarations(Declarations):
 
     __slots__ = ()
 
-    def produces_modality(self, *modalities: Modality) -> Self:
-        """Declare the kinds of content it gives; only checks look at them.
+    def produces_modality(self, *modalities: Modality, max_output_tokens: int | None = None) -> Self:
+        """Declare the kinds of content it gives; only checks and estimates look at them.
+
+        Args:
+            modalities: the kinds of content.
+            max_output_tokens: the most tokens that it answers with; checks and estimates take it for granted.
+                `.generate(max_output_tokens=)` makes its model keep to it.
 
         Raises:
-            ArgumentError: none is given, or something that is no `Modality`.
+            ArgumentError: neither is given, something is no `Modality`, or the limit is no positive number.
         """
+        if max_output_tokens is not None:
+            limit = token_limit(max_output_tokens, "produces_modality(max_output_tokens=)")
+            said = self._content(max_output_tokens=limit)
+            return said.produces_modality(*modalities) if modalities else said
         if not modalities or not all(isinstance(one, Modality) for one in modalities):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(
                 f"produces_modality() takes one or more Modality values, not {modalities!r:.60}."
@@ -204,14 +239,18 @@ class AgentDeclarations(Declarations):
             strategy: `cost_optimized` takes the cheapest candidate whose condition holds; `quality_optimized`
                 the best; `budget_bounded` the cheapest, and `fallback_model` once the budget is used up;
                 `adaptive` starts with the cheapest and goes up a tier when quality is too low.
-            candidates: the models to choose from.
-            budget_key: state key of what is left of the budget, in USD; for `budget_bounded`.
-            fallback_model: what answers when the budget is used up; without one the call is refused.
+            candidates: the models to choose from; of several providers, if you like.
+            budget_key: state key of what is left of the budget, in USD; each call of this agent is counted
+                against it, whatever the strategy. `user:budget` is one for all sessions of a user.
+            fallback_model: what answers when the budget is used up, or no candidate can be chosen; without
+                one the call is refused.
             quality_key: state key of a quality score; for `adaptive`.
-            quality_threshold: a score below this promotes; for `adaptive`.
+            quality_threshold: when a score below this was written since its answer, the next call goes up a
+                tier; for `adaptive`.
 
         Raises:
-            ArgumentError: no such strategy, or no candidates, or something that is no `ModelCandidate`.
+            ArgumentError: no such strategy, no candidates, something that is no `ModelCandidate`, two of one
+                model, a negative price or limit, or `adaptive` without a score.
 
         >>> from adk_fluent import Agent
         >>> from adk_fluent.cost import ModelCandidate
@@ -222,10 +261,12 @@ class AgentDeclarations(Declarations):
         'cost_optimized'
         """
         _one_of(strategy, _STRATEGIES, "model_select(strategy=)")
-        chosen = tuple(candidates)
-        if not chosen or not all(isinstance(one, ModelCandidate) for one in chosen):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        chosen = _candidates(candidates)
+        scored = [quality_key, quality_threshold].count(None)
+        if scored == 1 or (scored and strategy == "adaptive"):
             raise ArgumentError(
-                f"model_select(candidates=) takes one or more ModelCandidate values, not {chosen!r:.60}."
+                "model_select('adaptive', …) needs quality_key=, the state key of a score, and "
+                "quality_threshold=, below which a score makes it take a better model; give both."
             )
         selector = ModelSelectorNode(
             strategy=strategy,
@@ -239,6 +280,46 @@ class AgentDeclarations(Declarations):
 
 
 _STRATEGIES = ("cost_optimized", "quality_optimized", "budget_bounded", "adaptive")
+
+
+def token_limit(value: object, where: str) -> int:
+    """A number of tokens that a user gave.
+
+    Raises:
+        ArgumentError: it is no positive whole number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ArgumentError(f"{where} takes a positive number of tokens, not {value!r:.40}.")
+    return value
+
+
+def _candidates(given: object) -> tuple[ModelCandidate, ...]:
+    """The candidates of a choice, if it can be made among them."""
+    from adk_fluent.cost.prices import amount  # which loads what reckons in decimals
+
+    chosen = tuple(cast("Sequence[ModelCandidate]", given)) if isinstance(given, list | tuple) else ()
+    if not chosen or not all(isinstance(one, ModelCandidate) for one in chosen):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise ArgumentError(
+            f"model_select(candidates=) takes one or more ModelCandidate values, not {given!r:.60}."
+        )
+    for position, one in enumerate(chosen):
+        if not isinstance(one.model, str) or not one.model.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+            raise ArgumentError(f"ModelCandidate() takes the name of a model, not {one.model!r:.40}.")
+        if one.model in [other.model for other in chosen[:position]]:
+            raise ArgumentError(f"model_select(candidates=) names {one.model!r} twice; leave one out.")
+        prices = (one.cost_per_1k_input, one.cost_per_1k_output)
+        if prices.count(None) == 1:
+            both = "both cost_per_1k_input and cost_per_1k_output, or neither"
+            raise ArgumentError(f"ModelCandidate({one.model!r}): give {both}.")
+        for name, price in zip(("cost_per_1k_input", "cost_per_1k_output"), prices, strict=True):
+            if price is not None:
+                amount(price, f"ModelCandidate({one.model!r}, {name}=)")
+        longest = one.max_tokens
+        if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int) or longest < 1):  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+            raise ArgumentError(
+                f"ModelCandidate({one.model!r}, max_tokens=) takes a positive whole number, not {longest!r}."
+            )
+    return chosen
 
 
 def _one_of(value: object, known: tuple[str, ...], where: str) -> None:

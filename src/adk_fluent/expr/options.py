@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import describe
+from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.given import given_state
 
 _TEXTS = {"app_name": "the name of an app", "user_id": "a user's id", "session_id": "a session's id"}
@@ -29,6 +30,30 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     if "backend" in given:
         _check_backend(given["backend"])
     return given
+
+
+SERVICES: Final = ("session_service", "artifact_service", "memory_service", "credential_service")
+_ELSEWHERE: Final = {
+    "app_name": "Give it the configuration: to_runner(ExecutionConfig(app_name=...)).",
+    "backend": "The runner is ADK's own. Another backend runs the expression: run(prompt, backend=...).",
+    **dict.fromkeys(
+        ("user_id", "session_id", "state", "state_delta"),
+        "Give it the run: runner.run_async(user_id=..., session_id=..., state_delta=..., new_message=...).",
+    ),
+}
+
+
+def only_services(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `to_runner` was given: services, which are checked where they are put together.
+
+    Raises:
+        ArgumentError: an option is none; the message says where it belongs.
+    """
+    for name in options:
+        if name not in SERVICES:
+            instead = _ELSEWHERE.get(name, did_you_mean(name, SERVICES).strip())
+            raise ArgumentError(f"to_runner() has no option {name!r}. {instead}".rstrip())
+    return options
 
 
 def _check_backend(value: object) -> None:

@@ -17,6 +17,7 @@ class AgentCalls(AgentMethodCalls, total=False):
 
     accepts: object
     annotated: object
+    artifacts: object
     consumes: object
     context: object
     delegate: object
@@ -25,8 +26,10 @@ class AgentCalls(AgentMethodCalls, total=False):
     generate: object
     global_instruct: object
     hide: object
+    inject: object
     instruct: object
     isolate: object
+    middleware: object
     model: object
     model_select: object
     no_peers: object

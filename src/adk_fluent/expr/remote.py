@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import check_key, check_schema, describe
@@ -21,19 +21,40 @@ T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M")
 
 
+class Options(TypedDict, total=False):
+    """What a `RemoteAgent` may be told beside its name and endpoint; see there."""
+
+    description: str
+    capabilities: Sequence[str]
+    input_schema: type[BaseModel] | None
+    output_schema: type | None
+    auth: AuthConfig | None
+    timeout: float
+    retry: RetryConfig | None
+    fallback: Expr[Any] | None
+    allow_http: bool
+
+
 class RemoteAgent(Expr[T_co]):
     """An agent that another process serves over A2A.
+
+    It is sent the conversation as an agent in its place would see it; with `.reads(...)`, the user's message
+    and these keys alone. Anything that goes wrong, from a dead endpoint to an answer of another type, is a
+    failure: `fallback` runs, or `RemoteError` is raised. Running it needs the extra `a2a`.
 
     Args:
         name: a Python identifier.
         endpoint: URL of its agent card, or of the service; `http` or `https`.
-        capabilities: what it is asked to be able to do.
+        description: what it is for, for a model that calls it or hands over to it.
+        capabilities: what it must be able to do: ids, names or tags of skills on its card, which are looked
+            up before the first call.
         input_schema: the fields it needs; checks compare them with `.reads`.
         output_schema: the shape of its answer.
         auth: how to authenticate.
-        timeout: seconds one call may take.
-        retry: how often a call is attempted.
+        timeout: seconds one call may take; a call that takes longer is cancelled, on the other side, too.
+        retry: how often a call is attempted; what may be called only once, such as a payment, should not be.
         fallback: what runs instead when the remote fails; without one, its failure is raised.
+        allow_http: whether another machine may be called unencrypted; this one always may.
 
     Raises:
         ArgumentError: the endpoint is no URL, the timeout not positive, or the fallback no expression.
@@ -54,6 +75,7 @@ class RemoteAgent(Expr[T_co]):
         name: str,
         *,
         endpoint: str,
+        description: str = "",
         capabilities: Sequence[str] = (),
         input_schema: type[BaseModel] | None = None,
         output_schema: type | None = None,
@@ -61,6 +83,7 @@ class RemoteAgent(Expr[T_co]):
         timeout: float = 30.0,
         retry: RetryConfig | None = None,
         fallback: Expr[Any] | None = None,
+        allow_http: bool = False,
     ) -> None:
         if not isinstance(endpoint, str) or not endpoint.startswith(("http://", "https://")):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(
@@ -74,6 +97,7 @@ class RemoteAgent(Expr[T_co]):
         made = RemoteAgentNode(
             name=check_name(name),
             endpoint=endpoint,
+            description=description,
             capabilities=tuple(capabilities),
             input_schema=input_schema,
             output_schema=output_schema,
@@ -81,8 +105,41 @@ class RemoteAgent(Expr[T_co]):
             timeout_seconds=timeout,
             retry=retry,
             fallback=None if fallback is None else fallback.node,
+            allow_http=allow_http,
         )
         object.__setattr__(self, "_node", made)
+
+    @classmethod
+    def from_card(
+        cls, card: object, *, name: str | None = None, allow_private: bool = False, **options: Unpack[Options]
+    ) -> RemoteAgent[str]:
+        """The agent that a card describes, such as one that `AgentDirectory.discover` found.
+
+        A card is what somebody says of themselves, so it decides little: calls go to the URL it names, which
+        must be https, and at no address that is not public, and what it says there is checked again.
+
+        Args:
+            card: what `discover` gives, the `AgentCard` of a2a-sdk, or its JSON.
+            name: the name here; by default made of that on the card.
+            allow_private: whether it may be at a private address, or on this machine. One that a directory
+                on this machine gives may be on this machine without it.
+            options: as for `RemoteAgent`.
+
+        Raises:
+            ArgumentError: it is no card, or names no URL that may be called.
+            MissingExtraError: a2a-sdk is not installed.
+
+        >>> RemoteAgent.from_card({"name": "Pay now", "url": "https://pay.example/a2a"}).node.endpoint
+        'https://pay.example/a2a'
+        >>> RemoteAgent.from_card({"name": "x", "url": "https://169.254.169.254/"})
+        Traceback (most recent call last):
+        adk_fluent.errors.ArgumentError: from_card(): https://169.254.169.254/ is not a public address. ...
+        """
+        from adk_fluent.backends.adk.remote.believing import Believed
+
+        believed = Believed.of(card, allow_private=allow_private, allow_http=options.get("allow_http", False))
+        made = RemoteAgent(name or believed.name, endpoint=believed.url, **options)
+        return made._set(public_only=believed.public_only)
 
     @property
     def node(self) -> RemoteAgentNode:

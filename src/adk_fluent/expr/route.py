@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Never, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, describe, observer
@@ -14,7 +14,14 @@ from adk_fluent.ir.matching import Comparison, Match, Predicate
 from adk_fluent.ir.nodes import RouteNode
 
 T_co = TypeVar("T_co", covariant=True)
-U = TypeVar("U")
+if TYPE_CHECKING:
+    from google.adk.agents.base_agent import BaseAgent as NativeAgent
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    U = TypeVarWithDefault("U", default=str)  # what a native agent answers
+    Branch = Expr[U] | NativeAgent
+else:
+    U = TypeVar("U")
 
 
 class Route(Expr[T_co]):
@@ -45,35 +52,35 @@ class Route(Expr[T_co]):
         """The IR node that this route is."""
         return self._node
 
-    def eq(self, value: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+    def eq(self, value: object, then: Branch[U], *, ignore_case: bool = False) -> Route[T_co | U]:
         """Run `then` when the key equals `value`; text is compared without surrounding white space."""
         return self._rule("eq", value, then, ignore_case=ignore_case)
 
-    def ne(self, value: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+    def ne(self, value: object, then: Branch[U], *, ignore_case: bool = False) -> Route[T_co | U]:
         """Run `then` when the key does not equal `value`, or is missing."""
         return self._rule("ne", value, then, ignore_case=ignore_case)
 
-    def gt(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
+    def gt(self, value: float | str, then: Branch[U]) -> Route[T_co | U]:
         """Run `then` when the key is greater than `value`; text that is a number counts as one."""
         return self._rule("gt", value, then)
 
-    def gte(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
+    def gte(self, value: float | str, then: Branch[U]) -> Route[T_co | U]:
         """Run `then` when the key is at least `value`."""
         return self._rule("gte", value, then)
 
-    def lt(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
+    def lt(self, value: float | str, then: Branch[U]) -> Route[T_co | U]:
         """Run `then` when the key is less than `value`."""
         return self._rule("lt", value, then)
 
-    def lte(self, value: float | str, then: Expr[U]) -> Route[T_co | U]:
+    def lte(self, value: float | str, then: Branch[U]) -> Route[T_co | U]:
         """Run `then` when the key is at most `value`."""
         return self._rule("lte", value, then)
 
-    def contains(self, part: object, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+    def contains(self, part: object, then: Branch[U], *, ignore_case: bool = False) -> Route[T_co | U]:
         """Run `then` when the key's text or list contains `part`."""
         return self._rule("contains", part, then, ignore_case=ignore_case)
 
-    def matches(self, pattern: str, then: Expr[U], *, ignore_case: bool = False) -> Route[T_co | U]:
+    def matches(self, pattern: str, then: Branch[U], *, ignore_case: bool = False) -> Route[T_co | U]:
         """Run `then` when the regular expression is found in the key's text.
 
         Raises:
@@ -88,12 +95,12 @@ class Route(Expr[T_co]):
             raise ArgumentError(f"matches({pattern!r}) is not a regular expression: {error}.") from error
         return self._rule("matches", pattern, then, ignore_case=ignore_case)
 
-    def when(self, predicate: Predicate, then: Expr[U]) -> Route[T_co | U]:
+    def when(self, predicate: Predicate, then: Branch[U]) -> Route[T_co | U]:
         """Run `then` when `predicate(state)` holds."""
         self._in_order("when", predicate, then)
         return self._add(observer(predicate, "when()"), then)
 
-    def otherwise(self, then: Expr[U]) -> Route[T_co | U]:
+    def otherwise(self, then: Branch[U]) -> Route[T_co | U]:
         """Run `then` when no test holds.
 
         Raises:
@@ -104,7 +111,7 @@ class Route(Expr[T_co]):
         return cast("Route[T_co | U]", self._set(default=lift(then, "otherwise()").node))
 
     def _rule(
-        self, op: Comparison, value: object, then: Expr[U], *, ignore_case: bool = False
+        self, op: Comparison, value: object, then: Branch[U], *, ignore_case: bool = False
     ) -> Route[T_co | U]:
         if self.node.key is None:
             raise ExpressionError(
@@ -126,7 +133,7 @@ class Route(Expr[T_co]):
                 f"write Route({key}).{method}({value}, {branch})."
             )
 
-    def _add(self, test: Predicate, then: Expr[Any]) -> Route[Any]:
+    def _add(self, test: Predicate, then: Expr[Any] | NativeAgent) -> Route[Any]:
         return self._set(rules=(*self.node.rules, (test, lift(then, f"the branch {_label(test)}").node)))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.errors import (
@@ -21,19 +21,18 @@ from adk_fluent.errors import (
     no_answer,
     sentence,
 )
-from adk_fluent.expr.options import checked
+from adk_fluent.expr.options import SERVICES, checked
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import AgentEvent, Pending, RunResult
-    from adk_fluent.backends.protocol import Backend, SessionBackend, StoredSession
+    from adk_fluent.backends.protocol import Backend, LiveConversation, SessionBackend, StoredSession
     from adk_fluent.backends.reading import Reading
     from adk_fluent.expr.terminals import Terminals
     from adk_fluent.ir.base import Node
 
 T_co = TypeVar("T_co", covariant=True)
 
-_SERVICES = ("session_service", "artifact_service", "memory_service", "credential_service")
-_OPTIONS = (*_SERVICES, "app_name", "user_id", "session_id", "state", "backend", "config")
+_OPTIONS = (*SERVICES, "app_name", "user_id", "session_id", "state", "backend", "config", "middleware")
 
 
 class Run(Generic[T_co]):
@@ -70,9 +69,14 @@ class Run(Generic[T_co]):
         self._config = execution_config(options.get("config"))
         if app_name := options.get("app_name"):
             self._config = replace(self._config, app_name=app_name)
+        self._node = expression.node
+        if (middleware := options.get("middleware")) is not None:
+            from adk_fluent.middleware.checking import given_to
+
+            self._node = given_to(self._node, middleware)
         if terminal in ("resume", "rewind"):
             self.check_stores(f"{terminal}()")
-        for name in ("session_id", *_SERVICES):
+        for name in ("session_id", *SERVICES):
             if name in options:
                 self.check_stores(f"{terminal}({name}=)", f"Leave {name} out")
 
@@ -80,8 +84,12 @@ class Run(Generic[T_co]):
 
     @cached_property
     def backend(self) -> Backend:
-        """The backend given, or the one this expression always uses."""
+        """The backend given, or the one this expression always uses; durable if the configuration says so."""
         given = self._options.get("backend")
+        if self._config.durable is not None:
+            from adk_fluent.backends.temporal.local import local_backend
+
+            return local_backend(given)
         if given is not None:
             return given
         from adk_fluent.backends.adk.running.backend import default_backend
@@ -131,7 +139,8 @@ class Run(Generic[T_co]):
         from adk_fluent.backends.recent import Recent, forms_of
         from adk_fluent.contracts.checking import check_on_build
 
-        backend, node, config = self.backend, self._expression.node, self._config
+        backend, node, config = self.backend, self._node, self._config
+        acting = tuple(map(id, node.annotations.middleware))  # kept alive by what is made for them
         given = cast("Mapping[str, Any] | None", self._options.get("state"))
         known = None if "session_id" in self._options else given or {}
         kind = None if known is None else _kind(known)
@@ -141,14 +150,14 @@ class Run(Generic[T_co]):
             checked.get(kind, lambda: None)
             return form, checked
 
-        form, checked = forms_of(self._expression, backend).get(config, make)
+        form, checked = forms_of(self._expression, backend).get((config, acting), make)
         checked.get(kind, lambda: check_on_build(node, config=config, state=known, mode=config.contracts))
         return form
 
     @property
     def _services(self) -> Mapping[str, Any]:
         """The services given for this run, by name."""
-        return {name: self._options[name] for name in _SERVICES if name in self._options}
+        return {name: self._options[name] for name in SERVICES if name in self._options}
 
     def _told(self, prompt: Any, session_id: str, *, streaming: bool) -> dict[str, Any]:
         """What the backend is told of a run.
@@ -292,6 +301,34 @@ class Run(Generic[T_co]):
         async with _closing(source) as stream:
             events = [event async for event in stream]
         return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
+
+    async def live(
+        self, session_id: str, modality: Literal["audio", "text"]
+    ) -> tuple[LiveConversation, Callable[[AgentEvent], AgentEvent]]:
+        """A live conversation, and how its events are shown.
+
+        Raises:
+            BackendError: the backend holds none.
+            UnsupportedNodeError: something in the expression cannot run live.
+        """
+        from adk_fluent.backends.protocol import LiveBackend
+
+        backend = self.backend
+        if not isinstance(backend, LiveBackend):
+            raise BackendError(
+                f"{type(backend).__name__} holds no live conversations. Take a backend that does, such as "
+                "ADKBackend()."
+            )
+        form = self._form
+        line = await backend.live(
+            form.compiled,
+            session_id=session_id,
+            user_id=self._user_id,
+            state=self._options.get("state") or {},
+            modality=modality,
+            services=self._services,
+        )
+        return line, form.reading.shown
 
     async def rewind(self, before_invocation_id: str) -> None:
         """Undo a run and all after it."""

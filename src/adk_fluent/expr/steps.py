@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
@@ -14,7 +14,7 @@ from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
 from adk_fluent.ir.fields import state_key
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import check_name
-from adk_fluent.ir.nodes import GateNode, TapFn, TapNode, TransferNode
+from adk_fluent.ir.nodes import GateNode, PieceFn, TapFn, TapNode, TransferNode
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 U = TypeVar("U")
 
 
-def tap(fn: TapFn) -> Step:
+@overload
+def tap(fn: TapFn) -> Step: ...
+@overload
+def tap(fn: PieceFn) -> Step: ...
+def tap(fn: TapFn | PieceFn) -> Step:
     """A step that shows the state to `fn`, which cannot change it.
 
     >>> from adk_fluent import Agent, tap

@@ -9,11 +9,13 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
+    from a2a.types import AgentCard
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.apps.app import App
     from google.adk.artifacts import BaseArtifactService
     from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
     from google.adk.memory import BaseMemoryService
+    from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.runners import Runner
     from google.adk.sessions import BaseSessionService
     from google.adk.workflow import Workflow
@@ -24,14 +26,19 @@ if TYPE_CHECKING:
     from adk_fluent.backends.preview import Preview
     from adk_fluent.backends.protocol import Backend, SessionBackend
     from adk_fluent.config import ExecutionConfig
+    from adk_fluent.cost.estimate import CostEstimate
+    from adk_fluent.expr.live import Live
     from adk_fluent.expr.running import Run
     from adk_fluent.expr.session import Chat
     from adk_fluent.inspection.anatomy import LlmAnatomy
     from adk_fluent.inspection.concerns import DataFlows
     from adk_fluent.inspection.explanation import Explanation
     from adk_fluent.inspection.per_agent import PerAgent
+    from adk_fluent.ir.annotations import AuthConfig
     from adk_fluent.ir.base import Node
+    from adk_fluent.middleware.protocol import Middleware
 
+    AnyMiddleware = Middleware | BasePlugin | Sequence[Middleware | BasePlugin]
     Prompt = str | Content | Part | Sequence[str | Part]
 
 T_co = TypeVar("T_co", covariant=True)
@@ -57,6 +64,7 @@ class RunOptions(ServiceOptions, total=False):
         backend: what runs it; ADK by default. One that stores no sessions takes no `session_id` and no
             services.
         config: limits, streaming, resumability, compaction.
+        middleware: what acts on this run, around the middleware of the expression; one, or a list.
     """
 
     app_name: str
@@ -65,6 +73,7 @@ class RunOptions(ServiceOptions, total=False):
     state: Mapping[str, Any]
     backend: Backend
     config: ExecutionConfig
+    middleware: AnyMiddleware
 
 
 class ResumeOptions(ServiceOptions, total=False):
@@ -74,6 +83,7 @@ class ResumeOptions(ServiceOptions, total=False):
     user_id: str
     backend: SessionBackend
     config: ExecutionConfig
+    middleware: AnyMiddleware
 
 
 class Terminals(Generic[T_co]):
@@ -102,7 +112,8 @@ class Terminals(Generic[T_co]):
     def build(self, *, target: Literal["agent", "workflow"] = "agent") -> BaseAgent | Workflow:
         """The native ADK agent, for `root_agent`, `sub_agents`, `AgentTool` and everything else in ADK.
 
-        Each call gives fresh objects, since an ADK agent has one parent.
+        Each call gives fresh objects, since an ADK agent has one parent. An agent has no plugins, and so no
+        middleware; `to_app()` has both.
 
         Args:
             target: `workflow` gives an ADK 2.x `Workflow` instead, for sequences, parallel branches, loops
@@ -127,26 +138,88 @@ class Terminals(Generic[T_co]):
         """The same as `build()`."""
         return self.build()
 
-    def to_app(self, config: ExecutionConfig | None = None) -> App:
+    def to_agent_card(
+        self,
+        *,
+        endpoint: str,
+        description: str = "",
+        name: str = "",
+        version: str = "1.0",
+        skills: Sequence[str] = (),
+        auth: AuthConfig | None = None,
+    ) -> AgentCard:
+        """What other agents are told of this expression: the card of A2A, as its library has it.
+
+        Its skills are the agents whose words the user sees, with their descriptions, and their tools. Agents
+        behind the scenes are not on it, nor are instructions. It needs the extra `a2a`.
+
+        Args:
+            endpoint: the URL of the service.
+            description: what it is for; by default that of the first of these agents which has one.
+            name: its name; by default that of the expression.
+            skills: what it can do beside that, for those who look for capabilities.
+            auth: what callers must have; the token is not on the card.
+
+        Raises:
+            ArgumentError: the endpoint is no URL.
+            MissingExtraError: a2a-sdk is not installed.
+
+        >>> from adk_fluent import Agent
+        >>> card = Agent("pay").describe("Pays.").to_agent_card(endpoint="https://pay.example/a2a")
+        >>> card.name, card.description, [skill.id for skill in card.skills]
+        ('pay', 'Pays.', ['pay'])
+        """
+        from adk_fluent.backends.adk.remote import sdk
+        from adk_fluent.backends.adk.remote.advertising import card_json
+
+        sdk.need("to_agent_card()")
+        told = {"name": name, "description": description, "version": version}
+        return sdk.card_of(card_json(self.node, endpoint, **told, skills=skills, auth=auth))
+
+    def to_app(
+        self, config: ExecutionConfig | None = None, *, middleware: AnyMiddleware | None = None
+    ) -> App:
         """The native ADK `App`: the agent with its plugins and configuration; for `adk web` and runners.
 
-        One of its plugins marks every event with who should see it; see `adk_fluent.visibility`.
+        One of its plugins marks every event with who should see it; see `adk_fluent.visibility`. Another is
+        the middleware of this expression.
+
+        Args:
+            config: limits, streaming, resumability, compaction.
+            middleware: more of it, around that of the expression; one, or a list.
         """
         from adk_fluent.backends.adk.running.backend import ADKBackend
 
-        return ADKBackend().compile(self.node, config).published()
+        return ADKBackend().compile(self._with_middleware(middleware), config).published()
 
-    def to_runner(self, config: ExecutionConfig | None = None, **services: Unpack[ServiceOptions]) -> Runner:
+    def to_runner(
+        self,
+        config: ExecutionConfig | None = None,
+        *,
+        middleware: AnyMiddleware | None = None,
+        **services: Unpack[ServiceOptions],
+    ) -> Runner:
         """A native ADK `Runner` that knows the configuration's limits and creates missing sessions.
 
         It marks every event with who should see it, and blanks what `.filtered()` hides. Its `run_live` takes
-        agents, and sequences of agents, transforms, taps and captures: as in ADK's `SequentialAgent`, each
-        agent calls the function `task_completed` when it is done, and the next one goes on.
+        agents, and sequences of agents, transforms, taps, captures and artifact operations: as in ADK's
+        `SequentialAgent`, each agent calls the function `task_completed` when it is done, and the next one
+        goes on.
+
+        Raises:
+            ArgumentError: an option is none of these; the message says where it belongs.
         """
         from adk_fluent.backends.adk.running.backend import ADKBackend
+        from adk_fluent.expr.options import only_services
 
         backend = ADKBackend()
-        return backend.compile(self.node, config).runner(backend.services(services))
+        found = backend.services(only_services(services))
+        return backend.compile(self._with_middleware(middleware), config).runner(found)
+
+    def _with_middleware(self, middleware: object) -> Node:
+        from adk_fluent.middleware.checking import given_to
+
+        return self.node if middleware is None else given_to(self.node, middleware)
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -207,6 +280,27 @@ class Terminals(Generic[T_co]):
 
         return Chat(self._run("session", options), keep=keep)
 
+    def live(self, *, modality: Literal["audio", "text"] = "audio", **options: Unpack[RunOptions]) -> Live:
+        """A live conversation on ADK's bidirectional streaming, for agents and sequences of agents.
+
+        `async with expr.live() as live:` opens it, `await live.send(...)` sends text or sound, and
+        `async for event in live:` gives what comes. In a sequence each agent calls the function
+        `task_completed` when it is done, and the next one goes on.
+
+        Args:
+            modality: what the model answers in; many live models speak only.
+            options: see `RunOptions`; `state` is for a new session.
+
+        Raises:
+            ArgumentError: no such modality.
+        """
+        from adk_fluent.expr.live import Live
+
+        if modality not in ("audio", "text"):
+            hint = did_you_mean(str(modality), ("audio", "text"))
+            raise ArgumentError(f"live(modality=) is 'audio' or 'text', not {modality!r}.{hint}")
+        return Live(self._run("live", options), modality)
+
     async def resume(
         self, *, session_id: str, approvals: Mapping[str, Any], **options: Unpack[ResumeOptions]
     ) -> RunResult[T_co]:
@@ -240,6 +334,7 @@ class Terminals(Generic[T_co]):
         """Keep what the tools hold open, such as connections to MCP servers, from run to run.
 
         Each run closes what it opened; `async with pipeline:` around several saves them from opening it anew.
+        Middleware is closed at the end, too.
         """
         from adk_fluent.backends.adk.running.toolsets import take, toolsets_in
 
@@ -249,18 +344,33 @@ class Terminals(Generic[T_co]):
     async def __aexit__(self, *exception: object) -> None:
         from adk_fluent.backends.adk.running.toolsets import give_back, toolsets_in
 
-        await give_back(toolsets_in(self.node))
+        try:
+            await give_back(toolsets_in(self.node))
+        finally:
+            await self._close_middleware()
 
     async def aclose(self) -> None:
-        """Close what its tools hold open, unless a run, or a conversation, still needs it.
+        """Close what its tools and its middleware hold open, unless a run, or a conversation, still needs it.
 
-        Runs close what they opened by themselves. What `build()`, `to_app()` and `to_runner()` gave to ADK
-        does not; this closes it, as does ADK's `runner.close()`.
+        Runs close what their tools opened by themselves, and leave middleware open for the next one. What
+        `build()`, `to_app()` and `to_runner()` gave to ADK does not; this closes it, as does ADK's
+        `runner.close()`.
+
+        Raises:
+            MiddlewareError: a middleware could not be closed; the others are.
         """
         from adk_fluent.backends.adk.running.toolsets import in_use, toolsets_in
 
-        async with in_use(toolsets_in(self.node)):
-            pass
+        try:
+            async with in_use(toolsets_in(self.node)):
+                pass
+        finally:
+            await self._close_middleware()
+
+    async def _close_middleware(self) -> None:
+        from adk_fluent.backends.adk.running.middleware import close_inside
+
+        await close_inside(self.node)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -348,10 +458,17 @@ class Terminals(Generic[T_co]):
         return await preview(self, prompt, responses, state=state)
 
     @overload
-    def visualize(self, format: Literal["mermaid", "svg", "html"] = "mermaid") -> str: ...
+    def visualize(
+        self, format: Literal["mermaid", "svg", "html"] = "mermaid", *, cost: CostEstimate | None = None
+    ) -> str: ...
     @overload
-    def visualize(self, format: Literal["png"]) -> bytes: ...
-    def visualize(self, format: Literal["mermaid", "svg", "html", "png"] = "mermaid") -> str | bytes:
+    def visualize(self, format: Literal["png"], *, cost: CostEstimate | None = None) -> bytes: ...
+    def visualize(
+        self,
+        format: Literal["mermaid", "svg", "html", "png"] = "mermaid",
+        *,
+        cost: CostEstimate | None = None,
+    ) -> str | bytes:
         """The expression as a picture, made in this process, without a network.
 
         Control is solid, state from writer to reader dashed. What the user hears has a thick border and says
@@ -361,6 +478,8 @@ class Terminals(Generic[T_co]):
             format: `mermaid` gives the text of a Mermaid flowchart; `svg` an image as text; `html` one
                 self-contained page that shows, on a click, what a step sees, writes and does wrong; `png`
                 the bytes of an image, and needs the extra `pip install 'adk-fluent[viz]'`.
+            cost: an estimate of `adk_fluent.cost.estimate_cost`; each agent then shows what it costs per
+                invocation.
 
         Raises:
             ArgumentError: there is no such format.
@@ -374,13 +493,14 @@ class Terminals(Generic[T_co]):
         from adk_fluent.errors import ArgumentError
         from adk_fluent.viz import to_html, to_mermaid, to_png, to_svg
 
+        notes: Mapping[str, str] = {} if cost is None else cost.notes()
         match format:
             case "mermaid":
-                return to_mermaid(self.node)
+                return to_mermaid(self.node, notes=notes)
             case "svg":
-                return to_svg(self.node)
+                return to_svg(self.node, notes=notes)
             case "html":
-                return to_html(self.node)
+                return to_html(self.node, notes=notes)
             case "png":
-                return to_png(self.node)
+                return to_png(self.node, notes=notes)
         raise ArgumentError(f"visualize(format={format!r}): choose 'mermaid', 'svg', 'png' or 'html'.")

@@ -20,13 +20,13 @@ from adk_fluent.ir.nodes import (
     ParallelNode,
     RaceNode,
     SequenceNode,
-    TransformFn,
+    StepFn,
 )
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
-_Member = Expr[Any] | TransformFn | str
-_Silent = Step | TransformFn
+_Member = Expr[Any] | StepFn | str
+_Silent = Step | StepFn
 
 
 class _Associative(Expr[T_co]):
@@ -172,7 +172,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         return changes_of(self.node, state)
 
     @overload
-    def step(self, step: Step | TransformFn) -> Self: ...
+    def step(self, step: Step | StepFn) -> Self: ...
     @overload
     def step(self, step: Expr[U] | Mapping[Any, Expr[U]]) -> Pipeline[U]: ...
     def step(self, step: object) -> Pipeline[Any]:
@@ -184,14 +184,19 @@ Merge = Literal["wait_all", "first_complete", "interleave"]
 _MERGES = ("wait_all", "first_complete", "interleave")
 
 
+def _merge(how: Merge) -> Merge:
+    if how not in _MERGES:
+        raise ArgumentError(f"FanOut(merge=) is one of {', '.join(map(repr, _MERGES))}, not {how!r}.")
+    return how
+
+
 class FanOut(_Associative[T_co], WorkflowMethods):
     """Branches that run at the same time, each seeing only the conversation before them and its own.
 
     Args:
         branches: expressions; the first argument may be the name.
         name: the name, if it is not the first argument.
-        merge: `wait_all` goes on when all branches are done; `first_complete` when the first is, and cancels
-            the others; `interleave` passes events on as they come.
+        merge: when the fan-out is done; see `merge`.
 
     Raises:
         ExpressionError: there is neither a branch nor a name.
@@ -216,14 +221,31 @@ class FanOut(_Associative[T_co], WorkflowMethods):
         self: FanOut[U], *branches: Expr[U] | str, name: str | None = None, merge: Merge = "wait_all"
     ) -> None: ...
     def __init__(self, *branches: object, name: str | None = None, merge: Merge = "wait_all") -> None:
-        if merge not in _MERGES:
-            raise ArgumentError(f"FanOut(merge=) is one of {', '.join(map(repr, _MERGES))}, not {merge!r}.")
         self._begin(branches, name, "branch")
-        object.__setattr__(self, "_node", self._node.replace(merge=merge))
+        object.__setattr__(self, "_node", self._node.replace(merge=_merge(merge)))
 
     def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
         """The fan-out with one more branch."""
         return cast("FanOut[T_co | U]", self._with(branch, "branch"))
+
+    def merge(self, how: Merge) -> Self:
+        """Say when the fan-out is done.
+
+        Args:
+            how: `wait_all`, the default, goes on when all branches are done. `interleave` does the same and
+                says that the order in which their events come does not matter to you. `first_complete` goes
+                on when one branch has completed without an error, and cancels the others at once: their
+                model calls end, and they write nothing any more. What a cancelled branch had stored by then
+                stays; what it said is no answer. Where all fail, `RunError` names each.
+
+        Raises:
+            ArgumentError: it is none of these.
+
+        >>> from adk_fluent import Agent
+        >>> (Agent("web") | Agent("papers")).merge("first_complete").node.merge
+        'first_complete'
+        """
+        return self.from_node(self.node.replace(merge=_merge(how)))
 
 
 class Fallback(_Associative[T_co]):
@@ -301,7 +323,7 @@ class Loop(Expr[T_co], WorkflowMethods):
         object.__setattr__(self, "_node", made)
 
     @overload
-    def step(self, step: Step | TransformFn) -> Self: ...
+    def step(self, step: Step | StepFn) -> Self: ...
     @overload
     def step(self, step: Expr[U] | Mapping[Any, Expr[U]]) -> Loop[U]: ...
     def step(self, step: object) -> Loop[Any]:

@@ -31,6 +31,7 @@ from adk_fluent.inspection.wording import (
 )
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.passing import in_words
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.answers import asked_schema
 
@@ -228,7 +229,7 @@ class _Look:
         return self.step.name
 
     def context(self) -> str:
-        return _context(*self._shown_keys)
+        return _context(*self._shown_keys, self._files)
 
     def tools(self) -> str:
         return ", ".join(self._tools) or "none"
@@ -259,6 +260,12 @@ class _Look:
 
     def reaches(self) -> tuple[Reach, ...]:
         return self._reaches
+
+    @cached_property
+    def _files(self) -> tuple[str, ...]:
+        """The artifacts that are sent along."""
+        spec = self.node.annotations.context
+        return tuple(dict.fromkeys(use.filename for use in spec.artifacts)) if spec else ()
 
     @cached_property
     def _shown_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -309,8 +316,12 @@ class _Look:
         if self.sight.history == "none":
             return "SUPPRESSED"
         heard = [reach for reach in self._reaches if reach.key is None]
-        surely = [reach.author for reach in heard if reach.certain]
-        perhaps = [reach.author for reach in heard if not reach.certain]
+        passage = self.facts.flow.pieces_for(self.step)
+        upstream = self.facts.flow.upstream.get(self.step, ())
+        part_of = {step.name for step in upstream} if passage else set[str]()
+        told = {name: f"{name} ({in_words(passage and passage.edge)})" for name in part_of}
+        surely = [told.get(reach.author, reach.author) for reach in heard if reach.certain]
+        perhaps = [told.get(reach.author, reach.author) for reach in heard if not reach.certain]
         names = "; ".join(filter(None, [", ".join(surely), "perhaps " * bool(perhaps) + ", ".join(perhaps)]))
         spec = self.node.annotations.context
         part = isinstance(spec, Context) and not spec.is_default
@@ -376,8 +387,10 @@ def _surely(read: Read, speaker: Step) -> bool:
     )
 
 
-def _context(context: tuple[str, ...], prompt: tuple[str, ...]) -> str:
-    if context:
-        return ", ".join(f'state["{key}"]' for key in context) + " injected"
+def _context(context: tuple[str, ...], prompt: tuple[str, ...], files: tuple[str, ...]) -> str:
+    beside = [", ".join(f'state["{key}"]' for key in context) + " injected"] if context else []
+    beside += [f"artifact {', '.join(map(repr, files))} sent along"] if files else []
+    if beside:
+        return ", ".join(beside)
     inline = ", ".join(f"{{{key}}}" for key in prompt)
     return f"none beside {inline} in the instruction" if inline else "none"

@@ -41,6 +41,7 @@ class AgentPicture(Frozen):
         instruction: what it is told, placeholders unfilled.
         data_flow: its five concerns.
         anatomy: what its model is sent; `None` for a remote agent.
+        middleware: the classes of the middleware that acts on it, the outermost first.
         callbacks: `before_model` and the like → the names of the functions, in order.
         children: the agents it can hand over to as its own.
         visibility: who sees what it says.
@@ -55,6 +56,7 @@ class AgentPicture(Frozen):
     description: str = ""
     instruction: str = ""
     anatomy: LlmAnatomy | None = None
+    middleware: tuple[str, ...] = ()
     callbacks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     children: tuple[str, ...] = ()
     issues: tuple[ContractIssue, ...] = ()
@@ -88,6 +90,7 @@ class AgentPicture(Frozen):
             "instruction": self.instruction,
             "data_flow": {name: getattr(flow, name) for name in CONCERNS},
             "anatomy": sent,
+            "middleware": list(self.middleware),
             "callbacks": {where: list(names) for where, names in self.callbacks},
             "children": list(self.children),
             "visibility": self.visibility,
@@ -108,6 +111,7 @@ class AgentPicture(Frozen):
             yield "sees twice", ", ".join(sorted(anatomy.doubled))
             yield "tools", anatomy.tools
             yield "unknown", ", ".join(anatomy.unknown)
+        yield "middleware", ", ".join(self.middleware)
         yield "callbacks", "; ".join(f"{where}: {', '.join(names)}" for where, names in self.callbacks)
         yield "children", ", ".join(self.children)
         yield "visibility", self.visibility
@@ -118,7 +122,8 @@ class Explanation(Frozen):
     """An expression, explained; `str()` is plain text for a person.
 
     Attributes:
-        shape: the steps as an outline, one a line, each with the state keys it reads and writes.
+        shape: the steps as an outline, one a line, each with the state keys, and in brackets the artifacts,
+            that it reads and writes.
         agents: its agents, one by one.
         report: the whole contract report.
     """
@@ -192,6 +197,7 @@ def _picture(
         instruction=prompt_text(given.get("instruction")),
         data_flow=flow,
         anatomy=anatomy,
+        middleware=_middleware(step),
         callbacks=tuple(_callbacks(given)),
         children=tuple(child.name for child in step.children),
         visibility=facts.visibility[step.name],
@@ -209,6 +215,13 @@ def _model(node: AgentNode | RemoteAgentNode) -> str:
     return model if isinstance(model, str) else getattr(model, "model", "") or ""
 
 
+def _middleware(step: Step) -> tuple[str, ...]:
+    """What acts on an agent, once each where it stands first."""
+    around = (*reversed([*step.above()]), step)
+    found = {id(each): each for one in around for each in one.node.annotations.middleware}
+    return tuple(type(each).__name__ for each in found.values())
+
+
 def _callbacks(given: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for field in CALLBACKS:
         functions: tuple[object, ...] = given.get(field, ())
@@ -221,7 +234,10 @@ def _outline(facts: Facts) -> Iterator[str]:
     for step in facts.steps:
         depth = sum(1 for _ in step.above())
         kind = f" ({step.node.kind})" * (not step.name.startswith(step.node.kind))
-        reads = ", ".join(dict.fromkeys(read.key for read in facts.reads_of(step)))
-        writes = ", ".join(facts.writes_of(step))
+        uses = [(use.how, use.filename or "*") for use in step.node.artifact_uses()]
+        taken = [f"[{name}]" for how, name in uses if how != "saves"]
+        saved = [f"[{name}]" for how, name in uses if how == "saves"]
+        reads = ", ".join(dict.fromkeys([*(read.key for read in facts.reads_of(step)), *taken]))
+        writes = ", ".join(dict.fromkeys([*facts.writes_of(step), *saved]))
         keys = f" {reads} → {writes}".replace("  ", " ").rstrip() if reads or writes else ""
         yield f"{'  ' * depth}{step.name}{kind}{keys}"

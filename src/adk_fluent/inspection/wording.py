@@ -8,10 +8,10 @@ from typing import Any, cast
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
-from adk_fluent.ir.tools import FunctionTool
 from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.state.answers import asked_schema
 from adk_fluent.state.faults import shown
+from adk_fluent.tools.spec import Tool
 
 NOT_SET = "(not set)"
 
@@ -45,8 +45,8 @@ def answer_shape(node: AgentNode | RemoteAgentNode) -> tuple[object, str]:
 
 def tool_name(tool: object) -> str:
     """The name under which a model sees a tool; a toolset, whose tools only a run tells, by its class."""
-    if isinstance(tool, FunctionTool):
-        return function_name(tool.function, "tool")
+    if isinstance(tool, Tool):
+        return tool.label
     name = getattr(tool, "name", None)
     if isinstance(name, str) and name:
         return name
@@ -55,7 +55,7 @@ def tool_name(tool: object) -> str:
 
 def is_toolset(tool: object) -> bool:
     """Whether it stands for tools that only a run tells."""
-    return hasattr(tool, "get_tools")
+    return tool.called is None if isinstance(tool, Tool) else hasattr(tool, "get_tools")
 
 
 def prompt_text(instruction: object) -> str:

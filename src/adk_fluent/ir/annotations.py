@@ -5,13 +5,15 @@ Annotations never change what a node *is*; they say how it is seen, streamed, pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, Literal, Self
 
+from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
 from adk_fluent.ir.keys import KeyRead, KeyReads
+from adk_fluent.ir.resources import Call
 
 Visibility = Literal["user", "internal", "zero_cost"]
 """Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
@@ -77,6 +79,11 @@ class ContextSpec(Frozen):
         """The state keys it reads and writes, as far as that is known."""
         return NO_ACCESS
 
+    @property
+    def artifacts(self) -> tuple[ArtifactUse, ...]:
+        """The artifacts that it shows."""
+        return ()
+
 
 class InstructionSpec(Frozen):
     """Base of the values that say what an agent is told, where that is more than text."""
@@ -99,7 +106,7 @@ class InstructionSpec(Frozen):
 
 
 class TransformSpec(Frozen):
-    """Base of the functions that say themselves what they do to the state: the `S` operations."""
+    """Base of what says itself what it does to the state: the `S` operations, and those of `A`."""
 
     __slots__ = ()
 
@@ -131,9 +138,34 @@ class TransformSpec(Frozen):
         """The keys that it removes by name."""
         return None
 
+    def calls(self) -> Iterator[Call]:
+        """The user's functions that it calls."""
+        return iter(())
+
     def completed(self, affected_keys: frozenset[str] | None) -> Self:
         """The same as a node holds it which was stored with these keys."""
         return self
+
+
+class ArtifactSpec(TransformSpec):
+    """Base of the operations that say themselves what they do to the state and to artifacts: those of `A`."""
+
+    __slots__ = ()
+
+    @property
+    def artifacts(self) -> tuple[ArtifactUse, ...]:
+        """What it does with which artifacts, in order."""
+        return ()
+
+    @property
+    def step_label(self) -> str:
+        """What a step that runs it is called."""
+        return "artifact"
+
+    @property
+    def wording(self) -> str:
+        """What it does, in a few words."""
+        return self.step_label
 
 
 @frozen
@@ -167,7 +199,12 @@ class ModelCandidate(Frozen):
     """A model that may be chosen, with its price in USD per 1,000 tokens.
 
     Attributes:
+        model: its name, as ADK resolves it: `gemini-2.5-flash`, `openai/gpt-4o`.
+        cost_per_1k_input: what 1,000 tokens of a request cost; without it, and the next, what
+            `adk_fluent.cost.price_of` knows of the model.
+        cost_per_1k_output: what 1,000 tokens of an answer cost.
         quality_tier: higher is better.
+        max_tokens: the longest request it may get, in tokens, estimated at four characters each.
         condition: `state -> bool`; the candidate is considered only when it is true.
     """
 
@@ -199,6 +236,21 @@ class RetryConfig(Frozen):
 
 
 @frozen
+class Adopted(Frozen):
+    """What is known of an agent because it was made with ADK alone.
+
+    Attributes:
+        tools: tools that run agents, each with what these touch.
+    """
+
+    tools: tuple[tuple[object, Access], ...] = ()
+
+    def inside(self, tool: object) -> Access | None:
+        """What the agents inside a tool touch; `None` for one that runs none."""
+        return next((touched for held, touched in self.tools if held is tool), None)
+
+
+@frozen
 class Annotations(Frozen):
     """What is said about a node; `None` means nothing was said.
 
@@ -211,6 +263,9 @@ class Annotations(Frozen):
         boundary: where execution may be cut before the node.
         schema: the state schema bound to the node.
         strict: building the tree refuses errors and warnings of its contract check (`.strict()`).
+        middleware: what acts around everything in the node, the outermost first (`.middleware()`).
+        resources: name → what functions inside are given under that name (`.inject()`), as pairs.
+        adopted: it was read of an agent made with ADK alone, so the source of its functions counts.
     """
 
     visibility: Visibility | None = None
@@ -221,6 +276,9 @@ class Annotations(Frozen):
     boundary: ExecutionBoundary | None = None
     schema: type | None = None
     strict: bool | None = None
+    middleware: tuple[object, ...] = ()
+    resources: tuple[tuple[str, Any], ...] = ()
+    adopted: Adopted | None = None
 
 
 NO_ANNOTATIONS: Final = Annotations()

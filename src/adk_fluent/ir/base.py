@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import ClassVar, Final, Literal, Self, TypeVar, dataclass_transform
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
+from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, freeze
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyReads
+from adk_fluent.ir.resources import Call
 
 
 class Unset(Enum):
@@ -77,6 +79,8 @@ class Node(Frozen):
     """Whether it says something itself: a model or another program answers here."""
     asks: ClassVar[bool] = False
     """Whether it asks a person."""
+    may_turn_to_ask: ClassVar[bool] = False
+    """Whether it may turn out, once it runs, that a person is asked: another process decides."""
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS
@@ -98,6 +102,11 @@ class Node(Frozen):
         return False
 
     @property
+    def takes_pieces(self) -> bool:
+        """Whether it can take an answer piece by piece, as text."""
+        return False
+
+    @property
     def may_pause(self) -> bool:
         """Whether a run may stop at the node itself until somebody answers."""
         return False
@@ -109,6 +118,14 @@ class Node(Frozen):
     @property
     def key_writes(self) -> tuple[str, ...]:
         """The state keys this node itself is known to write, in a stable order."""
+        return ()
+
+    def artifact_uses(self) -> Iterator[ArtifactUse]:
+        """What this node itself does with which artifacts, in order."""
+        return iter(())
+
+    def calls(self) -> Iterable[Call]:
+        """The user's functions that this node itself calls, other than tools."""
         return ()
 
     def undeclared(self) -> tuple[list[object], list[object]]:

@@ -24,6 +24,7 @@ from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.functions import find, import_path
 from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.native import Native, is_native, object_at, object_path
 from adk_fluent.ir.nodes import NODE_TYPES
 
 Json = Any
@@ -204,6 +205,9 @@ def _encode(value: object, where: str, namer: Namer) -> Json:
             return {"$union": [_encode(member, where, namer) for member in members]}
         case type() | FunctionType():
             return namer(value, where)
+        case Native():
+            path = object_path(value.value)
+            return namer(value.value, where) if path is None else {"$native": path}
         case StateFieldRef():
             return {"$field": value.name, "schema": namer(value.schema, where)}
         case Frozen() if _is_value(type(value)):
@@ -301,6 +305,17 @@ def _decode_field(data: dict[str, Json]) -> object:
     return found
 
 
+def _decode_native(data: dict[str, Json]) -> object:
+    found = object_at(str(data["$native"]))
+    if found is None or not is_native(found):
+        module = str(data["$native"]).partition(":")[0]
+        raise CodecError(
+            f"The stored graph names {data['$native']}, which is no agent that is loaded. Import {module} "
+            "first: reading a graph never imports code."
+        )
+    return Native(found)
+
+
 def _decode_enum(data: dict[str, Json]) -> object:
     cls = _decode_type(data["$enum"])
     if not issubclass(cls, Enum):
@@ -342,6 +357,7 @@ _DECODERS: Final[Mapping[str, Callable[[dict[str, Json]], object]]] = {
     "$value": _decode_value,
     "$model": _decode_model,
     "$enum": _decode_enum,
+    "$native": _decode_native,
     "$field": _decode_field,
     "$generic": _decode_generic,
     "$union": _decode_union,

@@ -19,7 +19,7 @@ C = TypeVar("C", bound=type)
 class Frozen:
     """Base of every class that `frozen` or `node` decorates: what a frozen dataclass can do."""
 
-    __slots__ = ("__dict__", "__weakref__", "_hash")
+    __slots__ = ("__dict__", "__weakref__", "_facts", "_hash")
 
     _defaults: ClassVar[Mapping[str, object]] = {}
     """Every field in order; `MISSING` where a value must be given."""

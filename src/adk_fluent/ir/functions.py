@@ -15,6 +15,7 @@ from adk_fluent.ir.frozen import Frozen, frozen
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__adk_fluent_declares__"
+_IDEMPOTENT = "__adk_fluent_idempotent__"
 
 
 @frozen
@@ -49,13 +50,18 @@ UNKNOWN_ACCESS: Final = Access(reads_known=False, writes_known=False)
 
 
 def declares(
-    *, reads: Iterable[str | StateFieldRef] = (), writes: Iterable[str | StateFieldRef] = ()
+    *,
+    reads: Iterable[str | StateFieldRef] = (),
+    writes: Iterable[str | StateFieldRef] = (),
+    idempotent: bool | None = None,
 ) -> Callable[[F], F]:
     """Tell the checker which state keys a function, predicate, transform or tool touches.
 
     Args:
         reads: keys the function reads, scope prefix included, or fields of a schema.
         writes: keys the function writes.
+        idempotent: of a tool, whether calling it twice does no more than calling it once; one that says
+            `False` is never repeated, whatever middleware wants to. Said alone, it says nothing of keys.
 
     Example:
         >>> @declares(reads=["draft"], writes=["words"])
@@ -66,18 +72,25 @@ def declares(
     """
     if isinstance(reads, str) or isinstance(writes, str):
         raise ArgumentError("declares() takes collections of keys: write reads=['key'], not reads='key'.")
+    if idempotent not in (None, True, False):
+        raise ArgumentError(f"declares(idempotent=) is True or False, not {idempotent!r:.40}.")
     facts = Access(keys_of(reads, "declares()", "reads"), keys_of(writes, "declares()", "writes"))
+    marks: dict[str, object] = {} if idempotent is None else {_IDEMPOTENT: idempotent}
+    if facts.given or idempotent is None:
+        marks[_ATTRIBUTE] = facts
 
     def mark(fn: F) -> F:
         try:
-            setattr(fn, _ATTRIBUTE, facts)
+            for name, value in marks.items():
+                setattr(fn, name, value)
         except AttributeError:  # built-ins and bound methods take no attributes
 
             @functools.wraps(fn)
             def marked(*args: Any, **kwargs: Any) -> Any:
                 return fn(*args, **kwargs)
 
-            setattr(marked, _ATTRIBUTE, facts)
+            for name, value in marks.items():
+                setattr(marked, name, value)
             return cast(F, marked)
         return fn
 
@@ -108,6 +121,11 @@ def access(*functions: object) -> Access:
     return total
 
 
+def declared_idempotent(fn: object) -> bool | None:
+    """Whether a function says that calling it twice does no more than once; `None` if it does not say."""
+    return getattr(fn, _IDEMPOTENT, None)
+
+
 def only_reads(fn: object, where: str) -> None:
     """Refuse a function that declares to write although it only looks at the state.
 
@@ -131,6 +149,30 @@ def only_reads(fn: object, where: str) -> None:
             f"{', '.join(map(repr, keys))}, and here it can only read. Write in a step of its own: "
             "a function of the state that returns a dict, or S.set(...)."
         )
+
+
+def takes_pieces(fn: object) -> bool:
+    """Whether a function takes an answer as it is generated: its first parameter is an `AsyncIterator[str]`.
+
+    >>> from collections.abc import AsyncIterator
+    >>> async def count(pieces: AsyncIterator[str]) -> dict[str, int]:
+    ...     return {"pieces": len([piece async for piece in pieces])}
+    >>> takes_pieces(count), takes_pieces(len)
+    (True, False)
+    """
+    target = fn.func if isinstance(fn, functools.partial) else fn
+    notes: dict[str, object] = getattr(target, "__annotations__", None) or {}
+    if not notes and not isinstance(target, type):  # an object that can be called
+        notes = getattr(vars(type(target)).get("__call__"), "__annotations__", None) or {}
+    first = next((note for name, note in notes.items() if name != "return"), None)
+    text = first if isinstance(first, str) else str(first)
+    return text.rpartition(".")[2] in _PIECES
+
+
+_PIECES: Final = frozenset(f"Async{kind}[str]" for kind in ("Iterator", "Iterable")) | {
+    "AsyncGenerator[str, None]",
+    "AsyncGenerator[str]",
+}
 
 
 def function_name(fn: object, default: str) -> str:

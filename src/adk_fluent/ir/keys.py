@@ -27,12 +27,14 @@ class KeyRead(NamedTuple):
         via: through what.
         level: what it means when the key is missing.
         type: the type that the reader expects, `None` if any will do.
+        where: file and line, where the source of a function was read to find it.
     """
 
     key: str
     via: Via
     level: Level = "required"
     type: object = None
+    where: str = ""
 
 
 KeyReads = Iterator[KeyRead]
@@ -56,3 +58,8 @@ def declared(functions: Iterable[object], via: Via, level: Level = "required") -
 def silent(functions: Iterable[object]) -> list[object]:
     """Those that may read keys which they do not declare."""
     return [fn for fn in functions if fn is not None and not access(fn).reads_known]
+
+
+def given_keys(*keys: str | None) -> tuple[str, ...]:
+    """Those of some keys that are set."""
+    return tuple(key for key in keys if key)

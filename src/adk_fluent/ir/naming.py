@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import is_
+from typing import ClassVar
 
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
 from adk_fluent.ir.base import Node, walk
@@ -59,8 +60,20 @@ class Named(Frozen):
         origins: unique name → the name the user gave, for every node that the user named.
     """
 
+    __slots__ = ("_nodes",)  # found when first asked for; no part of the value
+    _nodes: ClassVar[tuple[Node, ...]]
+
     root: Node
     origins: Mapping[str, str]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes of the tree, parents before children."""
+        try:
+            return self._nodes
+        except AttributeError:
+            object.__setattr__(self, "_nodes", tuple(walk(self.root)))
+            return self._nodes
 
 
 def named_nodes(root: Node) -> tuple[dict[str, Node], dict[str, Node]]:

@@ -13,7 +13,7 @@ these rules, `is_portable` says so, and instructions are rendered here instead o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -139,3 +139,16 @@ def lookalikes(text: str) -> tuple[str, ...]:
     if "{" not in text:
         return ()
     return tuple(inner for inner in _ONE_LINE.findall(text) if _placeholder(inner) is None)
+
+
+def about_doubled(key: str, texts: Iterable[str]) -> str:
+    r"""How to write literal braces, if one of the templates doubles those of a key; else nothing.
+
+    >>> print(about_doubled("x", ["Write {{x}}."]))
+    If {{x}} is meant as the text {x}, write \{x}: doubled braces are no escape.
+    """
+    doubled = re.compile(rf"\{{\{{\s*{re.escape(key)}\s*\}}\}}")
+    if not any(doubled.search(text) for text in texts):
+        return ""
+    meant = f"{{{key}}}"
+    return f"If {{{meant}}} is meant as the text {meant}, write \\{meant}: doubled braces are no escape."

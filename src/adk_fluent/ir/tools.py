@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from inspect import unwrap
 from typing import Any, cast
 
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access
+from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, declared_idempotent
 
 
-@frozen
-class FunctionTool(Frozen):
-    """A function as a tool, with what ADK's `FunctionTool` is to be told about it.
+class ToolSpec(Frozen):
+    """Base of the values that say what tool, or which tools, an agent has: the `T` operations.
 
-    Attributes:
-        function: the function itself.
-        require_confirmation: whether a person must approve each call, or a function of the arguments
-            that says so.
+    What a model is told of a tool, and what it touches, each says itself; everything else that an agent may
+    have as a tool (a function, a tool of ADK's) is asked by the functions below.
     """
 
-    function: Callable[..., Any]
-    require_confirmation: bool | Callable[..., bool] = False
+    __slots__ = ()
+
+    @property
+    def called(self) -> str | None:
+        """What a model knows it by; `None` for several tools, whose names only a run tells."""
+        return None
+
+    @property
+    def access(self) -> Access:
+        """The state keys that its calls read and write, as far as that is known."""
+        return NO_ACCESS
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person may have to approve a call."""
+        return False
+
+    @property
+    def held(self) -> tuple[object, ...]:
+        """The tools that it wraps or joins, and the function that it is."""
+        return ()
+
+    @property
+    def agents(self) -> Node | None:
+        """The tree of the agents that it runs, if it runs some."""
+        return None
 
 
 @frozen
@@ -33,9 +56,22 @@ class GenerateOptions(Frozen):
 # --- what can be known of a tool without running it ----------------------------------------------
 
 
+def tool_name(tool: object) -> str | None:
+    """What a model knows a tool by, as ADK names it; `None` for a set of tools, whose names a run tells."""
+    if isinstance(tool, ToolSpec):
+        return tool.called
+    if hasattr(tool, "get_tools"):
+        return None
+    attribute = "__name__" if hasattr(tool, "__name__") else "name"
+    name = getattr(tool, attribute, type(tool).__name__)
+    return name if isinstance(name, str) else None
+
+
 def tool_access(tool: object) -> Access:
     """What a tool touches: what it declares, nothing if it is not given the state, else unknown."""
-    function = tool.function if isinstance(tool, FunctionTool) else getattr(tool, "func", tool)
+    if isinstance(tool, ToolSpec):
+        return tool.access
+    function = getattr(tool, "func", tool)
     declared = getattr(function, "__adk_fluent_declares__", None) or getattr(tool, "access", None)
     if isinstance(declared, Access):
         return declared
@@ -45,6 +81,22 @@ def tool_access(tool: object) -> Access:
         return UNKNOWN_ACCESS
     inner = getattr(tool, "agent", None)
     return NO_ACCESS if inner is None else UNKNOWN_ACCESS
+
+
+def is_idempotent(tool: object) -> bool:
+    """Whether a tool may be called again after a failure: unless it, or the MCP server it is from, says no.
+
+    >>> from adk_fluent.ir.functions import declares
+    >>> @declares(idempotent=False)
+    ... def pay(amount: float) -> str:
+    ...     return "paid"
+    >>> is_idempotent(pay), is_idempotent(len)
+    (False, True)
+    """
+    function = getattr(tool, "function", None) or getattr(tool, "func", tool)
+    said = (declared_idempotent(function), declared_idempotent(tool))
+    annotations = getattr(getattr(tool, "raw_mcp_tool", None), "annotations", None)
+    return False not in (*said, getattr(annotations, "idempotentHint", None))
 
 
 def takes_context(function: object) -> bool:
@@ -66,12 +118,43 @@ def _is_of_adk(tool: object) -> bool:
 
 
 def confirms(tool: object) -> bool:
-    """Whether a person may have to approve a call of the tool."""
-    if isinstance(tool, FunctionTool):
-        return tool.require_confirmation is not False
-    return bool(getattr(tool, "_require_confirmation", False))
+    """Whether a person may have to approve a call of the tool: it was said so, or its function asks."""
+    if isinstance(tool, ToolSpec):
+        return tool.asks
+    if getattr(tool, "_require_confirmation", False):
+        return True
+    function = getattr(tool, "func", tool)
+    code = getattr(unwrap(function) if callable(function) else function, "__code__", None)
+    return (
+        code is not None and "request_confirmation" in code.co_names
+    )  # it asks by itself, through its context
+
+
+def pauses(tool: object) -> bool:
+    """Whether a call of the tool may stop the run until somebody answers."""
+    return any(confirms(part) or getattr(part, "is_long_running", False) for part in innermost(tool))
 
 
 def ends_loops(tools: Iterable[object]) -> bool:
-    """Whether one of these is ADK's tool for leaving a loop."""
-    return any("exit_loop" in (getattr(tool, "__name__", ""), getattr(tool, "name", "")) for tool in tools)
+    """Whether one of these is ADK's tool for leaving a loop, or a function that does what that does."""
+    return any(_ends_loop(part) for tool in tools for part in innermost(tool))
+
+
+def _ends_loop(tool: object) -> bool:
+    if "exit_loop" in (getattr(tool, "__name__", ""), getattr(tool, "name", "")):
+        return True
+    code = getattr(getattr(tool, "func", tool), "__code__", None)
+    return code is not None and "escalate" in code.co_names
+
+
+def innermost(tool: object) -> tuple[object, ...]:
+    """A tool with all that it wraps or joins."""
+    if not isinstance(tool, ToolSpec):
+        return (tool,)
+    return (tool, *(part for held in tool.held for part in innermost(held)))
+
+
+def agents_inside(tools: Iterable[object]) -> tuple[Node, ...]:
+    """The trees of the agents that these tools run."""
+    parts = (part for tool in tools for part in innermost(tool))
+    return tuple(part.agents for part in parts if isinstance(part, ToolSpec) and part.agents is not None)

@@ -109,7 +109,7 @@ def _offered(
 
 
 def _declarations(config: types.GenerateContentConfig) -> Iterable[types.FunctionDeclaration]:
-    for tool in cast(list[object], config.tools or []):  # pyright: ignore[reportUnknownMemberType]  # genai's type names the optional PIL
+    for tool in cast(list[object], config.tools or []):
         declared = tool.function_declarations if isinstance(tool, types.Tool) else None
         if not declared:
             raise LocalModelError(

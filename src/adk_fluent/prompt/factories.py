@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent._namespace import Namespace
@@ -231,7 +230,11 @@ def _text(text: object, where: str) -> str:
 
 
 def _trimmed(text: str) -> str:
-    return dedent(text).strip()
+    if "\n" in text:
+        from textwrap import dedent  # compiles patterns as it is imported
+
+        text = dedent(text)
+    return text.strip()
 
 
 def _prompt(prompt: object, where: str) -> PromptSpec:

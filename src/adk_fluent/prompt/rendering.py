@@ -126,8 +126,8 @@ def _arranged(
                 block = _values(part, state)
             case Rewrite():
                 block = (written[part],)
-            case When():  # pragma: no mutate block  # unreachable: `settle` leaves none
-                raise AssertionError("a settled prompt has no when")
+            case _:  # pragma: no mutate block  # unreachable: `settle` leaves none
+                raise AssertionError(f"a settled prompt has no {part!r}")
         if block:
             sections.setdefault(part.name, []).append(block)
     blocks = [_section(name, sections[name]) for name in _order(prompt, sections)]

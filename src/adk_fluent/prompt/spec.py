@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from itertools import zip_longest
 from typing import Any, Final, Literal, TypeAlias
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import Access, access
+from adk_fluent.ir.functions import NO_ACCESS, Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared, in_templates
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.template import Segment, all_keys
@@ -35,12 +35,67 @@ Fill: TypeAlias = Callable[[tuple[Segment, ...]], Awaitable[str]]
 """Fills the placeholders of a prompt."""
 
 
+class Part(Frozen):
+    """Base of what a prompt consists of: each kind says itself what it reads and when its text changes."""
+
+    __slots__ = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sections it can have: its own, unless it holds a prompt with others."""
+        return (getattr(self, "name", ""),)
+
+    @property
+    def depends(self) -> bool:
+        """Whether it is more than text that is the same in every run."""
+        return True
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a model must be asked for its text."""
+        return False
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads, as far as that is known."""
+        return NO_ACCESS
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The texts in it that every run uses."""
+        return ()
+
+    def key_reads(self, *, certain: bool) -> KeyReads:
+        """What it reads beside its templates; where it is not `certain` to be used, a key may be missing."""
+        return iter(())
+
+    def chosen(self, names: Container[str], *, keep: bool) -> Part | None:
+        """What is left of it when only sections with these names are kept, or left out."""
+        return self if (self.names[0] in names) == keep else None
+
+    def untagged(self) -> Part:
+        """The same without the versions that its prompts were given."""
+        return self
+
+
 @frozen
-class Section(Frozen):
+class Section(Part):
     """Text under a name: one of the standard sections, `template`, or a name of the user's."""
 
     name: str
     text: str
+
+    @property
+    def depends(self) -> bool:
+        return self.name == "template"
+
+    @property
+    def access(self) -> Access:
+        return _keys(self.text)
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        return (self.text,)
 
     def __repr__(self) -> str:
         if self.name in HEADERS or self.name in UNNAMED:
@@ -49,22 +104,55 @@ class Section(Frozen):
 
 
 @frozen
-class FromState(Frozen):
+class FromState(Part):
     """State values, one per line, named by their keys; a key that is not set is left out."""
 
     keys: tuple[str, ...]
     name: str = "from_state"
+
+    @property
+    def access(self) -> Access:
+        return Access(frozenset(self.keys))
+
+    def key_reads(self, *, certain: bool) -> KeyReads:
+        level: Level = "required" if certain else "tolerant"
+        return (KeyRead(key, "prompt", level) for key in self.keys)
 
     def __repr__(self) -> str:
         return f"P.from_state({', '.join(map(repr, self.keys))})"
 
 
 @frozen
-class When(Frozen):
+class When(Part):
     """A prompt that is there only if a predicate holds for the state."""
 
     test: Predicate
     then: PromptSpec
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.then.sections
+
+    @property
+    def needs_model(self) -> bool:
+        return self.then.needs_model
+
+    @property
+    def access(self) -> Access:
+        test = access(self.test)
+        return Access(test.reads, reads_known=test.reads_known) | self.then.access
+
+    def key_reads(self, *, certain: bool) -> KeyReads:
+        yield from declared([self.test], "function", "tolerant")
+        yield from in_templates(self.then.templates, "prompt", "tolerant")
+        yield from self.then.key_reads(certain=False)
+
+    def chosen(self, names: Container[str], *, keep: bool) -> Part | None:
+        inner = _chosen(self.then.parts, names, keep=keep)
+        return self.replace(then=self.then.replace(parts=inner)) if inner else None
+
+    def untagged(self) -> Part:
+        return self.replace(then=_untagged(self.then))
 
     def __repr__(self) -> str:
         test = self.test
@@ -73,7 +161,7 @@ class When(Frozen):
 
 
 @frozen
-class Rewrite(Frozen):
+class Rewrite(Part):
     """A prompt as a model rewrites it.
 
     Attributes:
@@ -92,13 +180,25 @@ class Rewrite(Frozen):
     audience: str = ""
     name: str = "rewritten"
 
+    @property
+    def needs_model(self) -> bool:
+        return True
+
+    @property
+    def access(self) -> Access:
+        return self.source.access
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        return self.source.templates
+
+    def key_reads(self, *, certain: bool) -> KeyReads:
+        return self.source.key_reads(certain=certain)
+
     def __repr__(self) -> str:
         options = {"max_tokens": self.max_tokens, "audience": self.audience or None, "model": self.model}
         given = ", ".join(f"{key}={value!r}" for key, value in options.items() if value is not None)
         return f"({self.source!r} | P.{self.operation}({given}))"
-
-
-Part: TypeAlias = Section | FromState | When | Rewrite
 
 
 @frozen
@@ -148,43 +248,32 @@ class PromptSpec(InstructionSpec):
     @property
     def static(self) -> bool:
         """Whether its text is the same in every run, but for `{key}` placeholders."""
-        return not any(_depends(part) for part in self.parts)
+        return not any(part.depends for part in self.parts)
 
     @property
     def needs_model(self) -> bool:
         """Whether a model must be asked for its text."""
-        return any(
-            isinstance(part, Rewrite) or (isinstance(part, When) and part.then.needs_model)
-            for part in self.parts
-        )
+        return any(part.needs_model for part in self.parts)
 
     def key_reads(self, *, certain: bool = True) -> KeyReads:
         """What its parts read beside its templates; under a condition a missing key may be meant."""
         for part in self.parts:
-            if isinstance(part, FromState):
-                level: Level = "required" if certain else "tolerant"
-                yield from (KeyRead(key, "prompt", level) for key in part.keys)
-            elif isinstance(part, When):
-                yield from declared([part.test], "function", "tolerant")
-                yield from in_templates(part.then.templates, "prompt", "tolerant")
-                yield from part.then.key_reads(certain=False)
-            elif isinstance(part, Rewrite):
-                yield from part.source.key_reads(certain=certain)
+            yield from part.key_reads(certain=certain)
 
     @property
     def access(self) -> Access:
         """The state keys it reads, as far as that is known."""
-        return _sum(_part_access(part) for part in self.parts) | _keys(*self.preambles, *self.postambles)
+        return _sum(part.access for part in self.parts) | _keys(*self.preambles, *self.postambles)
 
     @property
     def templates(self) -> tuple[str, ...]:
         """The texts in it that every run uses; their placeholders must be filled."""
-        return (*self.preambles, *(text for part in self.parts for text in _always(part)), *self.postambles)
+        return (*self.preambles, *(text for part in self.parts for text in part.templates), *self.postambles)
 
     @property
     def sections(self) -> tuple[str, ...]:
         """The names of the sections it can have, each once, in order of appearance."""
-        return tuple(dict.fromkeys(name for part in self.parts for name in _names(part)))
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.names))
 
     @property
     def fingerprint(self) -> str:
@@ -221,7 +310,7 @@ class PromptSpec(InstructionSpec):
         Raises:
             ExpressionError: the text depends on the state.
         """
-        if dynamic := [part for part in self.parts if _depends(part)]:
+        if dynamic := [part for part in self.parts if part.depends]:
             raise ExpressionError(
                 f"A prompt with {dynamic[0]!r:.60} depends on the state; use .render(state)."
             )
@@ -268,69 +357,28 @@ class Arrangement(Frozen):
                 raise ExpressionError(f"P.{self.operation}({name!r}): the prompt has no such section.{near}")
         if self.operation == "reorder":
             return prompt.replace(order=self.names)
-        return prompt.replace(parts=_filtered(prompt.parts, self.names, keep=self.operation == "only"))
+        return prompt.replace(parts=_chosen(prompt.parts, self.names, keep=self.operation == "only"))
 
     def __repr__(self) -> str:
         given = [repr(name) for name in self.names] + [f"{key}={value!r}" for key, value in self.options]
         return f"P.{self.operation}({', '.join(given)})"
 
 
-def _depends(part: Part) -> bool:
-    """Whether a part is more than text that is the same in every run."""
-    return not isinstance(part, Section) or part.name == "template"
-
-
-def _filtered(parts: tuple[Part, ...], names: tuple[str, ...], *, keep: bool) -> tuple[Part, ...]:
-    left: list[Part] = []
-    for part in parts:
-        if isinstance(part, When):
-            inner = _filtered(part.then.parts, names, keep=keep)
-            left += [part.replace(then=part.then.replace(parts=inner))] if inner else []
-        elif (part.name in names) == keep:
-            left.append(part)
-    return tuple(left)
-
-
-def _names(part: Part) -> tuple[str, ...]:
-    return part.then.sections if isinstance(part, When) else (part.name,)
+def _chosen(parts: tuple[Part, ...], names: Container[str], *, keep: bool) -> tuple[Part, ...]:
+    left = (part.chosen(names, keep=keep) for part in parts)
+    return tuple(part for part in left if part is not None)
 
 
 def _untagged(prompt: PromptSpec) -> PromptSpec:
-    parts = (
-        part.replace(then=_untagged(part.then)) if isinstance(part, When) else part for part in prompt.parts
-    )
-    return prompt.replace(tag="", parts=tuple(parts))
+    return prompt.replace(tag="", parts=tuple(part.untagged() for part in prompt.parts))
 
 
 def _keys(*texts: str) -> Access:
     return Access(frozenset(key for text in texts for key in all_keys(text)))
 
 
-def _sum(parts: Any) -> Access:
+def _sum(parts: Iterable[Access]) -> Access:
     total = Access()
     for part in parts:
         total |= part
     return total
-
-
-def _part_access(part: Part) -> Access:
-    match part:
-        case Section():
-            return _keys(part.text)
-        case FromState():
-            return Access(frozenset(part.keys))
-        case When():
-            test = access(part.test)
-            return Access(test.reads, reads_known=test.reads_known) | part.then.access
-        case Rewrite():
-            return part.source.access
-
-
-def _always(part: Part) -> tuple[str, ...]:
-    match part:
-        case Section():
-            return (part.text,)
-        case Rewrite():
-            return part.source.templates
-        case FromState() | When():
-            return ()

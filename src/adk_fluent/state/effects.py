@@ -1,7 +1,7 @@
 """What a transform reads, and what it does to what is known about the state: as data.
 
-An `S` operation says it itself; of any other function it follows from the keys that it declares. Nothing is
-interpreted here. `analysis` does that, with one table of the kinds of effect.
+An operation of `S` or `A` says it itself; of any other function it follows from the keys that it declares.
+Nothing is interpreted here. `analysis` does that, with one table of the kinds of effect.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from dataclasses import FrozenInstanceError
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.ir.annotations import TransformSpec
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.matching import Predicate
-from adk_fluent.ir.nodes import TransformNode
+from adk_fluent.ir.nodes import ArtifactNode, TransformNode
+
+Transform = TransformNode | ArtifactNode
+"""The steps that are transforms of the state: those that say their effects."""
 
 _put: Final = object.__setattr__
 
@@ -67,7 +71,7 @@ class Effect:
         return ()
 
     @property
-    def parts(self) -> tuple[TransformNode, ...]:
+    def parts(self) -> tuple[Transform, ...]:
         """The transforms that it may run."""
         return ()
 
@@ -355,9 +359,9 @@ class OneOf(Effect):
     """
 
     __slots__ = ("ways",)
-    ways: tuple[tuple[Predicate, tuple[TransformNode, ...]], ...]
+    ways: tuple[tuple[Predicate, tuple[Transform, ...]], ...]
 
-    def __init__(self, ways: tuple[tuple[Predicate, tuple[TransformNode, ...]], ...]) -> None:
+    def __init__(self, ways: tuple[tuple[Predicate, tuple[Transform, ...]], ...]) -> None:
         _put(self, "ways", ways)
 
     @property
@@ -369,7 +373,7 @@ class OneOf(Effect):
         return all(access(test).reads_known for test, _ in self.ways)
 
     @property
-    def parts(self) -> tuple[TransformNode, ...]:
+    def parts(self) -> tuple[Transform, ...]:
         return tuple(part for _, parts in self.ways for part in parts)
 
 
@@ -383,20 +387,24 @@ class AtOnce(Effect):
         _put(self, "steps", steps)
 
     @property
-    def parts(self) -> tuple[TransformNode, ...]:
+    def parts(self) -> tuple[Transform, ...]:
         return self.steps
 
 
 # --- of a node ------------------------------------------------------------------------------------
 
 
-def effects_of(node: TransformNode) -> tuple[Effect, ...]:
-    """What a transform does, in order.
+def effects_of(node: Node) -> tuple[Effect, ...]:
+    """What a transform does, in order; nothing of a node that is none.
 
     >>> from adk_fluent import S
     >>> effects_of(S.rename(a="b").node)
     (Removes('a'), Copies('b', (), 'a', None))
     """
+    if isinstance(node, ArtifactNode):
+        return cast("tuple[Effect, ...]", node.operation.effects)
+    if not isinstance(node, TransformNode):
+        return ()
     if isinstance(node.fn, TransformSpec):
         return cast("tuple[Effect, ...]", node.fn.effects)
     touched = node.access
@@ -411,7 +419,7 @@ def effects_of(node: TransformNode) -> tuple[Effect, ...]:
     return tuple(found)
 
 
-def all_effects(node: TransformNode) -> list[Effect]:
+def all_effects(node: Transform) -> list[Effect]:
     """What a transform, and those it is made of, may do."""
     found: list[Effect] = []
     for effect in effects_of(node):

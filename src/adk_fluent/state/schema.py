@@ -19,7 +19,6 @@ from adk_fluent.errors import (
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.scopes import PREFIXES
 from adk_fluent.spelling import did_you_mean
-from adk_fluent.state.declaring import declared
 from adk_fluent.state.delta import ReadOnlyState, detached
 from adk_fluent.state.faults import shown
 from adk_fluent.state.values import field_type, named
@@ -94,6 +93,8 @@ class StateSchema(metaclass=_Schemas):
         raise SchemaError(f"{name} is a view of state, not a value: use {name}.bind(ctx).")
 
     def __init_subclass__(cls, **options: Any) -> None:
+        from adk_fluent.state.declaring import declared  # only who declares fields pays for what reads them
+
         super().__init_subclass__(**options)
         frame = inspect.currentframe()
         outer = frame.f_back if frame else None  # where the class statement stands: annotations may be text

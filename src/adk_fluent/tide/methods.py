@@ -57,7 +57,14 @@ OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "RunConfig": frozenset({"max_llm_calls", "streaming_mode", "custom_metadata"}),
         "App": frozenset(
-            {"name", "root_agent", "plugins", "resumability_config", "events_compaction_config"}
+            {
+                "name",
+                "root_agent",
+                "plugins",
+                "resumability_config",
+                "events_compaction_config",
+                "context_cache_config",
+            }
         ),
         "ResumabilityConfig": frozenset({"is_resumable"}),
         "EventsCompactionConfig": frozenset(
@@ -73,6 +80,7 @@ OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
             {
                 "before_run_callback",
                 "before_model_callback",
+                "before_tool_callback",
                 "on_event_callback",
                 "on_model_error_callback",
                 "on_tool_error_callback",

@@ -68,7 +68,7 @@ class Line:
         arrow: whether it ends in an arrowhead.
         source: the step that data or a transfer comes from; empty for other control.
         target: the step it goes to; empty for other control.
-        keys: the state keys that a data line carries.
+        keys: the state keys and artifacts that a data line carries.
     """
 
     kind: LineKind

@@ -16,7 +16,7 @@ from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.viz.flow import writers
-from adk_fluent.viz.looks import about, look_of
+from adk_fluent.viz.looks import NO_NOTES, about, look_of
 
 HEARD: Final[Mapping[Visibility, str]] = {
     "user": "The user sees what it says.",
@@ -139,8 +139,11 @@ class PageFacts(Frozen):
     issues: tuple[Finding, ...]
 
 
-def page_facts(root: Node) -> PageFacts:
+def page_facts(root: Node, notes: Mapping[str, str] = NO_NOTES) -> PageFacts:
     """All that the page says about a tree.
+
+    Args:
+        notes: what else to say of some steps, by their unique names.
 
     Raises:
         UnsupportedNodeError: the node is no step.
@@ -149,7 +152,7 @@ def page_facts(root: Node) -> PageFacts:
     tree = resolve_names(root).root
     issues = check_all(root).issues
     facts = known(root)
-    teller = _Teller(facts, issues)
+    teller = _Teller(facts, issues, notes)
     steps = tuple(teller.step(node, step) for node, step in zip(walk(tree), facts.steps, strict=True))
     names = facts.plan.by_name
     return PageFacts(root.name or "Pipeline", steps, tuple(_finding(issue, names) for issue in issues))
@@ -161,8 +164,11 @@ def _finding(issue: ContractIssue, names: Container[str]) -> Finding:
 
 
 class _Teller:
-    def __init__(self, facts: Facts, issues: Iterable[ContractIssue]) -> None:
+    def __init__(
+        self, facts: Facts, issues: Iterable[ContractIssue], notes: Mapping[str, str] = NO_NOTES
+    ) -> None:
         self._facts = facts
+        self._notes = notes
         self._anatomies = llm_anatomy(facts)
         self._visibility = facts.visibility
         self._writers = writers(facts)
@@ -189,7 +195,10 @@ class _Teller:
             tuple(self._reads(step, anatomy)),
             tuple(self._written(step)),
             "" if anatomy is None else anatomy.after,
-            () if anatomy is None else tuple(_notes(anatomy)),
+            (
+                *(() if anatomy is None else _notes(anatomy)),
+                *([f"It costs {note}."] if (note := self._notes.get(step.name)) else ()),
+            ),
             tuple(self._issues.get(step.name, ())),
         )
 

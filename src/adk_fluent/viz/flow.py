@@ -1,4 +1,4 @@
-"""Which step reads what another step wrote: the dashed lines of a picture."""
+"""Which step reads what another step wrote, in the state or as an artifact: the dashed lines of a picture."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from adk_fluent.analysis.plan import Step
 
 @dataclass(frozen=True, slots=True)
 class DataEdge:
-    """State goes from the node that writes it to one that reads it.
+    """State, or artifacts, go from the node that writes them to one that reads them.
 
     Attributes:
         keys: the state keys, sorted.
+        files: the filenames of the artifacts, sorted.
     """
 
     source: str
     target: str
     keys: tuple[str, ...]
+    files: tuple[str, ...] = ()
+
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """What stands on the line."""
+        return (*self.keys, *(name for name in self.files if name not in self.keys))
 
 
 def writers(facts: Facts) -> dict[tuple[Step, str], list[Step]]:
@@ -37,9 +44,16 @@ def writers(facts: Facts) -> dict[tuple[Step, str], list[Step]]:
 
 def data_edges(facts: Facts) -> tuple[DataEdge, ...]:
     """Every pair of a step and another that may read what it wrote, in running order of the reader."""
-    found: dict[tuple[str, str], list[str]] = {}
+    keys: dict[tuple[str, str], list[str]] = {}
+    files: dict[tuple[str, str], set[str]] = {}
     for (reader, key), sources in writers(facts).items():
         for writer in sources:
             if writer is not reader:
-                found.setdefault((writer.name, reader.name), []).append(key)
-    return tuple(DataEdge(source, target, tuple(keys)) for (source, target), keys in found.items())
+                keys.setdefault((writer.name, reader.name), []).append(key)
+    for read in facts.artifacts.reads:
+        for saver in facts.artifacts.sources(read):
+            files.setdefault((saver.name, read.step.name), set()).add(read.use.filename)
+    pairs = dict.fromkeys((*keys, *files))
+    return tuple(
+        DataEdge(*pair, tuple(keys.get(pair, ())), tuple(sorted(files.get(pair, ())))) for pair in pairs
+    )

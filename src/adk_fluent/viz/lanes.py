@@ -57,7 +57,7 @@ def add_links(canvas: Canvas, root: Node, facts: Facts) -> None:
     router = _Router(canvas)
     for edge in data_edges(facts):
         path = router.path(edge.source, edge.target)
-        canvas.lines.append(Line("data", path, True, edge.source, edge.target, edge.keys))
+        canvas.lines.append(Line("data", path, True, edge.source, edge.target, edge.carries))
     for node in walk(root):
         if isinstance(node, TransferNode) and (target := _first_box(canvas, root, node.target)):
             path = router.path(node.name, target)

@@ -13,12 +13,13 @@ from itertools import pairwise
 from math import ceil
 from typing import Final
 
-from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import STEP_BY_STEP, Node
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import RouteNode, TransferNode
+from adk_fluent.ir.passing import in_words
 from adk_fluent.viz.drawing import (
     LEADING,
     SMALL,
@@ -33,7 +34,7 @@ from adk_fluent.viz.drawing import (
     wrapped,
 )
 from adk_fluent.viz.lanes import Rectangle, add_links
-from adk_fluent.viz.looks import EDGE_WORDS, TO_THE_USER, Shape, branches, look_of
+from adk_fluent.viz.looks import EDGE_WORDS, NO_NOTES, TO_THE_USER, Shape, branches, look_of
 
 GAP: Final = 40.0
 """Between steps that follow each other."""
@@ -47,19 +48,22 @@ MOST_ACROSS: Final = 1120.0
 """A row of branches that is wider than this becomes several rows."""
 
 
-def to_drawing(node: Node) -> Drawing:
+def to_drawing(node: Node, notes: Mapping[str, str] = NO_NOTES) -> Drawing:
     """The picture of a tree.
+
+    Args:
+        notes: a line to add to some steps, by their unique names.
 
     Raises:
         UnsupportedNodeError: the node is no step.
         DuplicateNameError: two different nodes have one name.
     """
     named = resolve_names(node)
-    layout = _Layout(named, infer_visibility(node))
+    layout = _Layout(named, infer_visibility(node), notes)
     block = layout.block(named.root, is_root=True)
     canvas = Canvas()
     block.place(canvas, 0.0, 0.0)
-    add_links(canvas, named.root, facts_of(node))
+    add_links(canvas, named.root, analyse(node))
     return canvas.drawing()
 
 
@@ -158,7 +162,10 @@ PASSING: Final = Block(26.0, 0.0, 13.0, _nothing, arrow=False)
 class _Layout:
     """Turns nodes into blocks."""
 
-    def __init__(self, named: Named, visibility: Mapping[str, Visibility]) -> None:
+    def __init__(
+        self, named: Named, visibility: Mapping[str, Visibility], notes: Mapping[str, str] = NO_NOTES
+    ) -> None:
+        self._notes = notes
         self._origins = named.origins
         self._visibility = visibility
 
@@ -197,6 +204,10 @@ class _Layout:
                 lines += wrapped(f"{verb} {', '.join(sorted(keys))}", 34, 3)
         if node.speaks and self._visibility[node.name] == "user":
             lines.append(TO_THE_USER)
+        if streamed := in_words(node.annotations.edge):
+            lines.append(f"goes on {streamed}")
+        if note := self._notes.get(node.name):
+            lines += wrapped(note, 34, 3)
         return tuple(lines)
 
     def _framed(self, node: Node, title: str, body: Block) -> Block:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import (
+    NO_LIMIT,
     AgentNode,
     ArtifactNode,
     CaptureNode,
     FallbackNode,
     GateNode,
+    KnownNativeNode,
     LoopNode,
     MapOverNode,
     ModelSelectorNode,
+    NativeNode,
     ParallelNode,
     RaceNode,
     RemoteAgentNode,
@@ -108,6 +112,8 @@ EDGE_WORDS: Final[Mapping[str, str]] = {
     "delegate": "may hand over",
 }
 """What an edge of control says, by its kind; see `adk_fluent.ir.graph.Edge`."""
+NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
+"""Nothing to add to any step."""
 TO_THE_USER: Final = "to the user"
 """What stands in the box of an agent whose words the user gets."""
 
@@ -120,13 +126,17 @@ def _model(node: AgentNode) -> str:
 
 
 def _loop(node: LoopNode) -> str:
-    rounds = f"repeat up to {node.max_iterations}×" if node.max_iterations else "repeat"
+    rounds = "repeat" if node.max_iterations >= NO_LIMIT else f"repeat up to {node.max_iterations}×"
     return rounds if node.until is None else f"{rounds} until {condition(node.until)}"
 
 
 def _route(node: RouteNode) -> list[str]:
     found = [condition(test, node.key) for test, _ in node.rules]
     return found if node.default is None else [*found, "otherwise"]
+
+
+_MERGES: Final[Mapping[str, str]] = {"first_complete": "at the same time, until one completes"}
+"""What a fan-out says that is not done when all of its branches are."""
 
 
 def _capture(node: CaptureNode) -> str:
@@ -175,7 +185,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
     ),
     TapNode: Look(kind="tap: a function looks on", sign="ƒ", shape="sharp", brackets=("([", "])")),
     ArtifactNode: Look(
-        label=lambda node: f"{node.operation} {node.filename}".strip(),
+        label=lambda node: node.operation.wording,
         kind="artifact step",
         sign="▤",
         shape="sharp",
@@ -183,7 +193,10 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
     ),
     SequenceNode: Look(kind="one after another", frame="named"),
     ParallelNode: Look(
-        label=lambda node: "at the same time", kind="parallel branches", sign="∥", frame="always"
+        label=lambda node: _MERGES.get(node.merge, "at the same time"),
+        kind="parallel branches",
+        sign="∥",
+        frame="always",
     ),
     RaceNode: Look(label=lambda node: "first to succeed", kind="race", sign="∥", frame="always"),
     FallbackNode: Look(label=lambda node: "until one succeeds", kind="fallback", sign="?", frame="always"),
@@ -199,6 +212,20 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
     ),
     TimeoutNode: Look(
         label=lambda node: f"within {node.seconds:g} s", kind="time limit", sign="◷", frame="always"
+    ),
+    NativeNode: Look(
+        kind="native agent, as it was given",
+        sign="●",
+        shape="round",
+        brackets=("(", ")"),
+        style="agent",
+        about=lambda node: type(node.native.value).__name__,
+    ),
+    KnownNativeNode: Look(
+        label=lambda node: f"{type(node.native.value).__name__}, as it was given",
+        kind="native, as it was given",
+        sign="▢",
+        frame="always",
     ),
     ModelSelectorNode: None,
 }

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.visibility import visibility_of
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import edges
 from adk_fluent.ir.naming import Named, resolve_names
+from adk_fluent.ir.passing import in_words
 from adk_fluent.viz.flow import data_edges
-from adk_fluent.viz.looks import EDGE_WORDS, TO_THE_USER, Style, branches, look_of
+from adk_fluent.viz.looks import EDGE_WORDS, NO_NOTES, TO_THE_USER, Style, branches, look_of
 
 _STYLES: Final[Mapping[Style, str]] = {
     "agent": "fill:#e8f0fe,stroke:#2f5aa8,color:#1b2a41",
@@ -35,7 +36,7 @@ _SPECIAL: Final = re.compile(r"[^\w\s.,:;!?()=+*/@$^|~'°×·–—-]")
 _PLAIN_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def to_mermaid(node: Node) -> str:
+def to_mermaid(node: Node, *, notes: Mapping[str, str] = NO_NOTES) -> str:
     """A Mermaid flowchart: control as solid lines, state from writer to reader as dashed ones.
 
     A step that the user hears has a thick border and says so; one that says nothing has a dashed border.
@@ -43,6 +44,7 @@ def to_mermaid(node: Node) -> str:
 
     Args:
         node: the expression's IR, `expr.node`.
+        notes: a line to add to some steps, by their unique names, such as what they cost.
 
     Raises:
         UnsupportedNodeError: the node is no step.
@@ -59,16 +61,21 @@ def to_mermaid(node: Node) -> str:
           a -. "x" .-> b
           classDef agent ...
     """
-    chart = _Chart(resolve_names(node), facts_of(node))
+    chart = _Chart(resolve_names(node), analyse(node), notes)
     return "\n".join(["flowchart TD", *(f"  {line}" for line in chart.lines())]) + "\n"
 
 
 class _Chart:
-    def __init__(self, named: Named, facts: Facts) -> None:
+    def __init__(self, named: Named, facts: Facts, notes: Mapping[str, str]) -> None:
         self._named = named
+        self._notes = notes
         self._facts = facts
         self._nodes = list(walk(named.root))
-        self._visibility = visibility_of(named.root, [node.name for node in self._nodes])
+        self._visibility = (
+            visibility_of(named.root, [node.name for node in self._nodes])
+            if facts.is_too_deep  # then they know nothing of what is inside
+            else facts.visibility
+        )
         self._boxes = [node for node in self._nodes if look_of(node).brackets is not None]
         self._ids = _ids(self._nodes)
         self._knots = 0
@@ -101,6 +108,8 @@ class _Chart:
         words = _quoted(text)
         if node.speaks and self._visibility[node.name] == "user":
             words = f'{words[:-1]}<br/>{TO_THE_USER}"'
+        if note := self._notes.get(node.name):
+            words = f"{words[:-1]}<br/>{_quoted(note)[1:]}"
         return f"{self._ids[node.name]}{opening}{words}{closing}"
 
     def _arrows(self) -> Iterator[str]:
@@ -110,6 +119,10 @@ class _Chart:
             for words, branch in branches(node)
             for inside in walk(branch)
         }
+        streams = {
+            (speaker.name, taker.name): in_words(self._facts.flow.leaving(speaker))
+            for speaker, taker in self._facts.flow.edges
+        }
         plain: list[tuple[str, str]] = []
         transfers: list[str] = []
         for edge in edges(self._named.root):
@@ -117,7 +130,7 @@ class _Chart:
                 transfers.append(f"{self._ids[edge.source]} ==> {self._ids[edge.target]}")
                 continue
             words = choices.get((edge.source, edge.target)) if edge.kind == "branch" else None
-            words = words or EDGE_WORDS.get(edge.kind)
+            words = words or EDGE_WORDS.get(edge.kind) or streams.get((edge.source, edge.target))
             if words:
                 yield f"{self._ids[edge.source]} -->|{_quoted(words)}| {self._ids[edge.target]}"
             else:
@@ -146,7 +159,7 @@ class _Chart:
         found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         for edge in data_edges(self._facts):
             if edge.target in drawn:  # a loop reads too, and its frame says what
-                found.setdefault(edge.keys, []).append((edge.source, edge.target))
+                found.setdefault(edge.carries, []).append((edge.source, edge.target))
         for keys, pairs in found.items():
             words = _quoted(", ".join(keys))
             for sources, targets in _bundles(pairs):

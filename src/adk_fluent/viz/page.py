@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from hashlib import sha256
@@ -14,17 +14,21 @@ from typing import Final, cast
 from adk_fluent.ir.base import Node
 from adk_fluent.viz.facts import Finding, PageFacts, page_facts
 from adk_fluent.viz.layout import to_drawing
+from adk_fluent.viz.looks import NO_NOTES
 from adk_fluent.viz.svg import escape, render, styles
 
 _FOLDER: Final = "adk_fluent.viz"
 
 
-def to_html(node: Node) -> str:
+def to_html(node: Node, *, notes: Mapping[str, str] = NO_NOTES) -> str:
     """A tree as one HTML page that needs no other file and no network.
 
     The page shows control and data edges and who hears each step. On a click, or with the keyboard, it shows
     what that step sees through conversation, state and prompt, what it writes, and what the checks found.
     Nothing in it but its own script can run: names, instructions and messages are shown as text.
+
+    Args:
+        notes: a line to add to some steps, by their unique names, such as what they cost.
 
     Raises:
         UnsupportedNodeError: the node is no step.
@@ -35,8 +39,8 @@ def to_html(node: Node) -> str:
         >>> to_html(Agent("a").node).startswith("<!doctype html>")
         True
     """
-    facts = page_facts(node)
-    picture = render(to_drawing(node), badges=_badges(facts.issues))
+    facts = page_facts(node, notes)
+    picture = render(to_drawing(node, notes), badges=_badges(facts.issues))
     css, script = styles() + _asset("page.css"), _asset("page.js")
     policy = f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(css)}'"
     return f"""\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from math import sqrt
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from adk_fluent.errors import MissingExtraError
 from adk_fluent.ir.base import Node
+from adk_fluent.viz.looks import NO_NOTES
 from adk_fluent.viz.svg import to_svg
 
 FONTS: Final = "ttf_opensans"
@@ -18,8 +20,11 @@ MOST_PIXELS: Final = 12_000_000
 """Pixels of an image; a picture that would have more is drawn smaller."""
 
 
-def to_png(node: Node) -> bytes:
+def to_png(node: Node, *, notes: Mapping[str, str] = NO_NOTES) -> bytes:
     """A tree as a PNG image in light colours; needs the extra `viz`, and no network.
+
+    Args:
+        notes: a line to add to some steps, by their unique names, such as what they cost.
 
     Raises:
         MissingExtraError: the extra is not installed.
@@ -30,7 +35,7 @@ def to_png(node: Node) -> bytes:
         resvg: Any = import_module("resvg_py")
     except ImportError as error:
         raise _missing("resvg-py") from error
-    svg = to_svg(node, theme="light")
+    svg = to_svg(node, theme="light", notes=notes)
     width, height = (float(part) for part in svg.split('viewBox="', 1)[1].split('"', 1)[0].split()[2:])
     return resvg.svg_to_bytes(
         svg_string=svg,

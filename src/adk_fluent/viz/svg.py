@@ -10,7 +10,7 @@ from typing import Final, get_args
 from adk_fluent.ir.base import Node
 from adk_fluent.viz.drawing import LEADING, SMALL, TITLE, Box, Drawing, Frame, Line
 from adk_fluent.viz.layout import to_drawing
-from adk_fluent.viz.looks import Style
+from adk_fluent.viz.looks import NO_NOTES, Style
 
 FONTS: Final = '"Open Sans", "Segoe UI", Roboto, "Helvetica Neue", Arial, "DejaVu Sans", sans-serif'
 
@@ -47,7 +47,7 @@ DARK: Final = {
 """Colours by their part in a picture."""
 
 
-def to_svg(node: Node, *, theme: str = "auto") -> str:
+def to_svg(node: Node, *, theme: str = "auto", notes: Mapping[str, str] = NO_NOTES) -> str:
     """A tree as an SVG image; needs neither ADK nor any other package.
 
     Steps that the user hears have a thick border and say so, steps that say nothing a dashed one. Control
@@ -65,7 +65,7 @@ def to_svg(node: Node, *, theme: str = "auto") -> str:
         >>> to_svg(Agent("a").node).startswith("<svg")
         True
     """
-    return render(to_drawing(node), css=styles(theme))
+    return render(to_drawing(node, notes), css=styles(theme))
 
 
 def styles(theme: str = "auto") -> str:

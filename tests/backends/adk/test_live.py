@@ -26,8 +26,8 @@ from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, gate, map_ove
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.expr.base import Expr
-from tests.backends.clock import without_waiting
 from tests.backends.support import reply
+from tests.clock import still
 
 DONE = types.FunctionCall(name="task_completed", args={})
 
@@ -146,12 +146,12 @@ async def talk(runner: Runner, session: str = "s", until: str = "") -> list[str]
 def ours(expression: Expr[Any], until: str = "") -> list[str]:
     """What happens in a live conversation with an expression."""
     runner = expression.to_runner(session_service=InMemorySessionService())
-    return without_waiting(talk(runner, until=until))
+    return still(talk(runner, until=until))
 
 
 def plain(agent: BaseAgent) -> list[str]:
     """What happens in one with a native agent."""
-    return without_waiting(talk(Runner(agent=agent, app_name="p", session_service=InMemorySessionService())))
+    return still(talk(Runner(agent=agent, app_name="p", session_service=InMemorySessionService())))
 
 
 def lines(*names: str) -> list[str]:
@@ -190,7 +190,7 @@ def test_the_runner_of_adk_does_the_same() -> None:
     for _ in range(2):
         app = (speaker("a") >> speaker("b")).to_app()
         runner = Runner(app=app, session_service=InMemorySessionService())
-        assert without_waiting(talk(runner)) == lines("a", "b")
+        assert still(talk(runner)) == lines("a", "b")
     assert plain((speaker("a") >> speaker("b")).build()) == lines("a", "b")
 
 
@@ -263,7 +263,7 @@ def test_other_runs_do_not_see_the_function() -> None:
             pass
         assert await talk(runner) == lines("a", "b")
 
-    without_waiting(all_ways())
+    still(all_ways())
     for agent in speakers:
         assert [model_of(agent).tools(n) for n in range(3)] == [["task_completed"], [], ["task_completed"]]
         assert "task_completed" not in model_of(agent).instruction(1)
@@ -277,7 +277,7 @@ def test_conversations_at_once_do_not_mix() -> None:
     async def at_once() -> list[list[str]]:
         return await asyncio.gather(*(talk(runner, session) for session in "xyz"))
 
-    assert without_waiting(at_once()) == [lines("a", "b")] * 3
+    assert still(at_once()) == [lines("a", "b")] * 3
     assert [tools for agent in speakers for n in range(3) if (tools := model_of(agent).tools(n))] == [
         ["task_completed"]
     ] * 6
@@ -295,7 +295,7 @@ def test_who_hangs_up_closes_the_connection() -> None:
             await anext(events)
             assert model_of(a).open == 1
 
-    without_waiting(leave())
+    still(leave())
     assert model_of(a).open == 0
     assert model_of(b).requests == []
 
@@ -343,4 +343,4 @@ def test_a_limit_for_the_whole_run_says_so() -> None:
     """A time limit in the configuration is named as what stands in the way."""
     runner = X.to_runner(ExecutionConfig(timeout_seconds=60), session_service=InMemorySessionService())
     with pytest.raises(UnsupportedNodeError, match=r"ExecutionConfig\(timeout_seconds=\)"):
-        without_waiting(talk(runner))
+        still(talk(runner))

@@ -109,7 +109,13 @@ def _requests(backend: MockBackend) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode"), [("memory", "none"), ("memory", "sse"), ("sqlite", "sse"), ("database", "none")]
+    ("kind", "mode"),
+    [
+        ("memory", "none"),
+        ("memory", "sse"),
+        ("sqlite", "sse"),
+        pytest.param("database", "none", marks=pytest.mark.newest),
+    ],
 )
 async def test_no_policy_touches_history_or_requests(kind: str, mode: Any, tmp_path: Path) -> None:
     """The stored events, the state, and every agent's requests are the same bytes under every policy."""
@@ -224,6 +230,7 @@ def _words_of(event: AgentEvent) -> object:
 
 @settings(max_examples=150)
 @given(st.integers(0, 100_000))
+@pytest.mark.newest
 def test_filtering_changes_nothing_but_words(seed: int) -> None:
     """A filtered run is the annotated run without the words of what is not for the user, and no more."""
     made = sample(seed)

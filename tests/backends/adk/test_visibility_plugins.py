@@ -18,7 +18,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from adk_fluent import Agent, S, gate
+from adk_fluent import Agent, S, T, gate
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool
@@ -298,3 +298,16 @@ async def test_resuming_keeps_the_plugins_in_order() -> None:
     assert [said for said in mine.heard if said[1]] == [("a", "one"), ("b", "two")]
     assert len(mine.heard) == len(given)
     assert None not in [mark for _, mark in marks(given)]
+
+
+async def test_what_happens_inside_a_tool_stays_internal() -> None:
+    """So it does where a plugin replaces the event, and an agent around the tool has the author's name."""
+    helper = (S.set(x=1) >> b).named("helper")
+    expression = (a.tools(T.agent(helper)) >> b).named("all")
+    replies = {"a": [call_tool("helper", request="go"), "one"], "b": ["inside", "two"]}
+    mine = Other("mine", lambda event: Event(author=event.author, content=shouted(event)))
+    app = script(replies).compile(expression.node).published()
+    app.plugins.insert(0, mine)
+    runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
+    given = [e async for e in runner.run_async(user_id="user", session_id="s", new_message=HI)]
+    assert [mark for author, mark in marks(given) if author == "b"] == ["internal", "user"]

@@ -10,7 +10,9 @@ from google.adk.apps.app import App
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from pydantic import BaseModel
 
 from adk_fluent import Agent, S, gate
 
@@ -28,17 +30,18 @@ def _text(text: str, *, partial: bool | None = None) -> LlmResponse:
 
 
 class Says(BaseLlm):
-    """Says the same every time, word by word; then ends as `ending` says."""
+    """Says the same every time, word by word unless `at_once`; then ends as `ending` says."""
 
     model: str = "says"
     text: str
+    at_once: bool = False
     ending: str = "well"
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Answer."""
-        if stream:
+        if stream and not self.at_once:
             for word in self.text.split():
                 yield _text(f"{word} ", partial=True)
         if self.ending == "never":
@@ -49,6 +52,12 @@ class Says(BaseLlm):
             yield LlmResponse(error_code="SAFETY", error_message="blocked")
             return
         yield _text(self.text)
+
+
+class Letter(BaseModel):
+    """What no model here writes."""
+
+    text: str
 
 
 class CallsTool(BaseLlm):
@@ -75,6 +84,18 @@ def weather(city: str) -> str:
     return "sunny"
 
 
+def asking_tool(city: str, tool_context: ToolContext) -> str:
+    """A tool that asks in its own words."""
+    if tool_context.tool_confirmation is None:
+        tool_context.request_confirmation(hint="Shall I look out?")
+        tool_context.actions.skip_summarization = True
+        return "asked"
+    return "sunny" if tool_context.tool_confirmation.confirmed else "nobody looked"
+
+
+asking_tool.__name__ = "weather"
+
+
 def broken_tool(city: str) -> str:
     """A tool that fails."""
     raise LookupError(f"no weather in {city}")
@@ -99,7 +120,9 @@ skipped = writer >> editor.proceed_if(lambda state: False)
 discreet = pipeline.filtered()
 endless = Agent("endless", Says(text="Still here", ending="never")).writes("answer")
 needy = Agent("needy", Says(text="Hm.")).instruct("Use {nothing_writes_this}.")
+strict = needy.strict()
 tools = Agent("clerk", CallsTool()).tool(weather)
+asking = Agent("clerk", CallsTool()).tool(asking_tool)
 broken_tools = Agent("clerk", CallsTool()).tool(broken_tool)
 gated = writer >> gate(lambda state: True, message="Send it?") >> editor
 counted = S.counter("n") >> editor.instruct("Turn {n} for {tier}.")
@@ -113,6 +136,9 @@ hostile = Agent("hostile", Says(text="red \x1b[31malert\x07 here"))
 hostile_gate = hostile.writes("words") >> gate(lambda state: True, message="Send {words}?")
 careful = Agent("clerk", CallsTool()).tool(weather, require_confirmation=True)
 
+typed = LlmAgent(name="typed", model=Says(text="no letter"), output_schema=Letter, output_key="letter")
+hasty = Says(text="{}", at_once=True)
+hastily_typed = LlmAgent(name="typed", model=hasty, output_schema=Letter, output_key="letter")
 native = LlmAgent(name="native", model=Says(text="I am ADK's own."), instruction="Answer.")
 team = LlmAgent(
     name="lead", model=Says(text="Mine."), sub_agents=[LlmAgent(name="helper", model=Says(text="Yours."))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal
@@ -22,8 +22,12 @@ REFUSED = frozenset(
         "endless-transfer",
         "invalid-name",
         "invalid-option",
+        "missing-resource",
         "nested-too-deep",
+        "streaming-source-missing",
         "unknown-agent",
+        "unknown-price",
+        "unknown-tool",
         "unsupported",
     }
 )
@@ -114,6 +118,12 @@ class Desk(StateSchema):
 State = Mapping[str, Any]
 
 
+@declares(writes=["pieces"])
+async def count_pieces(pieces: AsyncIterator[str]) -> dict[str, int]:
+    """Counts the pieces of an answer."""
+    return {"pieces": len([piece async for piece in pieces])}
+
+
 @declares(reads=["approved"])
 def approved(state: State) -> bool:
     return bool(state.get("approved"))
@@ -158,6 +168,20 @@ def create_ticket(title: str) -> str:
 def get_weather(city: str) -> str:
     """The weather in a city."""
     return f"Sunny in {city}"
+
+
+class Index:
+    """Something no model can give."""
+
+
+def look_up(word: str, index: Index) -> str:
+    """What a word means."""
+    return f"{word} {index}"
+
+
+@declares()
+def take_index(state: Mapping[str, Any], index: Index) -> None:
+    """A function that takes more than the state."""
 
 
 def get_news(topic: str) -> str:

@@ -289,7 +289,7 @@ CORRECT: list[Correct] = [
     for name, expression, *notes in (
         ("consumes a wider type", Agent("a").produces(Score) >> Agent("b").consumes(Grade)),
         ("consumes what has no fields", Agent("a").produces(Answer) >> Agent("b").consumes(Plain)),
-        ("an artifact with a blank", Agent("a").instruct("{artifact.my cv}")),
+        ("an artifact with a blank", Agent("a").instruct("{artifact.my cv}"), "missing-artifact"),
         ("the scope of what was written outside", S.set(tier="x") >> _reads("tier").schema(Billing)),
         ("a tool writes a typed field", (Agent("a").tool(rate) >> Agent("b").instruct("{confidence?}")).schema(Billing)),
         ("a gate keeps a typed field", (gate(always, into="urgent") >> Agent("b").instruct("{urgent?}")).schema(Desk)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adk_fluent import (
+    A,
     Agent,
     C,
     FanOut,
@@ -36,6 +37,7 @@ from tests.contracts.corpus.cases import (
     Ticket,
     approved,
     by_intent,
+    count_pieces,
     count_words,
     create_ticket,
     get_news,
@@ -68,6 +70,28 @@ _CASES = {
     "shell variable": Agent("a").instruct("Set ${HOME} first."),
     "artifact placeholder": Agent("a").instruct("Sum up {artifact.report} and {artifact.old?}"),
     "tool without state": Agent("a").tool(get_weather),
+    "artifact saved and read": A.save("cv.md", "text")
+    >> Agent("a").instruct("{artifact.cv.md} {artifact.old?}"),
+    "artifact saved on all branches": Route("user:k")
+    .eq("v", A.save("a.md", "x"))
+    .otherwise(A.save("a.md", "y"))
+    >> Agent("a").context(A.for_llm("a.md")),
+    "artifact saved in a loop": Loop(
+        A.save("a.md", "x") >> Agent("a").instruct("{artifact.a.md}"), max_iterations=2
+    ),
+    "artifact that a model saves": Agent("a").tool(A.tool.save())
+    >> A.load("a.md")
+    >> Agent("b").instruct("{a}"),
+    "artifact read if it is there": A.save("a.md", "x")
+    >> A.when("user:k", A.delete("a.md") >> A.save("a.md", "y")),
+    "artifact named by the state": Agent("a").writes("topic")
+    >> A.save("{topic}.md", "x")
+    >> A.delete("{topic}.md"),
+    "artifacts published and loaded": Agent("a")
+    .writes("draft")
+    .artifacts(A.publish("x.md", from_key="draft"))
+    >> A.snapshot("x.md", into_key="copy")
+    >> Agent("b").instruct("{copy}"),
     "structured answer": Agent("a").instruct("Extract.") @ Answer,
     "accepts as a tool": Agent("a").accepts(Query).instruct("Search."),
     "user scope from earlier sessions": Agent("a").instruct("Tier: {user:tier}"),
@@ -240,6 +264,9 @@ _CASES = {
     >> Agent("b").instruct("{receipt}"),
     "tokens to the client": classifier >> Agent("talker").stream_to("token"),
     "chunks into a model": Agent("a").stream_to("chunked", chunk_size=20) >> Agent("b"),
+    "tokens into a function": Agent("a").stream_to("token")
+    >> count_pieces
+    >> Agent("b").instruct("{pieces} pieces"),
     "tokens into a tap": Agent("a").stream_to("token") >> tap(show_draft),
     "boundary": writer >> Agent("heavy").instruct("{draft}").execution_boundary() >> helper,
     "boundary and plain data": S.set(limits={"a": [1, 2]})
@@ -362,6 +389,8 @@ _CASES = {
 }
 
 _NOTES = {
+    "artifact placeholder": ["missing-artifact"],
+    "a whole structured answer": ["missing-artifact"],
     "data flows on": ["channel-duplication"],
     "three in a row": ["channel-duplication", "channel-duplication"],
     "temp key": ["channel-duplication"],

@@ -11,6 +11,7 @@ from google.genai.types import GenerateContentConfig
 from pydantic import BaseModel
 
 from adk_fluent import (
+    A,
     Agent,
     C,
     FanOut,
@@ -20,6 +21,7 @@ from adk_fluent import (
     RemoteAgent,
     Route,
     S,
+    T,
     gate,
     loop_until,
     map_over,
@@ -31,7 +33,8 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.content import Modality
 from adk_fluent.cost import ModelCandidate
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import AgentNode, ArtifactNode, FallbackNode, Match, RaceNode, SequenceNode
+from adk_fluent.ir import AgentNode, FallbackNode, Match, RaceNode, SequenceNode
+from adk_fluent.middleware import tool_approval
 from tests.contracts.corpus.cases import (
     Answer,
     Billing,
@@ -44,6 +47,7 @@ from tests.contracts.corpus.cases import (
     Shop,
     Ticket,
     approved,
+    count_pieces,
     count_words,
     create_ticket,
     get_news,
@@ -52,7 +56,9 @@ from tests.contracts.corpus.cases import (
     is_large,
     is_urgent,
     load_tickets,
+    look_up,
     show_draft,
+    take_index,
 )
 
 FAULTY: list[Fault] = []
@@ -62,6 +68,7 @@ writer = Agent("writer").instruct("Write.").writes("draft")
 helper = Agent("helper").instruct("Help.")
 reader = Agent("reader")
 cheap = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
+unpriced = ModelCandidate("house-model")
 NOT_RESUMABLE = ExecutionConfig(resumable=False)
 
 
@@ -397,6 +404,16 @@ _add("error", "duplicate-tool", "one function twice", Agent("a").tools(get_weath
 _add("error", "duplicate-tool", "two of one name", Agent("a").tools(get_weather, _named("get_weather")), "a")
 _add("error", "duplicate-tool", "one to confirm", Agent("a").tool(get_news).tool(get_news, require_confirmation=True), "a")
 _add("error", "duplicate-tool", "two partials", Agent("a").tools(partial(get_news, "x"), partial(get_weather, "y")), "a")
+_add("error", "unknown-tool", "a slip", Agent("a").tools(get_weather).middleware(tool_approval(["get_wether"])), "a")
+_add("error", "unknown-tool", "of a pipeline", Pipeline(Agent("b"), Agent("c"), name="both").middleware(tool_approval(["get_news"])), "both")
+_add("error", "missing-resource", "a tool", Agent("a").tools(get_weather, look_up).inject(indx=1), "a")
+_add("error", "missing-resource", "a tool of T", Agent("a").tools(T.retry(T.fn(look_up))), "a")
+_add("error", "missing-resource", "inside a tool", Agent("boss").tools(T.agent((Agent("a") >> cast(Any, take_index)).named("both"))), "take_index")
+_add("error", "missing-resource", "a callback", Agent("a").before_agent(cast(Any, take_index)), "a")
+_add("error", "missing-resource", "a step", Agent("a") >> cast(Any, take_index), "take_index")
+_add("error", "missing-resource", "a test", Loop(Agent("a"), max_iterations=2).until(cast(Any, take_index)), "loop")
+_add("error", "missing-resource", "an operation", S.when(cast(Any, take_index), S.set(x=1)) >> _reads("x?"), "when")
+_add("info", "unused-resource", "a slip", Agent("a").tools(get_weather).inject(cty=1), "a")
 _add("warn", "unnamed-tool", "a lambda", Agent("a").tool(_UNNAMED), "a")
 _add("warn", "unnamed-tool", "several lambdas", Agent("a").tools(_UNNAMED, _OTHER), "a")
 
@@ -410,6 +427,24 @@ for what, spec in (
 ):
     _add("info", "tool-history", what, _caller >> Agent("b").tool(get_news).context(spec).instruct("{found}"), "b")
 _add("info", "tool-history", "none", _caller >> helper.tool(get_news).context(C.none()).instruct("{found}"), "helper")
+
+_save, _load = A.save("cv.md", "text"), A.load("cv.md")
+_add("error", "missing-artifact", "deleted", _save >> A.delete("cv.md") >> Agent("a").instruct("{artifact.cv.md}"), "a")
+_add("error", "missing-artifact", "deleted for a gate", _save >> A.delete("cv.md") >> gate(Match("user:k", "eq", 1), message="{artifact.cv.md}?"), "gate")
+for what, expression in (
+    ("saved only later", _load >> _save >> _reads("cv")),
+    ("saved on one branch", Route("user:k").eq("v", _save).otherwise(helper) >> _load >> _reads("cv")),
+    ("saved in a branch beside", (_save | (_load >> _reads("cv")))),
+    ("saved if a key is set", A.when("user:k", _save) >> _load >> _reads("cv")),
+    ("saved once per item", _TICKETS >> map_over("tickets", _reads("_item", "per_item") >> _save) >> _load >> _reads("cv")),
+    ("misspelt", A.save("vc.md", "text") >> _load >> _reads("cv")),
+    ("of the user", A.save("cv.md", "text", scope="user") >> _load >> _reads("cv")),
+):
+    _add("warn", "missing-artifact", what, expression, "load")
+_add("warn", "missing-artifact", "a misspelt picture", A.save("cat.md", "text") >> Agent("a").context(A.for_llm("cats.md")), "a")
+_add("info", "missing-artifact", "of an earlier run", _load >> _reads("cv"), "load")
+_add("info", "missing-artifact", "in an instruction", Agent("a").instruct("{artifact.cv.md} {artifact.old?}"), "a")
+_add("warn", "parallel-writers", "one artifact", _save | A.save("cv.md", "other"), "save_2")
 
 _add("info", "unread-item", "nothing is read", _TICKETS >> map_over("tickets", helper), "map", "_item")
 _add("info", "unread-item", "the list is read", _TICKETS >> map_over("tickets", _reads("tickets")), "map", "_item")
@@ -454,15 +489,7 @@ _add("error", "invalid-option", "response schema", Agent("a").generate_content_c
 _add("error", "invalid-option", "contents", Agent("a").include_contents(cast("Any", "some")), "a")
 _add("error", "context-conflict", "none of all", Agent("a").include_contents("default").context(C.none()), "a")
 _add("error", "context-conflict", "a window of all", helper >> Agent("a").context(C.window(2)).include_contents("default"), "a")
-for what, expression, agent in (
-    ("a remote agent", RemoteAgent("r", endpoint="http://127.0.0.1:1"), "r"),
-    ("an artifact", Pipeline[Any].from_node(ArtifactNode(operation="snapshot", filename="cv.txt", into_key="cv")), "snapshot"),
-    ("a way to merge", FanOut(helper, writer, merge="interleave"), "parallel"),
-    ("a boundary", helper.execution_boundary(), "helper"),
-    ("an edge in pieces", helper.stream_to("chunked", chunk_size=5) >> reader, "helper"),
-    ("a choice of models", Agent("a").model_select("cost_optimized", candidates=[cheap]), "a"),
-):
-    _add("error", "unsupported", what, expression, agent)
+_add("error", "unsupported", "an agent tool that asks a person", Agent("desk").tools(T.agent(Pipeline("clerk", helper, gate(lambda state: True, message="Pay?")))), "desk")
 
 # --- structure ------------------------------------------------------------------------------------
 
@@ -585,6 +612,42 @@ _add(
     "classifier",
 )
 
+_add(
+    "error",
+    "streaming-source-missing",
+    "pieces of a step that says nothing",
+    S.set(n=1).stream_to("token") >> reader,
+    "set",
+)
+_add(
+    "error",
+    "streaming-source-missing",
+    "a function of pieces without an edge",
+    helper >> count_pieces,
+    "count_pieces",
+)
+_add(
+    "info",
+    "streaming-edge-waits",
+    "chunks into a step without a model",
+    writer.stream_to("chunked", chunk_size=5) >> S.transform("draft", str.upper),
+    "writer",
+)
+_add(
+    "info",
+    "streaming-edge-waits",
+    "chunks of one of several",
+    (writer.stream_to("chunked", chunk_size=5) | helper) >> reader,
+    "writer",
+)
+_add(
+    "info",
+    "streaming-edge-waits",
+    "chunks of a loop",
+    Loop(writer, max_iterations=2).stream_to("chunked", chunk_size=5) >> reader,
+    "loop",
+)
+
 for what, first, second in (
     ("image into text", Modality.IMAGE, Modality.TEXT),
     ("audio into images", Modality.AUDIO, Modality.IMAGE),
@@ -629,6 +692,27 @@ _add(
     S.set(seen={1, 2}) >> _reads("seen").execution_boundary(),
     "set",
     "seen",
+)
+_add(
+    "warn",
+    "boundary-uncuttable",
+    "in a loop",
+    Loop(helper >> Agent("heavy").execution_boundary(), max_iterations=2),
+    "heavy",
+)
+_add(
+    "warn",
+    "boundary-uncuttable",
+    "in a branch of a fan-out",
+    helper | Agent("heavy").execution_boundary(),
+    "heavy",
+)
+_add(
+    "warn",
+    "boundary-undeclared",
+    "a function that does not say",
+    helper >> S.compute(total=len).execution_boundary(),
+    "compute",
 )
 _add(
     "warn",
@@ -678,6 +762,19 @@ _add(
     "a",
     "left",
 )
+for what, chosen in (
+    ("prices to choose by", Agent("a").model_select("cost_optimized", candidates=[cheap, unpriced])),
+    ("a price to count by", Agent("a").model_select("quality_optimized", candidates=[unpriced], budget_key="user:left")),
+):
+    _add("error", "unknown-price", what, chosen, "a")
+lengthy = Agent("lengthy").instruct("Write.").generate(max_output_tokens=5000)
+for what, expression in (
+    ("told too much", Agent("a").instruct("x" * 800).context(C.none()).accepts(max_input_tokens=100)),
+    ("a long answer before", lengthy.writes("text") >> Agent("a").reads("text").accepts(max_input_tokens=3000)),
+    ("a candidate too small", lengthy.writes("text") >> Agent("a").reads("text").model_select("cost_optimized", candidates=[cheap.replace(max_tokens=3000)])),
+    ("a limit no candidate has", Agent("a").accepts(max_input_tokens=9000).model_select("cost_optimized", candidates=[cheap.replace(max_tokens=3000)])),
+):
+    _add("warn", "token-limit", what, expression, "a")
 _add("warn", "nobody-visible", "hidden alone", helper.hide(), "helper")
 _add("warn", "nobody-visible", "all hidden", (writer >> helper).hide(), "helper")
 _add(

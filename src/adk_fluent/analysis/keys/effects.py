@@ -8,8 +8,8 @@ from typing import Final, get_args
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, TransformNode
-from adk_fluent.state.effects import Keeps, all_effects
+from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, NativeNode
+from adk_fluent.state.effects import Keeps, Transform, all_effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class StepKeys:
             pauses = pauses or inner.pauses
         if node.may_pause:
             pauses = step
-        if isinstance(node, TransformNode):
+        if isinstance(node, Transform):
             for effect in all_effects(node):
                 removes |= dict.fromkeys(effect.may_remove, step)
                 if isinstance(effect, Keeps):
@@ -82,6 +82,8 @@ class StepKeys:
             removes |= dict.fromkeys(nullable(node), step)
             if node.undeclared()[1]:
                 unknown = step
+        elif isinstance(node, NativeNode) and node.undeclared()[1]:
+            unknown = step
         writes |= dict.fromkeys(self.writes(step), step)
         return Effects(writes, removes, clears, unknown, pauses)
 

@@ -37,6 +37,7 @@ Reason = Literal[
     "context",
     "gate",
     "null",
+    "source",
 ]
 ticks: Iterator[int] = count(1)
 

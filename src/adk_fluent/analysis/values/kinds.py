@@ -6,19 +6,23 @@ import types
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import is_dataclass
-from datetime import date, time, timedelta
-from decimal import Decimal
 from enum import Enum, Flag
 from functools import lru_cache
-from pathlib import PurePath
 from typing import Annotated, Any, Final, Literal, NewType, Union, get_args, get_origin
-from uuid import UUID
 
 Kind = Literal["text", "int", "float", "bool", "list", "dict", "none"]
 
 NUMBERS: Final[frozenset[Kind]] = frozenset({"int", "float", "bool"})
 TEXT: Final[frozenset[Kind]] = frozenset({"text"})
-_AS_TEXT: Final = (str, date, time, timedelta, Decimal, UUID, PurePath)
+_AS_TEXT: Final = frozenset(
+    {
+        *(("datetime", name) for name in ("date", "time", "timedelta")),
+        ("decimal", "Decimal"),
+        ("pathlib", "PurePath"),
+        ("uuid", "UUID"),
+    }
+)
+"""By name, since importing them would take longer than a check."""
 _LISTS: Final = (list, tuple, set, frozenset)
 _TAKES: Final[Mapping[Kind, AbstractSet[Kind]]] = {
     "float": frozenset({"float", "int"}),
@@ -58,6 +62,8 @@ def _kinds_of_class(cls: type[Any]) -> frozenset[Kind] | None:
     for base, stored in _CLASSES:
         if issubclass(cls, base):
             return frozenset({stored})
+    if any((base.__module__.partition(".")[0], base.__qualname__) in _AS_TEXT for base in cls.__mro__):
+        return TEXT
     # A root model is stored as what it holds.
     is_model = _is_model(cls) and "root" not in cls.model_fields
     is_record = is_model or is_dataclass(cls) or hasattr(cls, "__required_keys__")
@@ -68,7 +74,7 @@ _CLASSES: Final[tuple[tuple[Any, Kind], ...]] = (
     (bool, "bool"),
     (int, "int"),
     (float, "float"),
-    (_AS_TEXT, "text"),
+    (str, "text"),
     (_LISTS, "list"),
     (Mapping, "dict"),
     (types.NoneType, "none"),

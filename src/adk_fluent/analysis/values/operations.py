@@ -22,7 +22,6 @@ from adk_fluent.analysis.values.fact import (
 )
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state.effects import (
     AtOnce,
@@ -36,6 +35,7 @@ from adk_fluent.state.effects import (
     Packs,
     Removes,
     Sets,
+    Transform,
     Unpacks,
     Writes,
     WritesAnything,
@@ -46,7 +46,7 @@ Before = Mapping[str, Fact]
 """What was known, before the transform ran, about the keys of which it makes something."""
 
 
-def apply_transform(state: Knowledge, step: Step, node: TransformNode) -> None:
+def apply_transform(state: Knowledge, step: Step, node: Transform) -> None:
     """Record what the transform `node`, run by `step`, does."""
     effects = effects_of(node)
     before = {key: state.get(key) for effect in effects for key in effect.sources}
@@ -153,7 +153,7 @@ def _packs(state: Knowledge, step: Step, effect: Packs, before: Before) -> None:
 # --- other transforms -----------------------------------------------------------------------------
 
 
-def _apply_all(state: Knowledge, step: Step, nodes: tuple[TransformNode, ...]) -> None:
+def _apply_all(state: Knowledge, step: Step, nodes: tuple[Transform, ...]) -> None:
     for node in nodes:
         apply_transform(state, step, node)
 

@@ -20,6 +20,7 @@ class Read:
         via: through what.
         level: what it means when the key is missing.
         type: the type that the reader expects, `None` if any will do.
+        where: file and line, where the source of a function shows it.
         first: what is known the first time the step runs.
         mask: what is known over all times.
         doubt: what is known at the time when the key is most likely missing.
@@ -28,7 +29,10 @@ class Read:
         lost: a step at which the run may stop for a person, and lose the key, before this one runs.
     """
 
-    __slots__ = ("doubt", "facts", "first", "key", "level", "lost", "mask", "step", "texts", "type", "via")
+    __slots__ = (
+        *("doubt", "facts", "first", "key", "level", "lost", "mask"),
+        *("step", "texts", "type", "via", "where"),
+    )
 
     def __init__(self, step: Step, read: KeyRead) -> None:
         self.step: Step = step
@@ -36,6 +40,7 @@ class Read:
         self.via: Via = read.via
         self.level: Level = read.level
         self.type: object = read.type
+        self.where: str = read.where
         self.first: Fact | None = None
         self.mask: int = 0
         self.doubt: Fact | None = None

@@ -12,11 +12,18 @@ from adk_fluent.analysis.talk.history import heard
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, REMOVED, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.analysis.walk.side_effects import call_functions, may_hand_over, may_return, pause, use_tools
+from adk_fluent.analysis.walk.side_effects import (
+    call_functions,
+    may_hand_over,
+    may_return,
+    maybe_write,
+    pause,
+    use_tools,
+)
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, NativeNode
 from adk_fluent.ir.tools import ends_loops
 
 _BESIDE: Final = frozenset({"annotations", "declared_writes", "output_schema", "written_fields"})
@@ -244,3 +251,15 @@ class ModelWalk:
             self.visit(child, instead)
             ways.append(instead)
         state.join(ways, "fallback", step)
+
+    def native(self, step: Step, state: Knowledge) -> None:
+        """Pass an agent of ADK's whose inside is not known."""
+        node: NativeNode = step.node
+        self._listen(step, state)
+        self.reads(step, state)
+        if node.undeclared()[1]:
+            state.forget(step)
+        for key in sorted(node.declared.writes) if node.declared is not None else ():
+            state.set(key, written(step, of=(ANYBODY,)))
+        maybe_write(state, step, node.seen)
+        self.speak(step, state)

@@ -12,11 +12,14 @@ from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, TransferNode
-from adk_fluent.ir.tools import tool_access
+from adk_fluent.ir.sighting import Sightings
+from adk_fluent.ir.source import sightings
 
 
 def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> None:
     """Functions that always run."""
+    if step.node.annotations.adopted is not None:
+        callbacks = _sighted(state, step, callbacks)
     touched = access(*callbacks)
     if not touched.writes_known:
         state.forget(step)
@@ -29,7 +32,7 @@ def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
     if node.undeclared()[1]:
         state.forget(step)
     given = node.given
-    touched = [tool_access(tool) for tool in node.tools]
+    touched = [node.touched(tool) for tool in node.tools]
     for name in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
         touched += [access(callback) for callback in given.get(name, ())]
     for facts in touched:
@@ -37,6 +40,24 @@ def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
         sources = (step, *read) if facts.reads_known else (ANYBODY,)
         for key in sorted(facts.writes):
             state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
+    for what, _, seen in node.sighted():
+        if what == "tool":
+            maybe_write(state, step, seen)
+
+
+def _sighted(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> tuple[object, ...]:
+    """Note what the source of an adopted agent's callbacks shows that they write; gives those it hides."""
+    silent = [callback for callback in callbacks if not access(callback).writes_known]
+    found = {id(callback): sightings(callback) for callback in silent}
+    for seen in found.values():
+        maybe_write(state, step, seen)
+    return tuple(one for one in callbacks if id(one) not in found or not found[id(one)].whole)
+
+
+def maybe_write(state: Knowledge, step: Step, seen: Sightings) -> None:
+    """What source shows may be written, and never more than that."""
+    for one in seen.writes:
+        state.maybe(one.key, written(step, of=(ANYBODY,)), Why("source", step, (step,)))
 
 
 def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:

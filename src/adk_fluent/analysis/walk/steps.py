@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from adk_fluent.analysis.flow import Flow
 from adk_fluent.analysis.origins import Person, SpokenIn, Start, captured
 from adk_fluent.analysis.plan import Step, plan
+from adk_fluent.analysis.talk.history import Talk
 from adk_fluent.analysis.values.comparing import covers
 from adk_fluent.analysis.values.fact import (
     ABSENT,
@@ -40,14 +41,23 @@ from adk_fluent.analysis.walk.side_effects import (
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import SILENT_FRAMES, Node, Runs
-from adk_fluent.ir.nodes import CaptureNode, GateNode, MapOverNode, RouteNode, TransferNode, TransformNode
+from adk_fluent.ir.nodes import (
+    ArtifactNode,
+    CaptureNode,
+    GateNode,
+    MapOverNode,
+    NativeNode,
+    RouteNode,
+    TransferNode,
+    TransformNode,
+)
 from adk_fluent.ir.scopes import is_temporary
 
 _ROUNDS: Final = 8
 """Walks of a loop's body at most; each further one must have brought something new about some key."""
 
 
-def analyse(
+def flow_of(
     root: Node,
     state: Mapping[str, Any] | None = None,
     *,
@@ -203,14 +213,38 @@ class _Walk(ModelWalk):
     def sequence(self, step: Step, state: Knowledge) -> None:
         """The children in order; a transfer may skip the rest of them."""
         if step not in self.skipping:
-            for child in step.children:
-                self.visit(child, state)
+            self._in_turn(step, state)
             return
         self.entered[step] = state
         inside = state.fork()
-        for child in step.children:
-            self.visit(child, inside)
+        self._in_turn(step, inside)
         state.join([inside, *self.skipped.pop(step, ())], "moved", step)
+
+    def _in_turn(self, step: Step, state: Knowledge) -> None:
+        passages = self.flow.passages.get(step)
+        if passages is None:
+            for child in step.children:
+                self.visit(child, state)
+            return
+        before = state.talk
+        for place, child in enumerate(step.children):
+            passage = passages.get(place - 1)
+            if passage is not None and passage.taking == "runs":
+                self._on_pieces(child, state, before)
+                continue
+            if passage is None or not passage.taking:
+                before = state.talk
+            self.visit(child, state)
+
+    def _on_pieces(self, step: Step, state: Knowledge, before: Talk) -> None:
+        """A step that runs on each piece of the last answer hears it, and what was said `before` that."""
+        whole, piece = state.talk, before
+        for speaker in whole.last:
+            piece = piece.spoke(speaker, self.branch(speaker), certain=len(whole.last) == 1)
+        state.talk = piece._replace(last=whole.last, edges=whole.edges)
+        self.visit(step, state)
+        after = state.talk
+        state.talk = Talk.both([whole, after], before)._replace(last=after.last, edges=after.edges)
 
     def loop(self, step: Step, state: Knowledge) -> None:
         known = self.later.get(step, {})
@@ -360,9 +394,11 @@ COMPOSITES: Final[Mapping[Runs, _Visitor]] = {
 
 LEAVES: Final[Mapping[type[Node], _Visitor]] = {
     TransformNode: _Walk.transform,
+    ArtifactNode: _Walk.transform,
     GateNode: _Walk.gate,
     CaptureNode: _Walk.capture,
     TransferNode: _Walk.transfer,
+    NativeNode: _Walk.native,
 }
 """How it passes steps that do more than read and write keys."""
 

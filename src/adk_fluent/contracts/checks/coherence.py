@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.talk.audience import Audience
 from adk_fluent.analysis.talk.sight import Sight, sight_of
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode, MapOverNode
+from adk_fluent.ir.nodes import AgentNode, MapOverNode, NativeNode
 
 
+@check(place=90)
 def check_channel_coherence(root: object) -> list[ContractIssue]:
     """Routes find their key, no text is lost on its way, and none reaches an agent twice."""
-    facts = facts_of(root)
+    facts = analyse(root)
     routes = [
         issue
         for read in facts.reads
@@ -110,6 +112,8 @@ def _lost(facts: Facts) -> Iterator[ContractIssue]:
 def _only_speaks(speaker: Step) -> bool:
     """Whether what an agent says goes to the conversation alone."""
     node = speaker.node
+    if isinstance(node, NativeNode):
+        return False  # what it stores nobody knows
     if not isinstance(node, AgentNode):
         return not node.output_key
     return not (isinstance(node.output_key, str) or node.declared_writes or node.written_fields)
@@ -131,7 +135,6 @@ def _loss(speaker: Step, listener: Step, sight: Sight) -> ContractIssue:
         else f"{listener.name} runs on another branch of the conversation"
     )
     return DataLoss(
-        severity=Severity.WARN,
         agent=listener.name,
         message=f"{speaker.name} has no .writes() and {why}",
         hint=f"What {speaker.name} says reaches {listener.name} through neither state nor conversation: "

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import BudgetWithoutFallback, MissingBudget
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode
 
 
+@check(place=140)
 def check_cost_contracts(root: object) -> list[ContractIssue]:
     """A `budget_bounded` choice has a budget, and something to fall back on when it is used up."""
-    facts = facts_of(root)
+    facts = analyse(root)
     return [issue for step in facts.steps if "selector" in step.node.given for issue in _bounded(step, facts)]
 
 
@@ -50,7 +52,6 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
 
 def _missing(step: Step, key: str | None, why: str) -> ContractIssue:
     return MissingBudget(
-        severity=Severity.WARN,
         agent=step.name,
         key=key,
         message=f"{step.name} chooses its model by a budget that nobody sets",

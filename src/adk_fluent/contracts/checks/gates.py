@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.facts import analyse
 from adk_fluent.contracts.issues import NotResumable
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, GateNode
 from adk_fluent.ir.tools import confirms
 
 
+@check(place=210)
 def check_resumable(root: object) -> list[ContractIssue]:
     """Gates and confirmations are only used where a run can wait."""
-    facts = facts_of(root)
+    facts = analyse(root)
     if getattr(facts.config, "resumable", None) is not False:
         return []
     return [

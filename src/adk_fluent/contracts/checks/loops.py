@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import LoopRunsToLimit
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.registry import check
+from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.nodes import AgentNode, LoopNode
 from adk_fluent.ir.tools import ends_loops
 
 
+@check(place=180)
 def check_loops(root: object) -> list[ContractIssue]:
     """Every `until` reads something that the loop's body changes."""
-    facts = facts_of(root)
+    facts = analyse(root)
     loops = [step for step in facts.steps if isinstance(step.node, LoopNode)]
     return [_endless(step, keys) for step in loops if (keys := unchanging(step, facts))]
 
@@ -39,7 +41,6 @@ def unchanging(step: Step, facts: Facts) -> frozenset[str]:
 def _endless(step: Step, keys: frozenset[str]) -> ContractIssue:
     read = ", ".join(f'"{name}"' for name in sorted(keys))
     return LoopRunsToLimit(
-        severity=Severity.WARN,
         agent=step.name,
         key=min(keys),
         message=f"{step.name} can only run to its limit of {step.node.max_iterations}",

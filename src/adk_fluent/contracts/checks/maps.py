@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import UnreadItem
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, MapOverNode
 
 
+@check(place=190)
 def check_maps(root: object) -> list[ContractIssue]:
     """What a map runs once per item reads the item."""
-    facts = facts_of(root)
+    facts = analyse(root)
     maps = [step for step in facts.steps if isinstance(step.node, MapOverNode) and facts.reaches(step)]
     return [_unread(step, facts) for step in maps if not _reads_item(step, facts)]
 

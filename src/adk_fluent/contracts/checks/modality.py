@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.contracts.issues import ModalityLoss, ModalityMismatch
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.registry import check
+from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.annotations import ContentSpec, Modality
 
 _AS_TEXT: Final = frozenset({Modality.STRUCTURED, Modality.CODE})
@@ -17,9 +18,10 @@ _AS_TEXT: Final = frozenset({Modality.STRUCTURED, Modality.CODE})
 _FILES: Final = frozenset({Modality.IMAGE, Modality.AUDIO, Modality.VIDEO, Modality.PDF})
 
 
+@check(place=110)
 def check_modality_contracts(root: object) -> list[ContractIssue]:
     """Each kind of content an agent says it produces is accepted by, and reaches, the agent after it."""
-    facts = facts_of(root)
+    facts = analyse(root)
     return [issue for listener in facts.flow.upstream for issue in _between(listener, facts)]
 
 
@@ -58,7 +60,6 @@ def _mismatch(
     speaker: Step, listener: Step, refused: frozenset[Modality], accepted: ContentSpec
 ) -> ContractIssue:
     return ModalityMismatch(
-        severity=Severity.WARN,
         agent=listener.name,
         message=f"{speaker.name} produces {_names(refused)}, which {listener.name} does not accept",
         hint=f"{listener.name} accepts {_names(accepted.input_modalities)}.\n"
@@ -68,7 +69,6 @@ def _mismatch(
 
 def _loss(speaker: Step, listener: Step, lost: frozenset[Modality], shown: str) -> ContractIssue:
     return ModalityLoss(
-        severity=Severity.WARN,
         agent=listener.name,
         message=f"{listener.name} has {shown}, but upstream {speaker.name} produces {_names(lost)} content",
         hint=f"{_names(lost).capitalize()} content reaches an agent only through C.default(), or a context "

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.facts import analyse
 from adk_fluent.contracts.issues import DuplicateName
 from adk_fluent.contracts.refusals import lost
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import TransferNode
 
 
+@check(place=20)
 def check_names(root: object) -> list[ContractIssue]:
     """No two different nodes have one name, and every transfer leads somewhere."""
-    facts = facts_of(root)
+    facts = analyse(root)
     transfers = [step for step in facts.steps if isinstance(step.node, TransferNode)]
     names = [step.name for step in facts.steps] if transfers else []
     return [

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.overwriting import overwritten
 from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.contracts.issues import DeadState, Overwritten
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_session_scoped
 
 
+@check(place=80)
 def check_output_key_contracts(root: object) -> list[ContractIssue]:
     """Every session key that a step writes is read by some step, before it is written again.
 
     What the last step writes need not be read.
     """
-    facts = facts_of(root)
+    facts = analyse(root)
     lost = overwritten(facts)
     in_vain = {(step, key) for step, key, _ in lost}
     read = {read.key for read in facts.reads if read.via != "removal"}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import ParallelWriters
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.registry import check
+from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.nodes import ParallelNode
 
 
+@check(place=170)
 def check_parallel_writers(root: object) -> list[ContractIssue]:
     """No two branches that run at the same time write one key, unless only one of them is kept."""
-    facts = facts_of(root)
+    facts = analyse(root)
     return [
         issue
         for step in facts.steps
@@ -31,7 +33,6 @@ def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
             if other is not writer and key not in told:
                 told.add(key)
                 yield ParallelWriters(
-                    severity=Severity.WARN,
                     agent=writer.name,
                     key=key,
                     message=f'{other.name} and {writer.name} both write "{key}" at the same time',

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import LOST
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import taken
 from adk_fluent.contracts.findings.wording import listed, who_reads
 from adk_fluent.contracts.issues import PauseTempKey
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.registry import check
+from adk_fluent.contracts.report import ContractIssue
 
 
+@check(place=220)
 def check_pauses(root: object) -> list[ContractIssue]:
     """No step reads a `temp:` key that was written before the run may have stopped for a person."""
-    return [_lost(read, read.lost) for read in facts_of(root).reads if read.lost is not None and taken(read)]
+    return [_lost(read, read.lost) for read in analyse(root).reads if read.lost is not None and taken(read)]
 
 
 def _lost(read: Read, stop: Step) -> ContractIssue:
@@ -23,7 +25,6 @@ def _lost(read: Read, stop: Step) -> ContractIssue:
     own = stop is read.step
     remedy = "Use a key" if own else f"Write it again after {stop.name}, or use a key"
     return PauseTempKey(
-        severity=Severity.WARN,
         agent=read.step.name,
         key=read.key,
         message=who_reads(read),

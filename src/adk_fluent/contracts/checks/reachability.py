@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.typed import known_type
 from adk_fluent.analysis.values.comparing import covers
 from adk_fluent.analysis.values.matches import covered, exhaustive
 from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.nodes import RouteNode
 
 
+@check(place=160)
 def check_reachability(root: object) -> list[ContractIssue]:
     """Every branch and step can run, and every route has one for every case."""
-    facts = facts_of(root)
+    facts = analyse(root)
     routes = [step for step in facts.steps if isinstance(step.node, RouteNode)]
     return [
         *(issue for step in routes if facts.reaches(step) for issue in _branches(step)),
@@ -67,7 +69,7 @@ def _first_unvisited(parent: Step, facts: Facts) -> Step:
 
 
 def _unreachable(step: Step, message: str, hint: str, key: str | None = None) -> ContractIssue:
-    return UnreachableBranch(severity=Severity.WARN, agent=step.name, key=key, message=message, hint=hint)
+    return UnreachableBranch(agent=step.name, key=key, message=message, hint=hint)
 
 
 def _open(step: Step, facts: Facts) -> ContractIssue | None:

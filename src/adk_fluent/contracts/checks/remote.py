@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from adk_fluent.analysis.facts import facts_of
+from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import RemoteInputMissing
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.registry import check
+from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.spelling import Spelling
 
 
+@check(place=130)
 def check_a2a_contracts(root: object) -> list[ContractIssue]:
     """What is sent along to a remote agent is in state by then, and holds every field that it needs."""
-    facts = facts_of(root)
+    facts = analyse(root)
     unmet = [
         issue for read in facts.reads if read.via == "remote" and (issue := about(read, facts)) is not None
     ]
@@ -39,7 +41,6 @@ def _sent(node: RemoteAgentNode) -> set[str]:
 def _missing(step: Step, name: str) -> ContractIssue:
     like = Spelling(_sent(step.node)).like(name)
     return RemoteInputMissing(
-        severity=Severity.WARN,
         agent=step.name,
         key=name,
         message=f'{step.name} needs "{name}" as input, and it is not sent',

@@ -13,7 +13,7 @@ from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.nodes import AgentNode, TransformNode
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.effects import effects_of
@@ -74,17 +74,12 @@ def written_type(step: Step, key: str) -> object:
             return None
         schema: object = node.output_schema
         return str if schema in (UNSET, None) else schema
-    if isinstance(node, TransformNode):
-        return next((kind for effect in effects_of(node) if (kind := effect.type_of(key)) is not None), None)
-    return None
+    return next((kind for effect in effects_of(node) if (kind := effect.type_of(key)) is not None), None)
 
 
 def constants(step: Step, key: str) -> list[object]:
     """The values that a step is known to write under a key."""
-    node = step.node
-    if not isinstance(node, TransformNode):
-        return []
-    return [value for effect in effects_of(node) for name, value in effect.constants if name == key]
+    return [value for effect in effects_of(step.node) for name, value in effect.constants if name == key]
 
 
 def _misscoped(step: Step, key: str, field: StateFieldRef, bound: Bound) -> ContractIssue:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import facts_of
+from collections.abc import Iterator
+
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
-from adk_fluent.contracts.issues import StreamingModelConflict, StreamingRouteConflict
+from adk_fluent.contracts.issues import StreamingEdgeWaits, StreamingModelConflict, StreamingRouteConflict
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.base import STEP_BY_STEP
 from adk_fluent.ir.nodes import RouteNode
 
 
+@check(place=100)
 def check_streaming_contracts(root: object) -> list[ContractIssue]:
-    """No answer is passed on token by token into a model, and none in pieces into a route."""
-    facts = facts_of(root)
+    """No answer is passed on token by token into a model, and none in pieces into a route or for nothing."""
+    facts = analyse(root)
     found: list[ContractIssue] = []
     for speaker, taker in facts.flow.edges:
         buffering = _buffering(speaker, taker)
@@ -19,7 +24,77 @@ def check_streaming_contracts(root: object) -> list[ContractIssue]:
             found.append(_into_route(speaker, taker, buffering))
         elif taker.is_model and buffering == "token":
             found.append(_into_model(speaker, taker))
-    return found
+    told = {issue.agent for issue in found}
+    notes = (*_waiting(facts), *_inside(facts))
+    return [*found, *(issue for issue in notes if issue.agent not in told)]
+
+
+def _waiting(facts: Facts) -> Iterator[ContractIssue]:
+    """Answers that do not go on while they are generated, though an edge says so."""
+    for step, passages in facts.flow.passages.items():
+        for place, passage in passages.items():
+            if not passage.why or not facts.reaches(step):
+                continue
+            giver, taker = step.children[place], step.children[place + 1]
+            come = "whole" if passage.taking is None else "in pieces only when it has ended"
+            while giver.node.annotations.edge is None:
+                giver = giver.children[-1]
+            instead = 'Use .stream_to(buffering="full"), or leave it out, where that is what you want.'
+            yield _note(giver, f"{taker.name} {come}", passage.why, instead)
+
+
+def _inside(facts: Facts) -> Iterator[ContractIssue]:
+    """Edges of what is one of several inside another step: what follows that does not hear of them."""
+    for step in facts.steps:
+        edge = step.node.annotations.edge
+        if edge is None or edge.buffering == "full" or not facts.reaches(step):
+            continue
+        around = _outlet(step)
+        taker = None if around is None else _follower(around) or _next_round(around, step)
+        if around is not None and taker is not None:
+            why = f"{taker.name} follows {around.name}, of which {step.name} is a part"
+            yield _note(step, f"{taker.name} whole", why, f"Say .stream_to(...) of {around.name} instead.")
+
+
+def _outlet(step: Step) -> Step | None:
+    """The step by which an answer leaves that is one of several in it, or in its last round; else `None`.
+
+    What runs last in a sequence, or alone, answers for the whole, so there its own edge counts.
+    """
+    inner, around = step, step.parent
+    while around is not None and around.node.runs in ("in_order", "around_one"):
+        if inner is not around.children[-1]:
+            return None
+        inner, around = around, around.parent
+    if around is None or (around.node.runs == "again" and inner is not around.children[-1]):
+        return None
+    return around
+
+
+def _follower(step: Step) -> Step | None:
+    """What comes next in a sequence around a step, unless something on the way has an edge of its own."""
+    inner, around = step, step.parent
+    while around is not None and inner.node.annotations.edge is None:
+        if around.node.runs in STEP_BY_STEP and inner is not around.children[-1]:
+            return around.children[around.children.index(inner) + 1]
+        inner, around = around, around.parent
+    return None
+
+
+def _next_round(loop: Step, step: Step) -> Step | None:
+    """What begins the next round, if that is another step."""
+    again = loop.node.runs == "again" and loop.node.annotations.edge is None and loop.node.max_iterations > 1
+    return loop.children[0] if again and loop.children[0] is not step else None
+
+
+def _note(giver: Step, taker: str, why: str, instead: str) -> ContractIssue:
+    edge = giver.node.annotations.edge
+    return StreamingEdgeWaits(
+        severity=Severity.INFO,
+        agent=giver.name,
+        message=f'{giver.name}.stream_to(buffering="{edge.buffering}"): the answer reaches {taker}',
+        hint=f"That is so because {why}.\n{instead}",
+    )
 
 
 def _buffering(speaker: Step, taker: Step) -> str:
@@ -34,7 +109,6 @@ def _buffering(speaker: Step, taker: Step) -> str:
 
 def _into_route(speaker: Step, route: Step, buffering: str) -> ContractIssue:
     return StreamingRouteConflict(
-        severity=Severity.WARN,
         agent=speaker.name,
         message=f'{speaker.name}.stream_to(buffering="{buffering}") leads into the route {route.name}',
         hint="A route chooses by the whole answer, so it cannot take it in pieces.\n"
@@ -44,7 +118,6 @@ def _into_route(speaker: Step, route: Step, buffering: str) -> ContractIssue:
 
 def _into_model(speaker: Step, taker: Step) -> ContractIssue:
     return StreamingModelConflict(
-        severity=Severity.WARN,
         agent=speaker.name,
         message=f'{speaker.name}.stream_to(buffering="token") leads into the model of {taker.name}',
         hint="A model cannot work on single tokens.\n"

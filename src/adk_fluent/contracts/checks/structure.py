@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.analysis.facts import Facts, facts_of
-from adk_fluent.contracts.refusals import Refusal, endless, of_node
+from adk_fluent.analysis.facts import Facts, analyse
+from adk_fluent.contracts.refusals import Refusal, endless, of_node, unfed
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import TransferNode
 
 
+@check(place=30)
 def check_structure(root: object) -> list[ContractIssue]:
     """Nothing makes compiling refuse the tree; names and lost transfers have a check of their own."""
-    facts = facts_of(root)
+    facts = analyse(root)
     found = [refusal.finding() for step in facts.steps for refusal in of_node(step.node, step.name)]
+    found += [refusal.finding() for refusal in unfed((step.node, step.name) for step in facts.steps)]
     return found + [refusal.finding() for refusal in _endless(facts)]
 
 

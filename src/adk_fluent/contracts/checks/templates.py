@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
+from adk_fluent.analysis.values.read import Read
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, GateNode, MapOverNode
 from adk_fluent.ir.scopes import SCOPES, is_key
-from adk_fluent.ir.template import lookalikes
+from adk_fluent.ir.template import about_doubled, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
 from adk_fluent.spelling import Spelling
 
@@ -30,15 +32,24 @@ _NO_SCOPE: Final = ("session", "state")
 """What people write before a key of the session, which has no prefix."""
 
 
+@check(place=70)
 def check_template_contracts(root: object) -> list[ContractIssue]:
     """Every `{key}` in an instruction, or in a gate's message, is in state when it is rendered."""
-    facts = facts_of(root)
+    facts = analyse(root)
     found = [
-        issue
+        _with_braces(issue, read)
         for read in facts.reads
         if read.via in _TEMPLATES and (issue := about(read, facts, UnresolvedTemplateVar)) is not None
     ]
     return [*found, *_typos(facts), *_literals(facts)]
+
+
+def _with_braces(issue: ContractIssue, read: Read) -> ContractIssue:
+    """The finding, with how to write braces that stand for themselves if they are doubled there."""
+    node = read.step.node
+    texts = _texts(node) if isinstance(node, AgentNode | GateNode) else ()
+    said = about_doubled(read.key, texts)
+    return issue.replace(hint=f"{issue.hint}\n{said}") if said else issue
 
 
 def _typos(facts: Facts) -> Iterator[ContractIssue]:
@@ -49,7 +60,6 @@ def _typos(facts: Facts) -> Iterator[ContractIssue]:
         if like is not None:
             shown = f"{{{read.key}?}}"
             yield PlaceholderTypo(
-                severity=Severity.WARN,
                 agent=read.step.name,
                 key=read.key,
                 message=_has(read.step, shown),
@@ -74,7 +84,7 @@ def _among(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractI
         issue = _slip(step, inner, facts)
         if issue is not None:
             yield issue
-        elif _WORDS.fullmatch(inner.removesuffix("?")) and not inner.startswith("artifact."):
+        elif _WORDS.fullmatch(inner.removesuffix("?")):
             others.append(inner)
     if others:
         yield _words(step, others)
@@ -125,7 +135,6 @@ def _is_known(key: str, step: Step, facts: Facts) -> bool:
 
 def _typo(step: Step, inner: str, meant: str) -> ContractIssue:
     return PlaceholderTypo(
-        severity=Severity.WARN,
         agent=step.name,
         key=meant,
         message=_has(step, f"{{{inner}}}"),
@@ -170,7 +179,6 @@ def _misscoped(step: Step, inner: str, scope: str, name: str, facts: Facts) -> C
 
 def _as_it_is(step: Step, inner: str, key: str, why: str) -> ContractIssue:
     return LiteralPlaceholder(
-        severity=Severity.WARN,
         agent=step.name,
         key=key,
         message=f"{_has(step, f'{{{inner}}}')}, which is sent as it is",

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.talk.audience import apart
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.issues import DuplicateTool, ToolHistory, UnnamedTool
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.tools import FunctionTool
+from adk_fluent.ir.tools import tool_name
 
 _LAMBDA = "<lambda>"
 _LOOKED_AT = 32
 """So many agents with tools before one are asked whether it sees what their tools did."""
 
 
+@check(place=200)
 def check_tool_contracts(root: object) -> list[ContractIssue]:
     """No two tools of an agent have one name, each has one, and earlier tool calls are not missed."""
-    facts = facts_of(root)
+    facts = analyse(root)
     with_tools = [step for step in facts.steps if step.node.given.get("tools")]
     return [
         *(issue for step in with_tools for issue in _names(step)),
@@ -34,7 +36,6 @@ def _names(step: Step) -> Iterator[ContractIssue]:
     names = [name for tool in step.node.tools if (name := tool_name(tool)) is not None]
     if _LAMBDA in names:
         yield UnnamedTool(
-            severity=Severity.WARN,
             agent=step.name,
             message=f"{step.name} has a lambda as a tool, which has no name a model could call",
             hint="Write it as a function with a name and a docstring: the model is told both.",
@@ -47,16 +48,6 @@ def _names(step: Step) -> Iterator[ContractIssue]:
                 message=f"{step.name} has {count} tools called {name!r}",
                 hint="The model is offered all of them, and every call goes to the last. Rename the others.",
             )
-
-
-def tool_name(tool: object) -> str | None:
-    """What a model knows a tool by, as ADK names it; `None` for a set of tools."""
-    function = tool.function if isinstance(tool, FunctionTool) else tool
-    if hasattr(function, "get_tools"):
-        return None
-    attribute = "__name__" if hasattr(function, "__name__") else "name"
-    name = getattr(function, attribute, type(function).__name__)
-    return name if isinstance(name, str) else None
 
 
 # --- what earlier tools did -----------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.typed import Known, known_type
 from adk_fluent.analysis.values.comparing import always_raises, can_hold
@@ -14,15 +14,17 @@ from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.checks.schemas import against_schemas
 from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import UnmetConsumes
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import RouteNode
 from adk_fluent.spelling import Spelling
 
 
+@check(place=50)
 def check_type_contracts(root: object) -> list[ContractIssue]:
     """Types fit: of values and their readers, of `.produces` and `.consumes`, of keys and the schema."""
-    facts = facts_of(root)
+    facts = analyse(root)
     return [*_readers(facts), *_consumers(facts), *against_schemas(facts)]
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from adk_fluent.analysis.facts import facts_of
+from collections.abc import Mapping
+
+from adk_fluent.analysis.facts import analyse
+from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import UnknownAccess
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.native import is_native
 
 
+@check(place=230)
 def check_unknown_functions(root: object) -> list[ContractIssue]:
     """One note on all functions that do not say which keys they read or write; it names them."""
-    facts = facts_of(root)
+    facts = analyse(root)
     readers, writers = facts.unknown
     if not readers and not writers:
         return []
@@ -29,13 +35,22 @@ def check_unknown_functions(root: object) -> list[ContractIssue]:
             agent=first.name,
             key=hidden[0] if hidden else None,
             message=f"What {', '.join(names)}{more} {what} is unknown",
-            hint=f"The analysis cannot look into functions.{affected}\n"
+            hint=f"The analysis cannot look into {_what(readers, writers)}.{affected}\n"
             'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.state.',
         )
     ]
 
 
+def _what(*found: Mapping[Step, list[object]]) -> str:
+    agents = [is_native(function) for steps in found for each in steps.values() for function in each]
+    if all(agents):
+        return "such classes"
+    return "functions and such classes" if any(agents) else "functions"
+
+
 def _shown(functions: list[object]) -> str:
     function = functions[0]
+    if is_native(function):
+        return f"{type(function).__name__}, a class of its own,"
     name = function_name(function, "") or getattr(function, "name", "")
     return name if isinstance(name, str) and name else "a function"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.analysis.facts import Facts, facts_of
+from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.contracts.issues import BranchNotVisible, NobodyVisible
+from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import ONE_COUNTS
 
 
+@check(place=150)
 def check_visibility_contracts(root: object) -> list[ContractIssue]:
     """The user sees something, whichever branch runs."""
-    facts = facts_of(root)
+    facts = analyse(root)
     speakers = [step for step in facts.steps if step.is_model and facts.reaches(step)]
     if not speakers:
         return []
@@ -21,7 +23,6 @@ def check_visibility_contracts(root: object) -> list[ContractIssue]:
         last = speakers[-1]
         return [
             NobodyVisible(
-                severity=Severity.WARN,
                 agent=last.name,
                 message="No agent is visible to the user",
                 hint=f"Everything that is said is internal. Remove a .hide(), or add .show() to {last.name}.",

@@ -10,8 +10,9 @@ from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.keys import Via
-from adk_fluent.ir.nodes import MapOverNode
+from adk_fluent.ir.nodes import AgentNode, MapOverNode, NativeNode
 from adk_fluent.ir.scopes import is_key
+from adk_fluent.ir.sighting import Sighting
 from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def who_reads(read: Read) -> str:
-    """`booker reads {intent} in its instruction`"""
-    return _SUBJECTS[read.via].format(step=read.step.name, key=read.key)
+    """`booker reads {intent} in its instruction`; where its source shows it, with file and line."""
+    where = f" ({read.where})" if read.where else ""
+    return _SUBJECTS[read.via].format(step=read.step.name, key=read.key) + where
 
 
 _SUBJECTS: Final[Mapping[Via, str]] = {
@@ -197,6 +199,15 @@ def _when(writer: Step, reader: Step) -> str:
     return f"not on the way to {reader.name}"
 
 
+def written_in_source(node: object) -> list[Sighting]:
+    """Where the source of what is in a node shows that it writes."""
+    if isinstance(node, NativeNode):
+        return list(node.seen.writes)
+    return (
+        [one for _, _, seen in node.sighted() for one in seen.writes] if isinstance(node, AgentNode) else []
+    )
+
+
 # --- may ------------------------------------------------------------------------------------------
 
 
@@ -264,6 +275,11 @@ def _tool(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is written by a tool of {why.step.name}, and only if its model calls that tool.'
 
 
+def _source(key: str, why: Why, facts: Facts) -> str:
+    places = sorted({one.where for one in written_in_source(why.step.node) if one.key == key})
+    return f'"{key}" is written by code of {why.step.name} ({", ".join(places)}), perhaps not every time.'
+
+
 def _delegate(key: str, why: Why, facts: Facts) -> str:
     return (
         f'"{key}" is written by {listed(why.writers)}, but {why.step.name} or one of its sub-agents may '
@@ -306,6 +322,7 @@ _REASONS: Final[Mapping[str, Callable[[str, Why, Facts], str]]] = {
     "sibling": _sibling,
     "map": _map,
     "tool": _tool,
+    "source": _source,
     "delegate": _delegate,
     "boundary": _boundary,
     "moved": _moved,

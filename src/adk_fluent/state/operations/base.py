@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Self, cast
 
 from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import NO_ACCESS, Access, access, function_name
+from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level
 from adk_fluent.ir.matching import StateView, lost
 from adk_fluent.ir.nodes import SequenceNode, TransformNode
+from adk_fluent.ir.resources import Call
 from adk_fluent.state.delta import ReadOnlyState, changes, differing
-from adk_fluent.state.effects import Effect, Packs, Unpacks
+from adk_fluent.state.effects import Effect, OneOf, Packs, Unpacks
 
 Changes = Mapping[str, Any]
 
@@ -36,11 +37,11 @@ Cases = tuple[tuple[str, tuple[TransformNode, ...]], ...]
 _put: Final = object.__setattr__
 
 
-class StateOperation(TransformSpec):
-    """Base of the `S` operations.
+class Described(TransformSpec):
+    """Base of the operations of `S` and `A`: what each says of itself, and what follows from that.
 
-    A subclass has its parameters as fields, and says its `name`, what it does (`__call__`), and, where there
-    is something to say, what it reads (`_reading`), its effects (`_doing`) and the user's functions in it.
+    A subclass has its parameters as fields, and says its `name` and, where there is something to say, what it
+    reads (`_reading`), its effects (`_doing`) and the user's functions in it.
     """
 
     __slots__ = ("_access", "_effects", "_reads")  # found when first asked for; no part of the value
@@ -49,16 +50,7 @@ class StateOperation(TransformSpec):
     _reads: tuple[KeyRead, ...]
 
     name: ClassVar[str] = ""
-    """What it is called in `S`, in stored graphs, and as a step."""
-    elsewhere: ClassVar[frozenset[str]] = frozenset()
-    """The fields that are not among its stored parameters, since something else that is stored says them."""
-
-    def __init_subclass__(cls) -> None:
-        OPERATIONS[cls.name] = cls
-
-    def __call__(self, state: StateView) -> Changes:
-        """What it changes: key → the value to write, `None` for a key that goes."""
-        return {}
+    """What it is called in `S` or `A`, in stored graphs, and as a step."""
 
     # --- what it says about itself ----------------------------------------------------------------
 
@@ -107,20 +99,44 @@ class StateOperation(TransformSpec):
     def _touched(self) -> Access:
         reads = [read.key for read in self.reads if read.via != "removal"]
         writes: list[str] = []
-        parts: list[object] = []
         reads_known = writes_known = True
         for effect in self.effects:
             reads += effect.reads
             writes += effect.writes
-            parts += [part.fn for part in effect.parts]
             reads_known = reads_known and effect.reads_known
             writes_known = writes_known and effect.writes_known
         own = Access(frozenset(reads), frozenset(writes), reads_known, writes_known)
-        return own | access(*parts) if parts else own
+        for effect in self.effects:
+            for part in effect.parts:
+                own |= part.access
+        return own
+
+    def calls(self) -> Iterator[Call]:
+        for function in self.functions:
+            yield Call(function, "its function", injected=False)
+        for effect in self.effects:
+            if isinstance(effect, OneOf):
+                yield from (Call(test, "its condition", injected=False) for test, _ in effect.ways)
+            for part in effect.parts:
+                yield from (call._replace(injected=False) for call in part.calls())
 
     @property
     def names_keys_as_it_runs(self) -> bool:
         return any(isinstance(effect, Packs | Unpacks) for effect in self.effects)
+
+
+class StateOperation(Described):
+    """Base of the `S` operations: beside what each says of itself, what it does (`__call__`)."""
+
+    elsewhere: ClassVar[frozenset[str]] = frozenset()
+    """The fields that are not among its stored parameters, since something else that is stored says them."""
+
+    def __init_subclass__(cls) -> None:
+        OPERATIONS[cls.name] = cls
+
+    def __call__(self, state: StateView) -> Changes:
+        """What it changes: key → the value to write, `None` for a key that goes."""
+        return {}
 
     # --- how it is stored -------------------------------------------------------------------------
 
@@ -171,15 +187,18 @@ def each(keys: Iterable[str], level: Level = "required", type: object = None) ->
     return (KeyRead(key, "operation", level, type) for key in sorted(set(keys)))
 
 
-def value_at(state: StateView, key: str, operation: str) -> Any:
+def value_at(state: StateView, key: str, who: str) -> Any:
     """The value at a key that must be there.
+
+    Args:
+        who: who needs it, as messages call it: `S.transform`.
 
     Raises:
         MissingKeyError: it is not.
     """
     if key not in state:
         raise MissingKeyError(
-            f"S.{operation} needs state key {key!r}, which is not set."
+            f"{who} needs state key {key!r}, which is not set."
             + (lost(state, key) or " Write it before, or put S.default in front.")
         )
     return state[key]

@@ -111,7 +111,7 @@ def _growing(key: str, into: str) -> KeyReads:
 
 
 def _items(state: StateView, key: str, operation: str) -> list[Any]:
-    value = value_at(state, key, operation)
+    value = value_at(state, key, f"S.{operation}")
     if not isinstance(value, list | tuple):
         raise TransformError(f"S.{operation} needs a list at {key!r}, which holds {value!r:.40}.")
     return list(cast("list[Any]", value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self, cast
 
 from adk_fluent.errors import TransformError
@@ -11,6 +11,7 @@ from adk_fluent.ir.functions import NO_ACCESS, Access, access
 from adk_fluent.ir.keys import KeyReads
 from adk_fluent.ir.matching import StateView
 from adk_fluent.ir.nodes import TransformFn
+from adk_fluent.ir.resources import Call
 from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything
 from adk_fluent.state.operations.base import (
     Changes,
@@ -79,6 +80,9 @@ class Merge(StateOperation):
     def functions(self) -> tuple[object, ...]:
         return () if self.fn is None else (self.fn,)
 
+    def calls(self) -> Iterator[Call]:
+        yield Call(self.fn, "its function", len(self.keys), injected=False)
+
 
 @frozen
 class Transform(StateOperation):
@@ -89,7 +93,7 @@ class Transform(StateOperation):
     fn: ValueFn
 
     def __call__(self, state: StateView) -> Changes:
-        return {self.key: self.fn(value_at(state, self.key, "transform"))}
+        return {self.key: self.fn(value_at(state, self.key, "S.transform"))}
 
     def _reading(self) -> KeyReads:
         return each((self.key,))
@@ -139,8 +143,11 @@ class Fn(StateOperation):
     fn: TransformFn
     declared: Access = NO_ACCESS
 
-    def __call__(self, state: StateView) -> Changes:
-        return cast(Changes, self.fn(state))
+    def __call__(self, state: StateView, **resources: Any) -> Changes:
+        return cast(Changes, self.fn(state, **resources))
+
+    def calls(self) -> Iterator[Call]:
+        yield Call(self.fn, "its function")
 
     def _reading(self) -> KeyReads:
         return each(self.declared.reads)

@@ -16,10 +16,15 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
+from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService
+from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
+from google.genai.types import FunctionDeclaration
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
 
@@ -64,9 +69,72 @@ def run_llm(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, No
     return LlmAgent._run_async_impl(agent, ctx)  # pyright: ignore[reportPrivateUsage]  # see the docstring
 
 
-def invocation(ctx: ReadonlyContext) -> InvocationContext:
-    """The invocation behind a read-only context, which alone knows the branch and the artifact service."""
+def run_remote(agent: BaseAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+    """What ADK's agent for a remote one does, run as a part of ours.
+
+    Its public `run_async` would tell plugins and spans of an agent of the same name inside the agent.
+    """
+    return agent._run_async_impl(ctx)  # pyright: ignore[reportPrivateUsage]  # see the docstring
+
+
+def run_scripted(name: str, model: BaseLlm, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+    """What a model of a test says in place of a remote agent; for the same reason not by `run_async`."""
+    agent = LlmAgent(name=name, model=model)
+    return run_llm(agent, ctx.model_copy(update={"agent": agent}))
+
+
+def invocation(ctx: ReadonlyContext | InvocationContext) -> InvocationContext:
+    """The invocation behind a read-only context, which alone knows the branch and the artifact service.
+
+    Some releases give the invocation itself where a read-only context is declared, as for live tools.
+    """
+    if isinstance(ctx, InvocationContext):
+        return ctx
     return ctx._invocation_context  # pyright: ignore[reportPrivateUsage]  # no public name
+
+
+def caller(ctx: InvocationContext) -> InvocationContext | None:
+    """The run of the agent whose tool this run is; `None` for one that a program started.
+
+    ADK's `AgentTool` runs its agent in a session of its own, which only its artifacts lead out of.
+    """
+    service = ctx.artifact_service
+    tool_context = vars(service).get("tool_context") if hasattr(service, "__dict__") else None  # of no class
+    return None if tool_context is None else invocation(tool_context)
+
+
+@cache
+def tells_failures() -> bool:
+    """Whether plugins are told that a run failed; from 2.x on they are."""
+    return hasattr(BasePlugin, "on_run_error_callback")
+
+
+_CHOOSERS = ("_get_llm", "_BaseLlmFlow__get_llm")  # the second as older ADKs mangle it
+
+
+def choose_model(flow: Any, choose: Callable[[BaseLlm, InvocationContext], BaseLlm]) -> None:
+    """Let `choose` say, right before each call, what is called in place of the agent's model.
+
+    ADK asks the agent for its model in many places, mostly to learn what it can do, and offers no public hook
+    for the one where it calls it.
+    """
+    name, waits = _chooser(cast("type[object]", type(flow)))
+    original = getattr(flow, name)
+
+    def get(ctx: InvocationContext) -> BaseLlm:
+        return choose(original(ctx), ctx)
+
+    async def get_async(ctx: InvocationContext) -> BaseLlm:
+        return choose(await original(ctx), ctx)
+
+    setattr(flow, name, get_async if waits else get)
+
+
+@cache
+def _chooser(flow: type[object]) -> tuple[str, bool]:
+    """What ADK calls the method of a flow that gives the model to call, and whether it is async."""
+    name = next(name for name in _CHOOSERS if hasattr(flow, name))
+    return name, inspect.iscoroutinefunction(getattr(flow, name))
 
 
 class Processor(Protocol):
@@ -90,6 +158,10 @@ class AssemblingAgent(LlmAgent):
     def assembler(self) -> Callable[[Processor], Processor] | None:
         """What makes, of ADK's step, the one that assembles the conversation; `None` leaves it to ADK."""
         return None
+
+    def called(self, model: BaseLlm, ctx: InvocationContext) -> BaseLlm:
+        """What is called in place of a model."""
+        return model
 
     def finishers(self) -> Sequence[Processor]:
         """What has the last word on a request, before its tools are added."""
@@ -115,6 +187,7 @@ class AssemblingAgent(LlmAgent):
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
         flow.request_processors.extend(self.finishers())
+        choose_model(flow, self.called)
         return flow
 
 
@@ -155,6 +228,16 @@ def stores_what_plugins_give() -> bool:
     return hasattr(Runner, "_get_output_event")
 
 
+@cache
+def counts_tokens() -> bool:
+    """Whether ADK measures the tokens of model calls, which nothing public tells; it began to in 2.x."""
+    try:
+        from google.adk.telemetry import _metrics
+    except ImportError:
+        return False
+    return hasattr(_metrics, "record_client_token_usage")
+
+
 async def through_plugins(ctx: InvocationContext, event: Event) -> Event:
     """What ADK's runner would store of an event, which it would show to the plugins first.
 
@@ -192,6 +275,26 @@ def clears_branches() -> bool:
     return stamping is not None and 'event.branch == ""' in inspect.getsource(stamping)
 
 
+def keep_no_tools(toolset: BaseToolset) -> None:
+    """Let a toolset be asked for its tools each time; newer ADKs keep them for a run, with no public way."""
+    if hasattr(toolset, "_use_invocation_cache"):
+        cast(Any, toolset)._use_invocation_cache = False
+
+
+@cache
+def drops_failing_toolsets() -> bool:
+    """Whether ADK goes on without the tools of a toolset that raises; it has no public way to ask."""
+    from google.adk.agents import llm_agent
+
+    listing = getattr(llm_agent, "_convert_tool_union_to_tools", None)
+    return listing is not None and "except Exception" in inspect.getsource(listing)
+
+
+def confirmation_of(tool: FunctionTool) -> bool | Callable[..., Any]:
+    """Whether a person must approve the calls of a function; ADK keeps it private."""
+    return cast(Any, getattr(tool, "_require_confirmation", False))
+
+
 def forget_tools(toolset: BaseToolset) -> None:
     """Let a toolset that was closed be asked for its tools again.
 
@@ -203,9 +306,9 @@ def forget_tools(toolset: BaseToolset) -> None:
             setattr(toolset, name, None)
 
 
-def asks_for_confirmation(tool: object) -> bool:
-    """Whether an ADK tool may stop for a person; ADK keeps the flag private."""
-    return bool(getattr(tool, "is_long_running", False) or getattr(tool, "_require_confirmation", False))
+def declaration(tool: BaseTool) -> FunctionDeclaration | None:
+    """What a model is told of a tool, which ADK adds to a request after all else."""
+    return tool._get_declaration()  # pyright: ignore[reportPrivateUsage]  # no public name
 
 
 def probe() -> None:
@@ -221,11 +324,13 @@ def probe() -> None:
             "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
         )
     names = [
+        (BaseAgent, "_run_async_impl"),
         (BaseAgent, "_load_agent_state"),
         (BaseAgent, "_create_agent_state_event"),
         (LlmAgent, "_run_async_impl"),
         (LlmAgent, "_LlmAgent__maybe_save_output_to_state"),
         (LlmAgent, "_get_subagent_to_resume"),
+        (BaseTool, "_get_declaration"),
     ]
     if hasattr(LlmAgent, "_run_impl"):  # where agents can be nodes of a graph
         names.append((LlmAgent, "_validate_output_data"))
@@ -241,7 +346,8 @@ def _assembles() -> bool:
     try:
         flow: Any = cast(Any, LlmAgent)._llm_flow.fget(LlmAgent(name="probe", model="none"))
         _contents_position(flow.request_processors)
-    except (AttributeError, ValueError):
+        assert any(hasattr(flow, name) for name in _CHOOSERS)
+    except (AssertionError, AttributeError, ValueError):
         return False
     return True
 

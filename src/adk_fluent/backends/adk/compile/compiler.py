@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
-from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
 from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.schemas import answerable
+from adk_fluent.backends.adk.compile.natives import cloned
 from adk_fluent.backends.adk.context.delivery import Delivering
 from adk_fluent.backends.adk.context.helper_models import Choose, HelperFor, Helpers, named_model
+from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack
+from adk_fluent.backends.adk.remote.step import RemoteComposite
+from adk_fluent.backends.adk.resources import Resources, callback
+from adk_fluent.backends.adk.steps.artifacts import ArtifactAgent
 from adk_fluent.backends.adk.steps.composites import (
     Composite,
     FallbackComposite,
@@ -25,6 +30,7 @@ from adk_fluent.backends.adk.steps.composites import (
     RouteComposite,
     SequentialComposite,
 )
+from adk_fluent.backends.adk.steps.contest import FirstComposite, RaceComposite
 from adk_fluent.backends.adk.steps.fan_out import FanOutComposite
 from adk_fluent.backends.adk.steps.gate import GateAgent
 from adk_fluent.backends.adk.steps.instructions import compile_instruction
@@ -37,25 +43,35 @@ from adk_fluent.backends.adk.steps.leaves import (
 )
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.steps.mapping import MapComposite
-from adk_fluent.backends.adk.steps.racing import RaceComposite
+from adk_fluent.backends.adk.steps.selecting import SelectingLlm
 from adk_fluent.backends.adk.steps.shells import known_as
 from adk_fluent.backends.adk.steps.timing import TimeoutComposite
+from adk_fluent.backends.adk.tools.making import native_tools
+from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.context.sources import Default
 from adk_fluent.context.spec import Context
+from adk_fluent.contracts.providing import unprovided
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse, structural
 from adk_fluent.errors import CompileError
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, Runs, walk
-from adk_fluent.ir.naming import Named
+from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import (
+    CALLBACK_FIELDS,
     AgentNode,
+    ArtifactNode,
     CaptureNode,
     FallbackNode,
     GateNode,
+    KnownNativeNode,
     LoopNode,
     MapOverNode,
+    ModelSelectorNode,
+    NativeNode,
     ParallelNode,
     RaceNode,
+    RemoteAgentNode,
     RouteNode,
     SequenceNode,
     TapNode,
@@ -63,7 +79,8 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
-from adk_fluent.ir.tools import FunctionTool, GenerateOptions
+from adk_fluent.ir.passing import passages
+from adk_fluent.ir.tools import GenerateOptions, agents_inside
 from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_schema, answered_fields, is_structured, returned_type
@@ -75,6 +92,13 @@ The model it has is its own or that of the agent above; `None` where there is ne
 counts. To give `None` leaves it that one.
 """
 
+AnotherFor = Callable[[AgentNode, str, "str | BaseLlm"], "str | BaseLlm"]
+"""What is asked in place of a model that a middleware names: `(node, name the user gave, model)`."""
+
+RemoteFor = Callable[[RemoteAgentNode, str], "BaseLlm | None"]
+"""What answers in place of another process, for tests: `(node, name the user gave) -> model`."""
+
+NO_RESOURCES: Final[Resources] = MappingProxyType({})
 N = TypeVar("N", bound=BaseModel)
 A = TypeVar("A", bound=FluentAgent)
 
@@ -86,7 +110,13 @@ class Compilation:
     Attributes:
         transfers: names of the transfer steps of the whole tree.
         in_loop: whether an `escalate` can end something around the node.
+        resources: what functions are given by name.
+        overrides: what they are given in the place of some of these, whatever the tree says.
         model: the model of the agent above, which an agent without one has.
+        middleware: what acts on the node.
+        another_model: what is asked in place of a model that a middleware names.
+        selector: what chooses the model of the agent above, where that is chosen at each call.
+        remote_for: what answers in place of other processes; by default they do.
     """
 
     named: Named
@@ -94,11 +124,22 @@ class Compilation:
     transfers: frozenset[str] = frozenset()
     helper_for: HelperFor = named_model
     in_loop: bool = False
+    resources: Resources = field(default_factory=dict[str, object])
+    overrides: Resources = field(default_factory=dict[str, object])
     model: str | BaseLlm | None = None
+    middleware: Stack = NOTHING
+    another_model: AnotherFor | None = None
+    selector: ModelSelectorNode | None = None
+    remote_for: RemoteFor | None = None
 
 
 def compile_tree(
-    named: Named, model_for: ModelFor | None = None, helper_for: HelperFor = named_model
+    named: Named,
+    model_for: ModelFor | None = None,
+    helper_for: HelperFor = named_model,
+    another_model: AnotherFor | None = None,
+    overrides: Resources = NO_RESOURCES,
+    remote_for: RemoteFor | None = None,
 ) -> BaseAgent:
     """Native agents for a tree with unique names; always fresh objects, since an ADK agent has one parent.
 
@@ -106,7 +147,13 @@ def compile_tree(
         UnsupportedNodeError: the tree holds a node that ADK cannot run yet.
         CompileError: ADK refuses a field, or a transfer has no target.
     """
-    return compile_node(named.root, whole(named, model_for, helper_for))
+    scope = replace(whole(named, model_for, helper_for), another_model=another_model, overrides=overrides)
+    scope = replace(scope, remote_for=remote_for)
+    refuse(unprovided(named.root, (node.name for node in named.nodes)))
+    made = compile_node(named.root, scope)
+    if injected_names(named.nodes) and isinstance(made, FluentAgent | FluentLlmAgent):
+        made.hold()
+    return made
 
 
 def whole(
@@ -118,14 +165,52 @@ def whole(
         ExpressionError: a composite is empty, or a transfer could only run for ever.
         CompileError: a transfer has no target.
     """
-    refuse(structural(named.root))
-    transfers = frozenset(node.name for node in walk(named.root) if isinstance(node, TransferNode))
+    refuse(structural(named.nodes))
+    transfers = frozenset(node.name for node in named.nodes if isinstance(node, TransferNode))
     return Compilation(named, model_for, transfers, helper_for)
 
 
 def compile_node(node: Node, scope: Compilation) -> BaseAgent:
     """The native agent for one node and all below it."""
-    return VISITORS[type(node)](node, scope)
+    scope = within(node, scope)
+    made = VISITORS[type(node)](node, scope)
+    if scope.middleware is not NOTHING:
+        _attach(made, node, scope)
+    return made
+
+
+def within(node: Node, scope: Compilation) -> Compilation:
+    """The scope inside a node: with what it injects, and the middleware that acts on it."""
+    if node.annotations.middleware:
+        scope = replace(scope, middleware=scope.middleware.around(node.annotations.middleware))
+    if not (given := node.annotations.resources):
+        return scope
+    resources = {**scope.resources, **dict(given)}
+    taken = {name: value for name, value in scope.overrides.items() if name in resources}
+    return replace(scope, resources={**resources, **taken})
+
+
+def _attach(made: BaseAgent, node: Node, scope: Compilation) -> None:
+    """Tell a native agent which middleware acts on it."""
+    if isinstance(made, FluentAgent):
+        made.attach(scope.middleware)
+    elif isinstance(made, FluentLlmAgent):
+        assert isinstance(node, AgentNode)
+        another, origin = scope.another_model, scope.named.origins.get(node.name, node.name)
+        made.attach(scope.middleware, None if another is None else partial(another, node, origin))
+
+
+def injected_names(nodes: Iterable[Node]) -> frozenset[str]:
+    """The names of the resources that functions anywhere in a tree, of these nodes, are given."""
+    found = set[str]()
+    for node in nodes:
+        if node.annotations is NO_ANNOTATIONS and "tools" not in node.given:
+            continue  # as most
+        found.update(name for name, _ in node.annotations.resources)
+        if isinstance(node, AgentNode) and "tools" in node.given:
+            for tree in agents_inside(node.tools):
+                found |= injected_names(walk(tree))
+    return frozenset(found)
 
 
 # --- fields ---------------------------------------------------------------------------------------
@@ -186,12 +271,17 @@ def _agent(node: Node, scope: Compilation) -> BaseAgent:
         delivering = _beside(node, scope, values)
     if "output_schema" in values:
         _structure(node, values)
-    if scope.model_for is not None:
+    if (selector := _selector(node, scope)) is not None:
+        values["model"] = _selecting(node, selector, scope)
+    elif scope.model_for is not None:
         origin = scope.named.origins.get(node.name, node.name)
         model = scope.model_for(node, origin, _model(node, scope))
         values |= {} if model is None else {"model": model}
     if "tools" in values:
-        values["tools"] = [_tool(tool) for tool in node.tools]
+        values["tools"] = native_tools(
+            node.tools,
+            Making(node.name, partial(_inner, scope=scope, caller=node), resources=scope.resources),
+        )
     if isinstance(options := values.get("generate_content_config"), GenerateOptions):
         values["generate_content_config"] = _generate_config(node, options)
     if delivering is None and _asks_a_model(node.instruction):
@@ -200,8 +290,18 @@ def _agent(node: Node, scope: Compilation) -> BaseAgent:
         values["instruction"] = compile_instruction(values.get("instruction"), delivering)
     if "global_instruction" in values:
         values["global_instruction"] = compile_instruction(values["global_instruction"])
+    if scope.resources:
+        for name in CALLBACK_FIELDS.intersection(values):
+            values[name] = [
+                callback(function, scope.resources, node.name, private.invocation)
+                for function in values[name]
+            ]
     made = construct(FluentLlmAgent, node, values)
     made.bind(node)
+    if selector is not None:
+        made.select(selector)
+    if scope.resources:
+        made.hold()
     if delivering is not None:
         delivering.helpers = Helpers(node.name, _helper(made, node, scope))
         made.see(delivering)
@@ -213,12 +313,32 @@ def _model(node: AgentNode, scope: Compilation) -> str | BaseLlm | None:
     return scope.model if node.model is UNSET or not node.model else node.model
 
 
+def _selector(node: AgentNode, scope: Compilation) -> ModelSelectorNode | None:
+    """What chooses the model of an agent: its own, or that of the agent above where it has no model."""
+    if node.selector is not None:
+        return node.selector
+    return scope.selector if node.model is UNSET or not node.model else None
+
+
+def _selecting(node: AgentNode, selector: ModelSelectorNode, scope: Compilation) -> SelectingLlm:
+    """The candidates of an agent as one model."""
+    names = [candidate.model for candidate in selector.candidates]
+    if selector.fallback_model is not None:
+        names.append(selector.fallback_model)
+    origin = scope.named.origins.get(node.name, node.name)
+    models: dict[str, str | BaseLlm] = {name: name for name in names}
+    if scope.model_for is not None:
+        models = {name: scope.model_for(node, origin, name) or name for name in names}
+    return SelectingLlm.of(selector, node.name, models)
+
+
 def _beside(node: AgentNode, scope: Compilation, values: dict[str, Any]) -> Delivering | None:
     """Put what an agent has beside ADK's fields into `values`; what delivers its context, if it has one."""
     if node.written_fields and answered_fields(node):
         values["output_schema"] = answer_schema(node)
     if node.children:
-        inner = replace(scope, in_loop=False, model=_model(node, scope))
+        model, selector = _model(node, scope), _selector(node, scope)
+        inner = replace(scope, in_loop=False, model=model, selector=selector)
         values["sub_agents"] = [compile_node(child, inner) for child in node.children]
     return _context(node, scope, values)
 
@@ -266,10 +386,24 @@ def ask_others(agent: FluentLlmAgent, helper_for: HelperFor) -> None:
     agent.see(delivering)
 
 
-def _tool(tool: object) -> Any:
-    if isinstance(tool, FunctionTool):
-        return AdkFunctionTool(tool.function, require_confirmation=tool.require_confirmation)
-    return tool
+def _inner(node: Node, scope: Compilation, caller: AgentNode) -> tuple[BaseAgent, Named]:
+    """The native agent of an expression that is a tool, and its tree: one by itself.
+
+    Its agents have the model of the caller where they name none, as sub-agents would.
+    """
+    named = resolve_names(node)
+    around = whole(named, scope.model_for, scope.helper_for)
+    inner = replace(
+        around,
+        model=_model(caller, scope),
+        selector=_selector(caller, scope),
+        resources=scope.resources,
+        overrides=scope.overrides,
+        middleware=scope.middleware,
+        another_model=scope.another_model,
+        remote_for=scope.remote_for,
+    )
+    return compile_node(named.root, inner), named
 
 
 def _generate_config(node: AgentNode, options: GenerateOptions) -> types.GenerateContentConfig:
@@ -300,6 +434,8 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Compil
             values["sub_agents"] = [compile_node(child, inner) for child in node.children]
         made = construct(cls, node, values)
         made.bind(node)
+        if scope.resources:
+            made.provide(scope.resources)
         if isinstance(made, Composite):
             _wire(made, node, inner)
         return made
@@ -307,12 +443,34 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Compil
     return visit
 
 
+_REMOTE: Final = _plain(RemoteComposite, ("description",))
+_ALL: Final = _plain(known_as("ParallelAgent", FanOutComposite), PARALLEL_FIELDS)
+_FIRST: Final = _plain(known_as("ParallelAgent", FirstComposite), PARALLEL_FIELDS)
+
+
+def _parallel(node: Node, scope: Compilation) -> BaseAgent:
+    assert isinstance(node, ParallelNode)
+    return (_FIRST if node.merge == "first_complete" else _ALL)(node, scope)
+
+
+def _remote(node: Node, scope: Compilation) -> BaseAgent:
+    assert isinstance(node, RemoteAgentNode)
+    made = cast(RemoteComposite, _REMOTE(node, scope))
+    if scope.remote_for is not None:
+        origin = scope.named.origins.get(node.name, node.name)
+        made.answer_with(scope.remote_for(node, origin))
+    return made
+
+
 def _wire(made: Composite, node: Node, scope: Compilation) -> None:
     """Tell a composite which events of which agents end it."""
     moves = scope.transfers and node.runs in STEP_BY_STEP
+    if node.runs in STEP_BY_STEP and (found := passages(node.children)):
+        made.pass_on(found)
     made.listen(
         _enders(node, scope),
         scope.transfers.intersection(names_below(node, until=STEP_BY_STEP)) if moves else (),
+        may_restart=bool(scope.transfers),
     )
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
@@ -337,13 +495,18 @@ def _nodes(root: Node, until: Collection[Runs]) -> Iterable[Node]:
 
 def names_below(root: Node, until: Collection[Runs]) -> Iterable[str]:
     """The names of the nodes below `root`, not looking inside one that runs its children in such a way."""
-    return (node.name for node in _nodes(root, until))
+    return (name for node in _nodes(root, until) for name in getattr(node, "voices", (node.name,)))
+
+
+def _native(node: Node, scope: Compilation) -> BaseAgent:
+    assert isinstance(node, NativeNode | KnownNativeNode)
+    return cloned(node, root=node is scope.named.root)
 
 
 VISITORS: Final[Mapping[type[Node], Callable[[Node, Compilation], BaseAgent]]] = {
     AgentNode: _agent,
     SequenceNode: _plain(known_as("SequentialAgent", SequentialComposite), SEQUENCE_FIELDS),
-    ParallelNode: _plain(known_as("ParallelAgent", FanOutComposite), PARALLEL_FIELDS),
+    ParallelNode: _parallel,
     LoopNode: _plain(known_as("LoopAgent", LoopComposite), LOOP_FIELDS),
     RouteNode: _plain(RouteComposite),
     FallbackNode: _plain(FallbackComposite),
@@ -355,6 +518,10 @@ VISITORS: Final[Mapping[type[Node], Callable[[Node, Compilation], BaseAgent]]] =
     CaptureNode: _plain(CaptureAgent),
     GateNode: _plain(GateAgent),
     TransferNode: _plain(TransferAgent),
+    ArtifactNode: _plain(ArtifactAgent),
+    RemoteAgentNode: _remote,
+    NativeNode: _native,
+    KnownNativeNode: _native,
 }
 """How each node type becomes a native agent."""
 
@@ -365,13 +532,8 @@ REFUSED_TYPES: Final = UNSUPPORTED
 def can_pause(root: Node) -> bool:
     """Whether a run of the tree may stop to wait for a person."""
     return any(
-        isinstance(node, GateNode)
-        or (isinstance(node, AgentNode) and any(_asks(tool) for tool in node.tools))
+        node.may_pause
+        or node.may_turn_to_ask
+        or any(getattr(each, "may_pause", False) for each in node.annotations.middleware)
         for node in walk(root)
     )
-
-
-def _asks(tool: object) -> bool:
-    if isinstance(tool, FunctionTool):
-        return tool.require_confirmation is not False
-    return private.asks_for_confirmation(tool)

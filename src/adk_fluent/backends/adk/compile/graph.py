@@ -7,7 +7,8 @@ says nothing itself (a transform, a choice, a check) hands on what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -18,28 +19,37 @@ from google.adk.workflow import DEFAULT_ROUTE, START, BaseNode, Edge, FunctionNo
 from google.genai import types
 from pydantic import PrivateAttr
 
+from adk_fluent.backends.adk.artifacts.files import Files
+from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compile.compiler import (
     Compilation,
     ModelFor,
     adk_fields,
     compile_node,
     construct,
+    injected_names,
     names_below,
     whole,
+    within,
 )
 from adk_fluent.backends.adk.context.functions import holds
 from adk_fluent.backends.adk.events.signals import resumed
+from adk_fluent.backends.adk.resources import given_to, holding
+from adk_fluent.backends.adk.steps.artifacts import performed
 from adk_fluent.backends.adk.steps.leaves import captured, shown_to, transformed
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.steps.typed import check_writes
+from adk_fluent.contracts.providing import unprovided
 from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
     NODE_TYPES,
     AgentNode,
+    ArtifactNode,
     CaptureNode,
     LoopNode,
     ParallelNode,
@@ -59,6 +69,7 @@ class FluentWorkflow(Workflow):
     """ADK's `Workflow`, knowing the IR node it was made from."""
 
     _ir: Node = PrivateAttr()
+    _holds: bool = PrivateAttr(default=False)
 
     def bind(self, node: Node) -> None:
         """Remember the node it was made from."""
@@ -69,6 +80,16 @@ class FluentWorkflow(Workflow):
         """The node it was made from."""
         return self._ir
 
+    def hold(self) -> None:
+        """Close what is opened for a run when it ends."""
+        self._holds = True
+
+    async def _run_impl(self, *, ctx: Context, node_input: Any) -> AsyncGenerator[Any, None]:
+        events = super()._run_impl(ctx=ctx, node_input=node_input)
+        async with aclosing(holding(private.invocation(ctx), events) if self._holds else events) as run:
+            async for event in run:
+                yield event
+
 
 def compile_workflow(root: Node, model_for: ModelFor | None = None) -> Workflow:
     """A `Workflow` for a tree; always of fresh objects. A single step gets a `Workflow` around it."""
@@ -77,8 +98,11 @@ def compile_workflow(root: Node, model_for: ModelFor | None = None) -> Workflow:
         root = SequenceNode(children=(root,))
     refuse(nesting(root))
     named = resolve_names(_bound(root))
+    refuse(unprovided(named.root, (node.name for node in named.nodes)))
     made = _compile(named.root, whole(named, model_for))
-    assert isinstance(made, Workflow)
+    assert isinstance(made, FluentWorkflow)
+    if injected_names(named.nodes):
+        made.hold()
     return made
 
 
@@ -112,10 +136,12 @@ def _compile(node: Node, scope: Compilation) -> BaseNode:
     edge = node.annotations.edge
     if edge is not None and edge.buffering != "full":
         raise UnsupportedNodeError(
-            f"{node.name!r}: build(target='workflow') cannot pass on {edge.buffering!r} pieces of an answer. "
-            "Call build() without a target."
+            f"{node.name!r}: build(target='workflow') cannot pass on {edge.buffering!r} pieces of an answer, "
+            "since a node of ADK's graph starts when the one before has ended. Leave out .stream_to(...), or "
+            "call build() without a target."
         )
-    return _visitor(node)(node, scope)
+    visit = _visitor(node)
+    return visit(node, scope if isinstance(node, AgentNode) else within(node, scope))
 
 
 def _visitor(node: Node) -> Callable[[Node, Compilation], BaseNode]:
@@ -152,10 +178,10 @@ def _sequence(node: Node, scope: Compilation) -> BaseNode:
 
 def _parallel(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, ParallelNode)
-    if node.merge != "wait_all":
+    if node.merge == "first_complete":
         raise UnsupportedNodeError(
-            f"{node.name!r}: build(target='workflow') cannot merge branches by {node.merge!r}. "
-            "Call build() without a target."
+            f"{node.name!r}: build(target='workflow') cannot merge branches by {node.merge!r}, since "
+            "a join of ADK's graph waits for all. Leave it out, or call build() without a target."
         )
 
     def answers(node_input: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +204,7 @@ def _loop(node: Node, scope: Compilation) -> BaseNode:
         # afresh whenever the loop starts, and gets the same numbers again when a paused run goes on.
         over = int(ctx.run_id) >= node.max_iterations or _escalated(ctx, enders)
         if not over and node.until is not None:
-            over = await holds(node.until, _state(ctx), node.name)
+            over = await _holds(node.until, ctx, node, scope)
         return Event(output=_handed_on(node_input), actions=EventActions(route=_DONE if over else _AGAIN))
 
     body = _children(node, scope)
@@ -209,7 +235,7 @@ def _route(node: Node, scope: Compilation) -> BaseNode:
     async def choose(ctx: Context, node_input: Any) -> Event:
         chosen = DEFAULT_ROUTE
         for index, (test, _) in enumerate(node.rules):
-            if await holds(test, _state(ctx), node.name):
+            if await _holds(test, ctx, node, scope):
                 chosen = str(index)
                 break
         return Event(output=_handed_on(node_input), actions=EventActions(route=chosen))
@@ -256,7 +282,8 @@ def _transform(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, TransformNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
-        _write(node, ctx, await transformed(node, node.name, _state(ctx)))
+        given = await given_to(node.function, scope.resources, private.invocation(ctx), node.name)
+        _write(node, ctx, await transformed(node, node.name, _state(ctx), **given))
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)
@@ -266,7 +293,8 @@ def _tap(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, TapNode)
 
     async def step(ctx: Context, node_input: Any) -> Any:
-        await shown_to(node, node.name, _state(ctx))
+        given = await given_to(node.fn, scope.resources, private.invocation(ctx), node.name)
+        await shown_to(node, node.name, _state(ctx), **given)
         return _handed_on(node_input)
 
     return FunctionNode(func=step, name=node.name)
@@ -284,12 +312,31 @@ def _capture(node: Node, scope: Compilation) -> BaseNode:
     return FunctionNode(func=step, name=node.name)
 
 
+def _artifact(node: Node, scope: Compilation) -> BaseNode:
+    assert isinstance(node, ArtifactNode)
+
+    async def step(ctx: Context, node_input: Any) -> Any:
+        files = Files(private.invocation(ctx), f"Step {node.name!r}")
+        changed, _ = await performed(node, _state(ctx), files, node.name)
+        _write(node, ctx, dict(changed))
+        ctx.actions.artifact_delta.update(files.saved)
+        return _handed_on(node_input)
+
+    return FunctionNode(func=step, name=node.name)
+
+
 def _pass(name: str) -> BaseNode:
     return FunctionNode(func=_handed_on, name=name)
 
 
 def _state(ctx: Context) -> ReadOnlyState:
     return ReadOnlyState(ctx.state.to_dict(), lambda: resumed(ctx.session.events, ctx.invocation_id))
+
+
+async def _holds(predicate: Predicate, ctx: Context, node: Node, scope: Compilation) -> bool:
+    """Whether a predicate of a node holds for the state, with the resources that it takes."""
+    given = await given_to(predicate, scope.resources, private.invocation(ctx), node.name)
+    return await holds(predicate, _state(ctx), node.name, **given)
 
 
 def _handed_on(node_input: Any) -> Any:
@@ -309,6 +356,7 @@ VISITORS: Final[Mapping[type[Node], Callable[[Node, Compilation], BaseNode]]] = 
     TransformNode: _transform,
     TapNode: _tap,
     CaptureNode: _capture,
+    ArtifactNode: _artifact,
 }
 """How each node type becomes a node of the graph."""
 

@@ -17,10 +17,11 @@ def build_workflow(node: Node, model_for: ModelFor | None = None) -> Workflow:
     """An ADK `Workflow` for `node`: a root for `App(root_agent=...)` and `Runner(node=...)`.
 
     Each composite becomes a `Workflow` of its own inside the one around it, and carries its IR as agents do.
-    What agents see and which events there are differs from `build()`: see docs/workflow-target.md.
+    What agents see and which events there are differs from `build()`: see docs/concepts/workflow-target.md.
 
     Args:
-        node: sequences, parallel branches, loops and routes of agents, transforms, taps and captures.
+        node: sequences, parallel branches, loops and routes of agents, transforms, taps, captures and
+            artifact operations.
         model_for: which model an agent gets; by default the one it names.
 
     Raises:

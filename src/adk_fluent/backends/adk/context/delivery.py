@@ -19,6 +19,8 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_request import LlmRequest
 
+from adk_fluent.backends.adk.artifacts.files import Files
+from adk_fluent.backends.adk.artifacts.parts import shown
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.context.calls import PerContext
 from adk_fluent.backends.adk.context.entries import conversation, to_entries, to_events
@@ -45,6 +47,7 @@ class Delivery:
         writes: state keys that the selection writes.
         used: what helper models cost.
         instruction: the whole instruction, once it is rendered.
+        files: the artifacts that are sent along.
     """
 
     block: str
@@ -52,6 +55,7 @@ class Delivery:
     writes: dict[str, Any]
     used: list[Used]
     instruction: str = ""
+    files: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -97,7 +101,8 @@ class Delivering:
         used: list[Used] = []
         scene = scene_of(entries, agent=agent, now=time.time(), state=state)
         selection = await self._drive(selecting(self.spec, scene), ctx, used)
-        delivery = Delivery(*self._parts(ctx, selection, events, entries), dict(selection.writes), used)
+        parts = self._parts(ctx, selection, events, entries)
+        delivery = Delivery(*parts, dict(selection.writes), used, files=selection.files)
         self.calls.of(ctx).delivery = delivery
         self._report(ctx, delivery)
         return delivery
@@ -138,7 +143,11 @@ class Delivering:
     def _report(self, ctx: InvocationContext, delivery: Delivery) -> None:
         reports = [
             self._event(
-                ctx, usage_metadata=u.usage, model_version=u.model, custom_metadata={HELPER: u.operation}
+                ctx,
+                usage_metadata=u.usage,
+                model_version=u.model,
+                custom_metadata={HELPER: u.operation},
+                actions=u.actions,
             )
             for u in delivery.used
         ]
@@ -216,3 +225,6 @@ class Assembler:
             ctx = ctx.model_copy(update={"session": session})
         async for event in self._original.run_async(ctx, llm_request):
             yield event
+        if delivery.files:
+            files = Files(ctx, f"Agent {agent.name!r}")
+            llm_request.contents[:0] = [shown(await files.part(name), name) for name in delivery.files]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 
@@ -16,15 +17,17 @@ def state_of(ctx: InvocationContext) -> ReadOnlyState:
     return ReadOnlyState(ctx.session.state, lambda: resumed(ctx.session.events, ctx.invocation_id))
 
 
-async def holds(predicate: Predicate, state: ReadOnlyState, step: str) -> bool:
+async def holds(predicate: Predicate, state: ReadOnlyState, step: str, **given: Any) -> bool:
     """Whether a user's predicate holds for `state`; `step` is the name of the step that asks.
+
+    `given` are its resources.
 
     Raises:
         PredicateError: it raised; the cause is chained.
     """
     view = state.at("a predicate")
     try:
-        return bool(await resolved(predicate(view)))
+        return bool(await resolved(cast(Any, predicate)(view, **given)))
     except Exception as error:
         raise untestable(repr(step), predicate, error, view) from error
 

@@ -7,16 +7,22 @@ import inspect
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event_actions import EventActions
 from google.adk.models import BaseLlm, LLMRegistry
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
+from pydantic import PrivateAttr
 
+from adk_fluent.backends.adk.middleware.calls import helper_call
+from adk_fluent.backends.adk.middleware.context import HelperContext
+from adk_fluent.backends.adk.middleware.stack import hook_error
 from adk_fluent.context.asking import Answer, Ask
 from adk_fluent.errors import MockError, RunError
 from adk_fluent.ir.nodes import AgentNode
@@ -47,11 +53,12 @@ def named_model(
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a question to a helper model cost."""
+    """What a question to a helper model cost, and what middleware wrote meanwhile."""
 
     operation: str
-    model: str
-    usage: types.GenerateContentResponseUsageMetadata
+    model: str | None = None
+    usage: types.GenerateContentResponseUsageMetadata | None = None
+    actions: EventActions = field(default_factory=EventActions)
 
 
 class Helpers:
@@ -66,7 +73,7 @@ class Helpers:
     async def ask(self, ask: Ask, ctx: InvocationContext, used: list[Used]) -> Answer:
         """The answer to a question, `None` when the call fails; what it cost is added to `used`."""
         if hasattr(ask.model, "embed"):
-            return await self._guarded(ask, _embedded(ask))
+            return await self._guarded(ask, _asked(_Embedding.by(_own(ask.model), ask.model), ask, ctx, used))
         model = self._choose(ask.operation, ask.model)
         name = model if isinstance(model, str) else model.model
         self._last = key = _digest(name, ask)
@@ -74,11 +81,11 @@ class Helpers:
             self._answers.move_to_end(key)
             return self._answers[key]
         ctx.increment_llm_call_count()
-        if ask.texts and isinstance(model, str):
-            answer = await self._guarded(ask, _vectors(model, ask.texts))
+        if isinstance(model, str):
+            llm = _Embedding.by(_served, model) if ask.texts else LLMRegistry.new_llm(model)
         else:
-            llm = LLMRegistry.new_llm(model) if isinstance(model, str) else model
-            answer = await self._guarded(ask, _asked(llm, ask, used))
+            llm = model
+        answer = await self._guarded(ask, _asked(llm, ask, ctx, used))
         if answer is not None:
             self._answers[key] = answer
             if len(self._answers) > CACHED:
@@ -96,6 +103,8 @@ class Helpers:
         except MockError:  # the test's script is wrong, not the model
             raise
         except Exception as error:  # noqa: BLE001  # a provider may raise anything, and the context can do without
+            if (raised := hook_error(error)) is not None:
+                raise raised from raised.__cause__
             told = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
             self._warn(ask.operation, told)
             return None
@@ -113,7 +122,16 @@ def _digest(model: str, ask: Ask) -> str:
     return hashlib.sha256(asked.encode()).hexdigest()
 
 
-async def _asked(llm: BaseLlm, ask: Ask, used: list[Used]) -> Answer:
+async def _asked(llm: BaseLlm, ask: Ask, ctx: InvocationContext, used: list[Used]) -> Answer:
+    native = HelperContext(ctx, ask.operation)
+    try:
+        return await _answered(llm, ask, native, used)
+    finally:
+        if native.written.state_delta:
+            used.append(Used(ask.operation, actions=native.written))
+
+
+async def _answered(llm: BaseLlm, ask: Ask, native: HelperContext, used: list[Used]) -> Answer:
     prompt = json.dumps(ask.texts, ensure_ascii=False) if ask.texts else ask.prompt
     content = types.Content(role="user", parts=[types.Part(text=prompt)])
     request = LlmRequest(model=llm.model, contents=[content], config=types.GenerateContentConfig())
@@ -121,12 +139,13 @@ async def _asked(llm: BaseLlm, ask: Ask, used: list[Used]) -> Answer:
         request.set_output_schema(ask.schema)
     said = ""
     last: LlmResponse | None = None
-    async for response in llm.generate_content_async(request, stream=False):
-        if response.error_code or response.error_message:
-            raise RunError(f"{response.error_code}: {response.error_message}")
-        parts = (response.content and response.content.parts) or []
-        said += "".join(part.text for part in parts if part.text and not part.thought)
-        last = response
+    async with aclosing(helper_call(llm, request, native)) as responses:
+        async for response in responses:
+            if response.error_code or response.error_message:
+                raise RunError(f"{response.error_code}: {response.error_message}")
+            parts = (response.content and response.content.parts) or []
+            said += "".join(map(_told, parts))
+            last = response
     if last is not None and last.usage_metadata is not None:
         name = getattr(last, "model_version", None) or llm.model
         used.append(Used(ask.operation, name, last.usage_metadata))
@@ -135,16 +154,62 @@ async def _asked(llm: BaseLlm, ask: Ask, used: list[Used]) -> Answer:
     return json.loads(said) if ask.texts else said
 
 
-async def _embedded(ask: Ask) -> Answer:
-    model: Any = ask.model
-    vectors = model.embed(list(ask.texts))
-    return await vectors if inspect.isawaitable(vectors) else vectors
+def _told(part: types.Part) -> str:
+    """What a part of an answer says: text, or the vectors of an embedding model."""
+    if part.inline_data is not None and part.inline_data.data is not None:
+        return part.inline_data.data.decode(errors="replace")
+    return "" if part.thought else part.text or ""
 
 
-async def _vectors(model: str, texts: tuple[str, ...]) -> Answer:
+# --- embeddings -----------------------------------------------------------------------------------
+
+
+Embed = Callable[[str, list[str]], Awaitable[Sequence[Sequence[float]]]]
+"""The vectors that a model of this name gives for some texts."""
+
+
+class _Embedding(BaseLlm):
+    """An embedding model as one that answers: a list of texts as JSON, with a file of vectors as JSON.
+
+    So middleware and plugins see what it is sent, as they see all other questions. The vectors are no text,
+    of which somebody would count the tokens, or in which they would look for telephone numbers.
+    """
+
+    _embed: Embed = PrivateAttr()
+
+    @classmethod
+    def by(cls, embed: Embed, model: object) -> _Embedding:
+        """An embedding model: its name, or an object of the user's."""
+        made = cls(model=model if isinstance(model, str) else type(model).__name__)
+        made._embed = embed
+        return made
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """The vectors for the texts of a request."""
+        ((asked,),) = ((content.parts or []) for content in llm_request.contents)
+        vectors = await self._embed(self.model, json.loads(asked.text or "[]"))
+        found = json.dumps([[float(number) for number in vector] for vector in vectors])
+        part = types.Part(inline_data=types.Blob(mime_type="application/json", data=found.encode()))
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+def _own(model: Any) -> Embed:
+    """The vectors that an object of the user's gives."""
+
+    async def embed(name: str, texts: list[str]) -> Sequence[Sequence[float]]:
+        vectors = model.embed(texts)
+        return await vectors if inspect.isawaitable(vectors) else vectors
+
+    return embed
+
+
+async def _served(model: str, texts: list[str]) -> Sequence[Sequence[float]]:
+    """The vectors that Google's service gives."""
     from google.genai import Client
 
     client: Any
     async with Client().aio as client:
-        answer = await client.models.embed_content(model=model, contents=list(texts))
+        answer = await client.models.embed_content(model=model, contents=texts)
     return [embedding.values for embedding in answer.embeddings]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.matching import StateView, lost
-from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.template import required_keys
+from adk_fluent.ir.nodes import AgentNode, GateNode
+from adk_fluent.ir.template import about_doubled, required_keys
 from adk_fluent.spelling import did_you_mean
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def needed(templates: tuple[str, ...]) -> tuple[str, ...]:
     """The state keys that instructions cannot be rendered without, in order."""
     return tuple(sorted({key for template in templates for key in required_keys(template)}))
@@ -47,12 +47,8 @@ def explain(step: str, kind: str, key: str, state: StateView, root: Node) -> str
     )
 
 
-def _about_braces(agent: str, key: str, root: Node) -> str:
+def _about_braces(step: str, key: str, root: Node) -> str:
     """How to write braces that stand for themselves, for one who doubled them as in a format string."""
-    doubled = re.compile(rf"\{{\{{\s*{re.escape(key)}\s*\}}\}}")
-    agents = (node for node in walk(root) if isinstance(node, AgentNode) and node.name == agent)
-    texts = [text for node in agents for text in node.templates]
-    if not any(doubled.search(text) for text in texts):
-        return ""
-    meant = f"{{{key}}}"
-    return f" If {{{meant}}} is meant as the text {meant}, write \\{meant}: doubled braces are no escape."
+    nodes = (node for node in walk(root) if isinstance(node, AgentNode | GateNode) and node.name == step)
+    said = about_doubled(key, [text for node in nodes for text in node.templates])
+    return f" {said}" if said else ""

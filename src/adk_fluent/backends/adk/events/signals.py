@@ -17,15 +17,19 @@ REFUSED: Final = "adk_fluent.refused"
 STARTS_AGAIN: Final = "adk_fluent.starts_again"
 """Metadata of a transfer to an agent around it: the name of that agent, which starts again."""
 
+_CUT: Final = types.FinishReason.MAX_TOKENS.value
+
 
 def pauses(ctx: InvocationContext, event: Event) -> bool:
     """Whether the run stops after this event until somebody answers it.
 
     ADK 1.x says no for apps that are not resumable and lets later steps run unapproved; here they never do.
     """
+    if not (calls := event.get_function_calls()):
+        return False
     if not event.long_running_tool_ids:
         return ctx.should_pause_invocation(event)
-    return any(call.id in event.long_running_tool_ids for call in event.get_function_calls())
+    return any(call.id in event.long_running_tool_ids for call in calls)
 
 
 def live(events: Sequence[Event]) -> list[Event]:
@@ -78,11 +82,9 @@ def failure(event: Event) -> str | None:
 
     An answer that was cut at the token limit is still an answer.
     """
-    if event.error_code == types.FinishReason.MAX_TOKENS.value and event.content:
+    if not (event.error_code or event.error_message) or (event.error_code == _CUT and event.content):
         return None
-    if event.error_code or event.error_message:
-        return f"{event.error_code or 'error'}: {event.error_message or 'no message'}"
-    return None
+    return f"{event.error_code or 'error'}: {event.error_message or 'no message'}"
 
 
 def note_problems(problems: dict[str, str], event: Event) -> None:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
@@ -21,34 +21,45 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent.analysis.visibility import Outlet, outlet_of
+from adk_fluent.backends.adk import resources
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import TemporaryState, temporary
+from adk_fluent.backends.adk.compile.boundaries import with_crossings
 from adk_fluent.backends.adk.compile.compiler import can_pause, compile_tree
 from adk_fluent.backends.adk.context.helper_models import named_model
 from adk_fluent.backends.adk.events.approvals import asked_by, message_of
+from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.running.convert import (
     Prompt,
     compaction,
+    context_cache,
     resumability,
     run_config,
     to_agent_event,
     to_content,
 )
+from adk_fluent.backends.adk.running.live import LiveLine
+from adk_fluent.backends.adk.running.middleware import middleware_plugins
 from adk_fluent.backends.adk.running.runner import FluentRunner, Services, shared_services
+from adk_fluent.backends.adk.running.store_errors import telling_of
 from adk_fluent.backends.adk.running.stored import stored
-from adk_fluent.backends.adk.running.toolsets import in_use, to_the_end, toolsets_of
+from adk_fluent.backends.adk.running.telemetry import observed
+from adk_fluent.backends.adk.running.toolsets import every_agent, in_use, to_the_end, toolsets_of
 from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
+from adk_fluent.backends.adk.steps.live import refuse_live
 from adk_fluent.backends.adk.steps.once import once
+from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL, model_of
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.reading import limited
 from adk_fluent.backends.recent import Recent
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.checking import check_on_build
+from adk_fluent.cost.prices import name_of
 from adk_fluent.errors import SessionError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
 DEFAULT_USER = "user"
 
@@ -77,6 +88,12 @@ class Compiled:
     def toolsets(self) -> tuple[BaseToolset, ...]:
         """The toolsets that a run may open."""
         return toolsets_of(self.app.root_agent)
+
+    @cached_property
+    def models(self) -> Mapping[str, str]:
+        """Agent → the name of its model, for responses that do not name theirs; those in tools, too."""
+        agents = reversed([*every_agent(self.app.root_agent)])  # of two of one name the outer one counts
+        return {agent.name: name_of(model_of(agent) or DEFAULT_MODEL) for agent in agents}
 
     @cached_property
     def outlet(self) -> Outlet:
@@ -109,7 +126,12 @@ class ADKBackend:
         memory_service: BaseMemoryService | None = None,
         credential_service: BaseCredentialService | None = None,
     ) -> None:
+        self._overrides: Mapping[str, object] = {}
         self._services = Services(session_service, artifact_service, memory_service, credential_service)
+
+    def keep_in(self, services: Services) -> None:
+        """Keep what runs store in these services, where they are set."""
+        self._services = services.over(self._services)
 
     def model_for(
         self, node: AgentNode, origin: str, model: str | BaseLlm | None = None
@@ -133,6 +155,23 @@ class ADKBackend:
         """
         return named_model(node, origin, operation, model)
 
+    def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> str | BaseLlm:
+        """The model that is asked where a middleware asks another than the agent's own.
+
+        Args:
+            origin: the name the user gave to the agent.
+            model: the model that the middleware names.
+        """
+        return model
+
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+        """What answers in place of the process that serves a remote agent; `None` is that process.
+
+        Args:
+            origin: the name the user gave to the agent.
+        """
+        return None
+
     def plugins(self) -> list[BasePlugin]:
         """The plugins of ADK's app."""
         return [] if private.keeps_temporary() else [TemporaryState(name="adk_fluent_temporary")]
@@ -147,30 +186,45 @@ class ADKBackend:
         config: ExecutionConfig | None = None,
         *,
         state: Mapping[str, Any] | None = MappingProxyType({}),
+        origins: Mapping[str, str] | None = None,
     ) -> Compiled:
         """A native app for `node`.
 
         Args:
             state: what the contract check may take to be in the session; `None` if that is not known.
+            origins: name → the name the user gave, where `node` is part of a tree whose names are unique.
 
         Raises:
             CompileError: ADK cannot express something in it.
             ContractError: the contract check found what the expression or the configuration refuses.
             DuplicateNameError: two different nodes have one name.
+            MissingExtraError: what a `TelemetryConfig` exports with is not installed.
+            TelemetryError: its exporters have nothing to be attached to.
         """
         config = execution_config(config)
         check_on_build(node, config=config, state=state, mode=config.contracts)
+        if config.telemetry is not None:
+            node = observed(node, config.telemetry)
         named = resolve_names(limited(self.prepare(node), config))
+        named = Named(named.root, {**named.origins, **(origins or {})})
         resumable = can_pause(named.root) if config.resumable is None else config.resumable
-        root = compile_tree(named, self.model_for, self.helper_for)
+        root = self.compiled_tree(named, config)
         app = App(
             name=config.app_name,
             root_agent=root,
-            plugins=[*once(named.root), *self.plugins()],
+            plugins=[*once(named.root), *middleware_plugins(root), *self.plugins()],
             resumability_config=resumability() if resumable else None,
+            context_cache_config=context_cache(config.context_cache) if config.context_cache else None,
             events_compaction_config=compaction(config.compaction, root) if config.compaction else None,
         )
         return Compiled(app, named, config)
+
+    def compiled_tree(self, named: Named, config: ExecutionConfig) -> BaseAgent:
+        """The native agents of a tree."""
+        tree = with_crossings(named, config)
+        return compile_tree(
+            tree, self.model_for, self.helper_for, self.another_model, self._overrides, self.remote_for
+        )
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -219,7 +273,7 @@ class ADKBackend:
         )
         async with in_use(compiled.toolsets), aclosing(events) as native:
             async for event in native:
-                yield to_agent_event(event, session_id)
+                yield to_agent_event(event, session_id, compiled.models)
 
     async def _prepare(
         self, runner: FluentRunner, user_id: str, session_id: str, state: dict[str, Any]
@@ -228,9 +282,10 @@ class ADKBackend:
         if not state:
             return None
         service, app = runner.session_service, runner.app_name
-        if await service.get_session(app_name=app, user_id=user_id, session_id=session_id) is not None:
-            return state
-        await service.create_session(app_name=app, user_id=user_id, session_id=session_id, state=state)
+        with telling_of(service, session_id):
+            if await service.get_session(app_name=app, user_id=user_id, session_id=session_id) is not None:
+                return state
+            await service.create_session(app_name=app, user_id=user_id, session_id=session_id, state=state)
         return temporary(state) or None
 
     # --- sessions ---------------------------------------------------------------------------------
@@ -253,9 +308,10 @@ class ADKBackend:
         self, compiled: Compiled, session_id: str, user_id: str, services: Mapping[str, Any] | None
     ) -> Session:
         runner = compiled.runner(self.services(services))
-        found = await runner.session_service.get_session(
-            app_name=runner.app_name, user_id=user_id, session_id=session_id
-        )
+        with telling_of(runner.session_service, session_id):
+            found = await runner.session_service.get_session(
+                app_name=runner.app_name, user_id=user_id, session_id=session_id
+            )
         if found is None:
             raise SessionError(
                 f"There is no session {session_id!r} of user {user_id!r} in app {runner.app_name!r}. "
@@ -273,11 +329,47 @@ class ADKBackend:
     ) -> None:
         """Delete a session that nobody can name any more."""
         runner = compiled.runner(self.services(services))
-        await to_the_end(
-            runner.session_service.delete_session(
-                app_name=runner.app_name, user_id=user_id, session_id=session_id
+        await resources.end_session(runner.app_name, user_id, session_id)
+        runs.forget(runner.session_service, runner.app_name, user_id, session_id)
+        with telling_of(runner.session_service, session_id):
+            await to_the_end(
+                runner.session_service.delete_session(
+                    app_name=runner.app_name, user_id=user_id, session_id=session_id
+                )
             )
-        )
+
+    async def live(
+        self,
+        compiled: Compiled,
+        *,
+        session_id: str,
+        user_id: str = DEFAULT_USER,
+        state: Mapping[str, Any] | None = None,
+        modality: Literal["audio", "text"] = "audio",
+        services: Mapping[str, Any] | None = None,
+    ) -> LiveLine:
+        """A live conversation in a session, which is created when missing.
+
+        Raises:
+            UnsupportedNodeError: something in the expression cannot run live.
+            SessionError: there is a `state` for the start of a session that has begun.
+        """
+        refuse_live(compiled.named.root)
+        runner = compiled.runner(self.services(services))
+        service, app = runner.session_service, runner.app_name
+        with telling_of(service, session_id):
+            found = await service.get_session(app_name=app, user_id=user_id, session_id=session_id)
+            if found is None:
+                await service.create_session(
+                    app_name=app, user_id=user_id, session_id=session_id, state=dict(state or {})
+                )
+        if found is not None and state:
+            raise SessionError(
+                f"Session {session_id!r} has begun, and live(state=) is for the start of one. Leave state "
+                "out, or give another session_id."
+            )
+        session = {"user_id": user_id, "session_id": session_id}
+        return LiveLine(runner, compiled.config, session, modality=modality, models=compiled.models)
 
     async def rewind(
         self,
@@ -299,9 +391,11 @@ class ADKBackend:
             raise SessionError(
                 f"Session {session_id!r} has no run {before_invocation_id!r}; it has {known or 'none'}."
             )
-        await compiled.runner(self.services(services)).rewind_async(
-            user_id=user_id, session_id=session_id, rewind_before_invocation_id=before_invocation_id
-        )
+        runner = compiled.runner(self.services(services))
+        with telling_of(runner.session_service, session_id):
+            await runner.rewind_async(
+                user_id=user_id, session_id=session_id, rewind_before_invocation_id=before_invocation_id
+            )
 
     async def resume(
         self,
@@ -323,8 +417,9 @@ class ADKBackend:
         asked = asked_by(session, approvals)
         if compiled.app.resumability_config is None:
             raise SessionError(
-                f"Session {session_id!r} waits, but with ExecutionConfig(resumable=False) no run can go on. "
-                "Leave resumable out, or set it to True, for the run and for resume()."
+                f"Session {session_id!r} waits, but its run was made as one that cannot go on: nothing in it "
+                "was known to pause, or ExecutionConfig(resumable=False) said so. "
+                "Set ExecutionConfig(resumable=True) for the run and for resume()."
             )
         events = compiled.runner(self.services(services)).annotated(
             user_id=user_id,
@@ -334,14 +429,14 @@ class ADKBackend:
         )
         async with in_use(compiled.toolsets), aclosing(events) as native:
             async for event in native:
-                yield to_agent_event(event, session_id)
+                yield to_agent_event(event, session_id, compiled.models)
 
 
 def build(node: Node) -> BaseAgent:
     """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
     # What the check finds is logged where a run begins; here it would cost more than the agents themselves.
     check_on_build(node, state={}, mode="off")
-    return compile_tree(resolve_names(node))
+    return compile_tree(with_crossings(resolve_names(node), ExecutionConfig()))
 
 
 @cache

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.context_cache_config import ContextCacheConfig as AdkContextCacheConfig
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ignore[reportPrivateImportUsage]  # its public home on every supported version
 from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
@@ -19,10 +21,13 @@ from adk_fluent.analysis.visibility import VISIBILITY
 from adk_fluent.backends.adk.events.approvals import pending_in
 from adk_fluent.backends.adk.events.signals import failure, spoken_text
 from adk_fluent.backends.adk.steps.tree import below
-from adk_fluent.backends.events import AgentEvent, ToolCallInfo, ToolResponseInfo, Usage
+from adk_fluent.backends.events import AgentEvent, Spent, ToolCallInfo, ToolResponseInfo, Usage
 from adk_fluent.backends.turns import EMPTY, no_prompt
-from adk_fluent.config import CompactionConfig, ExecutionConfig
+from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
+from adk_fluent.cost.budget import COST
+from adk_fluent.cost.prices import tokens_of
 from adk_fluent.errors import ArgumentError, CompileError
+from adk_fluent.telemetry.setup import captures
 
 Prompt = Any
 """Text, a `Content`, a `Part`, or a list of texts and parts."""
@@ -55,8 +60,14 @@ def _part(item: object) -> types.Part:
     raise no_prompt(item)
 
 
-def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
-    """An ADK event of a session as an `AgentEvent`; the ADK event stays reachable as `.raw`."""
+def to_agent_event(
+    event: Event, session_id: str = "", models: Mapping[str, str] = MappingProxyType({})
+) -> AgentEvent:
+    """An ADK event of a session as an `AgentEvent`; the ADK event stays reachable as `.raw`.
+
+    Args:
+        models: agent → its model, for responses that do not name theirs.
+    """
     actions = event.actions
     parts = (event.content.parts if event.content else None) or []
     calls = event.get_function_calls()
@@ -66,6 +77,7 @@ def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
     text = spoken_text(event) or None
     usage = event.usage_metadata
     metadata = dict(event.custom_metadata or {})
+    model = event.model_version or (models.get(event.author) if usage is not None else None)
     return AgentEvent(
         author=event.author,
         content=text,
@@ -89,28 +101,35 @@ def to_agent_event(event: Event, session_id: str = "") -> AgentEvent:
         invocation_id=event.invocation_id,
         parts=others,
         branch=event.branch,
-        model=event.model_version,
-        usage=None if usage is None else _usage(usage),
+        model=model,
+        usage=None if usage is None else _usage(usage, model or "", metadata.get(COST)),
         error=failure(event),
         pending=pending_in(event),
         visibility=metadata.get(VISIBILITY, "user"),
         session_id=session_id,
+        input_transcription=event.input_transcription and event.input_transcription.text,
+        output_transcription=event.output_transcription and event.output_transcription.text,
+        turn_complete=bool(event.turn_complete),
+        interrupted=bool(event.interrupted),
         raw=event,
     )
 
 
-def _usage(usage: types.GenerateContentResponseUsageMetadata) -> Usage:
-    thoughts = usage.thoughts_token_count or 0
-    return Usage(1, usage.prompt_token_count or 0, (usage.candidates_token_count or 0) + thoughts)
+def _usage(usage: types.GenerateContentResponseUsageMetadata, model: str, cost: str | None) -> Usage:
+    tokens = tokens_of(usage)
+    return Usage(1, *tokens, spent=(Spent(model, tokens, cost),))
 
 
 def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig:
     """ADK's `RunConfig` for a configuration; `streaming` is what an unset mode means here."""
     mode = config.streaming_mode or ("sse" if streaming else "none")
+    captured = config.telemetry and captures(config.telemetry)
+    more: dict[str, Any] = {} if captured is None else {"telemetry": captured}
     return RunConfig(
         max_llm_calls=config.max_llm_calls,
         streaming_mode=StreamingMode.SSE if mode == "sse" else StreamingMode.NONE,
         custom_metadata=dict(config.custom_metadata) if config.custom_metadata else None,
+        **more,
     )
 
 
@@ -126,6 +145,16 @@ def resumability() -> ResumabilityConfig:
     """ADK's switch for pausing and going on."""
     with knowingly():
         return ResumabilityConfig(is_resumable=True)
+
+
+def context_cache(config: ContextCacheConfig) -> AdkContextCacheConfig:
+    """ADK's settings for caching by a provider."""
+    with knowingly():
+        return AdkContextCacheConfig(
+            cache_intervals=config.cache_intervals,
+            ttl_seconds=config.ttl_seconds,
+            min_tokens=config.min_tokens,
+        )
 
 
 def compaction(config: CompactionConfig, root: BaseAgent) -> EventsCompactionConfig:

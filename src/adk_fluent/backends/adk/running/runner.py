@@ -19,12 +19,18 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from adk_fluent.analysis.visibility import Outlet
 from adk_fluent.backends.adk.compat.temporary import give
+from adk_fluent.backends.adk.events.asides import in_full
+from adk_fluent.backends.adk.middleware.runs import watched
+from adk_fluent.backends.adk.resources import close
 from adk_fluent.backends.adk.running.convert import knowingly, run_config
+from adk_fluent.backends.adk.running.store_errors import telling_of
 from adk_fluent.backends.adk.running.visibility import marked, sight_of
 from adk_fluent.backends.adk.steps.failures import FailureNotes, naming_failures
 from adk_fluent.backends.events import without_words
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.resources import Resource
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +103,16 @@ class FluentRunner(Runner):
         )
         self._config = config
         self._outlet = outlet
+        self._blanks = any(sight.blanked for sight in (outlet.others, *outlet.sights.values()))
+
+    async def close(self) -> None:
+        """ADK's `close`; it closes what the app has injected, too."""
+        await super().close()
+        root = getattr(self.agent, "ir", None)
+        if isinstance(root, Node):
+            given = (value for node in walk(root) for _, value in node.annotations.resources)
+            if found := [value for value in given if isinstance(value, Resource)]:
+                await close(*found)
 
     async def run_async(self, **options: Any) -> AsyncGenerator[Event, None]:
         """ADK's `run_async`, with the expression's `RunConfig` unless another is given."""
@@ -106,20 +122,21 @@ class FluentRunner(Runner):
 
     async def run_live(self, **options: Any) -> AsyncGenerator[Event, None]:
         """ADK's `run_live`."""
-        with naming_failures():
+        with telling_of(self.session_service, options.get("session_id")), naming_failures():
             async with aclosing(super().run_live(**options)) as events:
                 async for event in events:
-                    yield self._seen(marked(event, sight_of(event, self._outlet)))
+                    yield self._seen(marked(in_full(event), sight_of(event, self._outlet)))
 
     async def annotated(self, **options: Any) -> AsyncGenerator[Event, None]:
         """What `run_async` gives, before a policy blanks anything."""
         if options.get("run_config") is None:
             options["run_config"] = run_config(self._config)
         give(options.get("state_delta"))
-        with naming_failures():
+        telling = telling_of(self.session_service, options.get("session_id"))
+        with telling, naming_failures(), watched():
             async with aclosing(super().run_async(**options)) as events:
                 async for event in events:
-                    yield marked(event, sight_of(event, self._outlet))
+                    yield marked(in_full(event), sight_of(event, self._outlet))
 
     def _seen(self, event: Event) -> Event:
-        return without_words(event) if sight_of(event, self._outlet).blanked else event
+        return without_words(event) if self._blanks and sight_of(event, self._outlet).blanked else event

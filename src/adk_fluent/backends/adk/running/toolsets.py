@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
 from google.adk.agents.base_agent import BaseAgent
-from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.tools.around import AroundToolset
+from adk_fluent.backends.adk.tools.sources import mcp_toolset
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode
+from adk_fluent.ir.tools import innermost
+from adk_fluent.tools.sources import AgentTool, Mcp
 
 logger: logging.Logger = logging.getLogger("adk_fluent.tools")
 
@@ -31,29 +35,52 @@ PATIENCE: Final = 10.0
 
 def toolsets_of(*parts: object) -> tuple[BaseToolset, ...]:
     """The toolsets of native agents, workflows and tools, and of the agents inside them; each once."""
-    found: dict[int, BaseToolset] = {}
+    return tuple(part for part in _inside(*parts) if isinstance(part, BaseToolset))
+
+
+def every_agent(*parts: object) -> Iterator[BaseAgent]:
+    """The agents of native agents, workflows and tools, those inside tools included; each once."""
+    return (part for part in _inside(*parts) if isinstance(part, BaseAgent))
+
+
+def _inside(*parts: object) -> Iterator[object]:
+    """All parts of native agents, workflows and tools, parents before children; each once."""
     seen: set[int] = set()
-    pending = list(parts)
+    pending = list(reversed(parts))
     while pending:
         part = pending.pop()
         if id(part) in seen:
             continue
         seen.add(id(part))
-        if isinstance(part, BaseToolset):
-            found[id(part)] = part
-        elif isinstance(part, AgentTool):
-            pending.append(part.agent)
+        yield part
+        inner = list[object]()
+        if isinstance(part, AroundToolset):
+            inner = [part.inner]
+        elif isinstance(part, AdkAgentTool):
+            inner = [part.agent]
         elif isinstance(part, BaseAgent):
-            pending += [*part.sub_agents, *getattr(part, "tools", ())]
-        else:  # ADK 2's workflows hold agents as nodes of a graph, and are held by tools as a node themselves
-            pending += getattr(getattr(part, "graph", None), "nodes", ())
-            pending += [node] if (node := getattr(part, "node", None)) is not None else []
-    return tuple(found.values())
+            inner = [*part.sub_agents, *getattr(part, "tools", ())]
+        elif not isinstance(part, BaseToolset):
+            # ADK 2's workflows hold agents as nodes of a graph, and are held by tools as a node themselves
+            inner = list(getattr(getattr(part, "graph", None), "nodes", ()))
+            inner += [node] if (node := getattr(part, "node", None)) is not None else []
+        pending += reversed(inner)
 
 
 def toolsets_in(root: Node) -> tuple[BaseToolset, ...]:
-    """The toolsets of the agents of a tree."""
-    return toolsets_of(*(tool for node in walk(root) if isinstance(node, AgentNode) for tool in node.tools))
+    """The toolsets of the agents of a tree, and of the agents that are tools in it."""
+    return toolsets_of(*_tools_in(root))
+
+
+def _tools_in(root: Node) -> Iterator[object]:
+    for node in walk(root):
+        if isinstance(node, NativeNode | KnownNativeNode):
+            yield node.native.value
+        elif isinstance(node, AgentNode):
+            for part in (part for tool in node.tools for part in innermost(tool)):
+                yield mcp_toolset(part, node.name) if isinstance(part, Mcp) else part
+                if isinstance(part, AgentTool):
+                    yield from _tools_in(part.body)
 
 
 @dataclass(slots=True)

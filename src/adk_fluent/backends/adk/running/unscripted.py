@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.llm_agent import LlmAgent
-from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
@@ -20,12 +20,12 @@ from adk_fluent.backends.adk.compile.compiler import ModelFor, ask_others
 from adk_fluent.backends.adk.context.helper_models import HelperFor
 from adk_fluent.backends.adk.steps.leaves import below
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
-from adk_fluent.backends.adk.steps.scripted import ScriptedLlm, merge_state
+from adk_fluent.backends.adk.steps.scripted import merge_state
+from adk_fluent.backends.adk.steps.selecting import SelectingLlm, is_scripted
+from adk_fluent.backends.adk.steps.tree import model_of
 from adk_fluent.ir.base import UNSET, Node, rewrite
-from adk_fluent.ir.nodes import AgentNode
-
-DEFAULT_MODEL: str = LlmAgent.DEFAULT_MODEL
-"""The model of an agent that names none, as ADK has it."""
+from adk_fluent.ir.native import Native
+from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode
 
 V = TypeVar("V")
 
@@ -35,6 +35,9 @@ def with_scripted_tools(root: Node, model_for: ModelFor, helper_for: HelperFor) 
     scripted = Scripting(model_for, helper_for)
 
     def change(node: Node) -> Node:
+        if isinstance(node, NativeNode | KnownNativeNode):
+            value = scripted.of(node.native.value)
+            return node if value is node.native.value else node.replace(native=Native(value))
         if isinstance(node, AgentNode) and (tools := scripted.each(node.tools)) is not node.tools:
             return node.replace(tools=tools)
         return node
@@ -94,11 +97,14 @@ class Scripting:
             setattr(agent, field, copied)
 
     def _script(self, old: LlmAgent, new: LlmAgent) -> None:
-        if isinstance(old.model, ScriptedLlm):  # by the test itself
+        if is_scripted(old.model):  # by the test itself
             return
         ours = isinstance(new, FluentLlmAgent)
         node = cast(AgentNode, new.ir) if ours else _as_node(new)
-        new.model = self._model_for(node, new.name, model_of(old)) or new.model
+        if isinstance(old.model, SelectingLlm):
+            new.model = old.model.scripted(partial(self._model_for, node, new.name))
+        else:
+            new.model = self._model_for(node, new.name, model_of(old)) or new.model
         if ours:
             ask_others(new, self._helper_for)
         else:
@@ -112,15 +118,6 @@ def _same(one: object, other: object) -> bool:
 
 def _as_node(agent: LlmAgent) -> AgentNode:
     return AgentNode(name=agent.name, output_schema=agent.output_schema or UNSET)
-
-
-def model_of(agent: BaseAgent | None) -> str | BaseLlm | None:
-    """The model that an agent has: its own, or that of an agent above; `None` where there is neither."""
-    while agent is not None:
-        if isinstance(agent, LlmAgent) and agent.model:
-            return agent.model
-        agent = agent.parent_agent
-    return None
 
 
 class Unscripted(BasePlugin):
@@ -139,6 +136,6 @@ class Unscripted(BasePlugin):
     ) -> LlmResponse | None:
         """Answer in place of a real model."""
         agent = private.invocation(callback_context).agent
-        if isinstance(agent, LlmAgent) and isinstance(model_of(agent), ScriptedLlm):
+        if isinstance(agent, LlmAgent) and is_scripted(model_of(agent)):
             return None
         return await self._answer(callback_context.agent_name, llm_request)

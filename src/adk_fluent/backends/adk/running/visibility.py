@@ -12,12 +12,18 @@ from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.analysis.visibility import SEEN, Outlet, StepVisibility, outlet_of
+from adk_fluent.backends.adk.events.asides import is_inside
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import root_of
 
 
 def sight_of(event: Event, outlet: Outlet) -> StepVisibility:
-    """Who should see an event: what its author says, or the user, if it asks a person."""
+    """Who should see an event: what its author says, or the user, if it asks a person.
+
+    What happens inside a tool only its caller hears, also where an agent around it has the same name.
+    """
+    if is_inside(event):
+        return StepVisibility("internal", outlet.others.blanked)
     return SEEN if event.long_running_tool_ids else outlet.sight(event.author)
 
 
@@ -77,19 +83,31 @@ class VisibilityPlugin(BasePlugin):
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event:
         """Give back a marked copy of what the plugins behind this one make of the event."""
-        others = copy(invocation_context.plugin_manager)
-        others.plugins = _behind(self, others.plugins)
-        changed = await others.run_on_event_callback(invocation_context=invocation_context, event=event)
+        manager, changed = invocation_context.plugin_manager, None
+        if behind := _behind(self, manager.plugins):
+            others = copy(manager)
+            others.plugins = behind
+            changed = await others.run_on_event_callback(invocation_context=invocation_context, event=event)
         if changed is None:
             return marked(event, sight_of(event, self._outlet))
-        asks = event.long_running_tool_ids or changed.long_running_tool_ids
-        sight = SEEN if asks else self._outlet.sight(changed.author or event.author)
         if "custom_metadata" not in changed.model_fields_set:  # then ADK would keep that of the event
             changed = changed.model_copy(update={"custom_metadata": event.custom_metadata})
-        return marked(changed, sight)
+        if is_inside(event):  # whatever a plugin put in its place, and noted of that
+            return marked(changed, sight_of(event, self._outlet))
+        asks = event.long_running_tool_ids or changed.long_running_tool_ids
+        return marked(changed, SEEN if asks else self._outlet.sight(changed.author or event.author))
 
 
 def _behind(plugin: BasePlugin, plugins: Sequence[BasePlugin]) -> list[BasePlugin]:
-    """The plugins that ADK would ask after this one; none where it is asked by somebody else than ADK."""
+    """The plugins that ADK would ask after this one; none where it is asked by somebody else than ADK.
+
+    One that leaves events alone need not be asked.
+    """
     places = [place for place, other in enumerate(plugins) if other is plugin]
-    return list(plugins[places[0] + 1 :]) if places else []
+    return [other for other in plugins[places[0] + 1 :] if _looks(other)] if places else []
+
+
+def _looks(plugin: BasePlugin) -> bool:
+    """Whether a plugin has a hook for events of its own."""
+    own = type(plugin).on_event_callback is not BasePlugin.on_event_callback
+    return own or "on_event_callback" in vars(plugin)

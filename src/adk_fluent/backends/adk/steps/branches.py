@@ -191,19 +191,35 @@ def find(events: list[Event], event: Event) -> Event:
 
 
 class Attempt:
-    """A branch of a race: nothing of it reaches the session until it has won.
+    """What runs apart, as a branch of a race: nothing of it reaches the session until that is decided.
 
     Its events pass the plugins as they happen, and the branch sees what came out, as it would in the session.
+
+    Args:
+        ctx: where the composite runs.
+        name: the branch; by default that of the composite.
+        events: the conversation that it sees; by default that of the session.
+        state: the state that it sees; likewise.
     """
 
-    def __init__(self, ctx: InvocationContext, name: str) -> None:
+    def __init__(
+        self,
+        ctx: InvocationContext,
+        name: str = "",
+        *,
+        events: list[Event] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> None:
         self.events: list[Event] = []
         session = ctx.session.model_copy(
-            update={"events": list(ctx.session.events), "state": Overlay(ctx.session.state)}
+            update={
+                "events": list(ctx.session.events if events is None else events),
+                "state": Overlay(ctx.session.state if state is None else state),
+            }
         )
         self.ctx: InvocationContext = ctx.model_copy(
             update={
-                "branch": branch_below(ctx, name),
+                "branch": branch_below(ctx, name) if name else ctx.branch,
                 "session": session,
                 "session_service": BranchSessions(ctx.session_service, self._append),
                 "agent_states": {},

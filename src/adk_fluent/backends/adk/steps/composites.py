@@ -7,7 +7,7 @@ later run, also in another process.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import cast
@@ -21,37 +21,13 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.events.signals import failure, note_problems, pauses, refused, starts_again
 from adk_fluent.backends.adk.steps.checkpoints import has_ended, since_checkpoint, start_afresh
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, Position, waits
+from adk_fluent.backends.adk.steps.passing import end_of, stretch
+from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MockError
 from adk_fluent.ir.nodes import LoopNode, RouteNode
-
-
-@dataclass(slots=True)
-class Seen:
-    """What the events of a child told so far.
-
-    Attributes:
-        paused: it waits for a person.
-        stop: nothing runs after it.
-        skip: the rest of the sequence, or of a loop's round, is skipped.
-        problems: the failures it reported and nothing caught; id of the event → what went wrong.
-    """
-
-    paused: bool = False
-    stop: bool = False
-    skip: bool = False
-    problems: dict[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether it waits or failed, so that what is around it has not finished either."""
-        return self.paused or bool(self.problems)
-
-    @property
-    def problem(self) -> str | None:
-        """What went wrong first, if anything did."""
-        return next(iter(self.problems.values()), None)
+from adk_fluent.ir.passing import Passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +57,33 @@ class Composite(FluentAgent):
     Attributes:
         _enders: names of the agents whose `escalate` ends this composite.
         _movers: names of the transfer steps after which the rest of its sequence is skipped.
+        _may_restart: whether there are transfers in its tree.
     """
 
     _enders: frozenset[str] = PrivateAttr(default=frozenset())
     _movers: frozenset[str] = PrivateAttr(default=frozenset())
+    _may_restart: bool = PrivateAttr(default=False)
+    _passages: Mapping[int, Passage] = PrivateAttr(default_factory=dict[int, Passage])
 
-    def listen(self, enders: Iterable[str], movers: Iterable[str]) -> None:
-        """Set whose events end this composite, or the rest of what it runs in order."""
-        self._enders, self._movers = frozenset(enders), frozenset(movers)
+    @property
+    def passages(self) -> Mapping[int, Passage]:
+        """The children, by place, whose answers go on to the next one in pieces."""
+        return self._passages
 
-    async def _run_async_impl(self, ctx: InvocationContext) -> Events:
+    def pass_on(self, passages: Mapping[int, Passage]) -> None:
+        """Set which children's answers go on in pieces."""
+        self._passages = {index: passage for index, passage in passages.items() if passage.taking}
+
+    def listen(self, enders: Iterable[str], movers: Iterable[str], *, may_restart: bool) -> None:
+        """Set whose events end this composite or what is left of its sequence, or start it again."""
+        self._enders, self._movers, self._may_restart = frozenset(enders), frozenset(movers), may_restart
+
+    def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        # One generator fewer for each event to pass through, where nothing leads back to this composite.
+        return self._run_again(ctx) if self._may_restart else self._run_once(ctx)
+
+    async def _run_again(self, ctx: InvocationContext) -> Events:
+        """The events of its runs: a transfer inside may start it again."""
         again = True
         while again:
             again = False
@@ -161,18 +154,31 @@ class Composite(FluentAgent):
 
     async def in_order(self, ctx: InvocationContext, start: Start) -> Events:
         """The events of one child after another, from where to start on, noted in `start.seen`."""
-        resuming, seen = start.resuming, start.seen
-        for child in self.sub_agents[start.index :]:
-            if ctx.is_resumable and not resuming:
-                yield private.checkpoint(self, ctx, Position(child=child.name, round=start.rounds))
-            if not (resuming and start.ended):
-                async with aclosing(child.run_async(ctx)) as events:  # as `relay`, without one more generator
+        resuming, seen, through = start.resuming, start.seen, -1
+        passages, resumable = self.passages, ctx.is_resumable
+        for index, child in enumerate(self.sub_agents[start.index :], start.index):
+            if index <= through:
+                continue
+            in_pieces = passages and (
+                index in passages or index - 1 in passages
+            )  # gives its answer so, or takes it
+            if in_pieces and not (resuming and start.ended and index not in passages):
+                through = end_of(passages, index)
+                async with aclosing(stretch(self, ctx, start, index).run()) as events:
                     async for event in events:
                         yield event
-                        self._note(event, ctx, seen)
-                seen.paused = seen.paused or waits(child, ctx)
+            else:
+                if resumable and not resuming:
+                    yield private.checkpoint(self, ctx, Position(child=child.name, round=start.rounds))
+                if not (resuming and start.ended):
+                    # As `relay`, without one more generator for each event to pass through.
+                    async with aclosing(child.run_async(ctx)) as run:
+                        async for event in run:
+                            yield event
+                            self._note(event, ctx, seen)
+                    seen.paused = seen.paused or waits(child, ctx)
             resuming = False
-            if seen.unfinished or seen.stop or seen.skip:
+            if seen.is_last:
                 return
 
     async def only(
@@ -196,12 +202,17 @@ class Composite(FluentAgent):
 class SequentialComposite(Composite):
     """Runs its children in order."""
 
-    async def _run_once(self, ctx: InvocationContext) -> Events:
+    def _run_once(self, ctx: InvocationContext) -> Events:
         start = self.start(ctx)
-        async with aclosing(self.in_order(ctx, start)) as events:
+        run = self.in_order(ctx, start)
+        return self._finishing(run, ctx, start) if ctx.is_resumable else run
+
+    async def _finishing(self, run: Events, ctx: InvocationContext, start: Start) -> Events:
+        """The events of a run, and the checkpoint after the last one."""
+        async with aclosing(run) as events:
             async for event in events:
                 yield event
-        if ctx.is_resumable and not start.seen.unfinished:
+        if not start.seen.unfinished:
             yield private.finished(self, ctx)
 
 

@@ -6,19 +6,17 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
-from google.adk.events.event import Event
-
-Events = AsyncGenerator[Event, None]
+T = TypeVar("T")
 
 
 async def interleave(
-    sources: Sequence[Events],
+    sources: Sequence[AsyncGenerator[T, None]],
     limit: int | None = None,
     *,
     alone: Callable[[int], bool] = lambda index: False,
-) -> AsyncGenerator[tuple[int, Event | None], None]:
+) -> AsyncGenerator[tuple[int, T | None], None]:
     """Events of several generators as they come: `(index, event)`, and `(index, None)` when one ends.
 
     A source goes on only after its event was taken, that is stored. The first error ends all and is raised as
@@ -29,22 +27,22 @@ async def interleave(
         alone: asked after an event with its source's index: whether what that source does next goes before
             what the others have ready.
     """
-    queue: asyncio.Queue[tuple[int, Event | BaseException | None, asyncio.Event]] = asyncio.Queue()
+    queue: asyncio.Queue[tuple[int, T | BaseException | None, asyncio.Event]] = asyncio.Queue()
     slots = asyncio.Semaphore(limit or max(len(sources), 1))
 
-    async def put(index: int, item: Event | BaseException | None) -> None:
+    async def put(index: int, item: T | BaseException | None) -> None:
         taken = asyncio.Event()
         await queue.put((index, item, taken))
         await taken.wait()
 
-    async def drive(index: int, source: Events) -> None:
+    async def drive(index: int, source: AsyncGenerator[T, None]) -> None:
         async with slots:
             try:
                 async with aclosing(source):
                     async for event in source:
                         await put(index, event)
             except (Exception, asyncio.CancelledError) as error:  # raised again where the events are taken
-                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                if isinstance(error, asyncio.CancelledError) and is_cancelled():
                     raise
                 await put(index, error)
             else:
@@ -52,7 +50,7 @@ async def interleave(
 
     tasks = [asyncio.ensure_future(drive(index, source)) for index, source in enumerate(sources)]
     try:
-        running, ready = len(tasks), deque[tuple[int, Event | BaseException | None, asyncio.Event]]()
+        running, ready = len(tasks), deque[tuple[int, T | BaseException | None, asyncio.Event]]()
         last: int | None = None
         while running:
             index, item, taken = ready.popleft() if ready and last is None else await queue.get()
@@ -69,7 +67,7 @@ async def interleave(
         await cancel(tasks)
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
     """Whether somebody cancelled this task; if not, a `CancelledError` in it came from inside."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -6,19 +6,22 @@ retries see it as they would without us. It only carries a note of where it came
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai.errors import APIError
+from pydantic_core import to_json
 
+from adk_fluent.backends.adk.middleware.stack import hook_error
 from adk_fluent.errors import (
     ADKFluentError,
     MissingKeyError,
@@ -31,6 +34,8 @@ from adk_fluent.errors import (
     what_happened,
 )
 from adk_fluent.ir.matching import AbsentKey, StateView, Unordered, missing
+
+Events = AsyncGenerator[Event, None]
 
 # --- steps ----------------------------------------------------------------------------------------
 
@@ -104,6 +109,27 @@ class FailureNotes(BasePlugin):
             note(error, Place(tool_context.agent_name, tool=tool.name))
 
 
+async def storable(events: Events) -> Events:
+    """The events of an agent, whose tools must return what a session can store.
+
+    ADK itself finds out when it stores the event, or the next model is asked, and says of neither who it was.
+
+    Raises:
+        ToolError: a tool returned something else.
+    """
+    async with aclosing(events) as run:
+        async for event in run:
+            for result in event.get_function_responses():
+                try:
+                    to_json(result.response)
+                except ValueError as error:  # pydantic's own is one
+                    raise ToolError(
+                        f"Agent {event.author!r}: what its tool {result.name!r} returned cannot be stored: "
+                        f"{sentence(what_happened(error))} Return text, numbers, lists, dicts or models."
+                    ) from error
+            yield event
+
+
 @contextmanager
 def naming_failures() -> Generator[None]:
     """Make one line of what was noted on an error; one without a note passes as it is.
@@ -112,12 +138,15 @@ def naming_failures() -> Generator[None]:
         ToolError: a tool raised; the message names it and its agent.
         StepError: a function in an agent's instruction raised.
         ModelError: a model raised; the message names its agent and says what can be done.
+        ADKFluentError: a hook of a middleware raised.
     """
     try:
         yield
     except ADKFluentError:
         raise
     except Exception as error:
+        if (raised := hook_error(error)) is not None:
+            raise raised from raised.__cause__
         place: Place | None = getattr(error, _NOTE, None)
         if place is None:
             raise

@@ -12,9 +12,10 @@ from pydantic import BaseModel, Field
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.steps.branches import branch_below, on_branch
 from adk_fluent.backends.adk.steps.checkpoints import has_ended, is_below, since_checkpoint
-from adk_fluent.backends.adk.steps.composites import Composite, Seen
+from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events
+from adk_fluent.backends.adk.steps.seen import Seen
 
 
 class FanOutState(BaseModel):

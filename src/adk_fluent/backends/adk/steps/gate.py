@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import cast
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -11,6 +10,7 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.ids import new_id
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.approvals import CONFIRMATION, Approval, answer_to
 from adk_fluent.backends.adk.events.signals import REFUSED
@@ -49,7 +49,7 @@ class GateAgent(FluentAgent):
         if asked is None or not asked.request:
             if not await self.holds(node.predicate, ctx):
                 return
-            asked = Question(request=f"gate-{uuid.uuid4()}", message=await self._message(ctx))
+            asked = Question(request=f"gate-{new_id()}", message=await self._message(ctx))
             if ctx.is_resumable:
                 yield private.checkpoint(self, ctx, asked)
             yield self._request(ctx, asked)

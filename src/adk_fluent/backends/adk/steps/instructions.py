@@ -11,8 +11,8 @@ from typing import cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
-from google.genai import types
 
+from adk_fluent.backends.adk.artifacts.parts import artifact_text
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.context.delivery import Delivering
 from adk_fluent.backends.adk.context.functions import resolved, state_of
@@ -93,22 +93,6 @@ class Rendering:
             f"{needs(self._agent.name, self._agent.ir.kind, f'artifact {name!r}')}, and there is none. "
             f"Save it before, or write {{artifact.{name}?}} if it may be missing."
         )
-
-
-def artifact_text(part: types.Part, name: str) -> str:
-    """An artifact as text: what it says, or what it is."""
-    if part.text is not None:
-        return part.text
-    blob = part.inline_data
-    if blob is not None and blob.data is not None and _is_text(blob.mime_type or ""):
-        return blob.data.decode("utf-8", errors="replace")
-    kind = blob.mime_type if blob else part.file_data.mime_type if part.file_data else None
-    return f"[{name}: {kind or 'no content'}]"
-
-
-def _is_text(mime_type: str) -> bool:
-    kind = mime_type.partition(";")[0].strip().lower()
-    return kind.startswith("text/") or kind.endswith(("json", "xml", "yaml", "csv", "javascript"))
 
 
 async def rendered(instruction: object, rendering: Rendering) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -23,9 +23,13 @@ from adk_fluent.backends.adk.events.signals import (
     spoken_text,
     unanswered,
 )
+from adk_fluent.backends.adk.middleware import runs
+from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack, warn_idle
+from adk_fluent.backends.adk.resources import Resources, given_to, holding
 from adk_fluent.backends.adk.steps.checkpoints import is_below
 from adk_fluent.backends.adk.steps.failures import in_step
 from adk_fluent.backends.adk.steps.live import run_live
+from adk_fluent.backends.adk.steps.pieces import Feed, taken_here, texts
 from adk_fluent.backends.adk.steps.shrinking import removal
 from adk_fluent.backends.adk.steps.tree import below, encloses
 from adk_fluent.backends.adk.steps.typed import keeping_to
@@ -33,6 +37,7 @@ from adk_fluent.errors import CompileError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.nodes import CaptureNode, TapNode, TransferNode, TransformNode
+from adk_fluent.ir.resources import wanted
 from adk_fluent.state.delta import ReadOnlyState, changes
 from adk_fluent.state.schema import StateSchema
 
@@ -55,6 +60,41 @@ class FluentAgent(BaseAgent):
     """Base of every native agent that adk-fluent adds; it knows the IR node it was made from."""
 
     _ir: Node = PrivateAttr()
+    _middleware: ClassVar[Stack] = NOTHING
+
+    def attach(self, stack: Stack) -> None:
+        """Set the middleware that acts on it."""
+        object.__setattr__(self, "_middleware", stack)
+
+    _holds: bool = PrivateAttr(default=False)
+    _resources: Resources = PrivateAttr(default_factory=dict[str, object])
+
+    def hold(self) -> None:
+        """Close what is opened for a run when it ends."""
+        self._holds = True
+
+    def provide(self, resources: Resources) -> None:
+        """Set what functions are given by name."""
+        self._resources, self._holds = resources, True
+
+    def wanted_by(self, function: object) -> tuple[str, ...]:
+        """The names of the resources that a function of the user's has parameters for."""
+        return wanted(function, self._resources)
+
+    async def given(self, function: object, ctx: InvocationContext) -> dict[str, Any]:
+        """The resources that a function of the user's has parameters for."""
+        return await given_to(function, self._resources, ctx, self.name)
+
+    _absent: frozenset[str] = PrivateAttr(default=frozenset())
+
+    def stand_for(self, names: Iterable[str]) -> None:
+        """Set which agents that speak in its sessions run somewhere else."""
+        self._absent = frozenset(names)
+
+    def find_sub_agent(self, name: str) -> BaseAgent | None:
+        """ADK's look-up; of an agent that runs somewhere else, what stands for it here."""
+        found = super().find_sub_agent(name)
+        return self if found is None and name in self._absent else found
 
     def bind(self, node: Node) -> None:
         """Remember the node this agent was made from."""
@@ -67,8 +107,19 @@ class FluentAgent(BaseAgent):
 
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""
+        if self._middleware is not NOTHING:
+            warn_idle(self._middleware, self.name, parent_context)
         events = within_schema(self._ir, super().run_async(parent_context))
+        if self.parent_agent is None and not private.tells_failures():
+            events = runs.telling(parent_context, events)
+        if self._holds:
+            events = holding(parent_context, events)
         return _on_no_branch(events) if _is_node(self, parent_context) else events
+
+    def run_live(self, parent_context: InvocationContext) -> Events:  # pyright: ignore[reportIncompatibleMethodOverride]  # final in ADK, where nothing else is around all that an agent does
+        """ADK's entry for live conversations, which keeps to the schema bound to the node."""
+        events = within_schema(self._ir, super().run_live(parent_context))
+        return holding(parent_context, events) if self._holds else events
 
     async def _run_live_impl(self, ctx: InvocationContext) -> Events:
         async with aclosing(run_live(self, self._ir, ctx, self._run_async_impl)) as events:
@@ -108,7 +159,8 @@ class FluentAgent(BaseAgent):
 
     async def holds(self, predicate: Predicate, ctx: InvocationContext) -> bool:
         """Whether a user's predicate holds for the state; see `holds`."""
-        return await holds(predicate, state_of(ctx), self.name)
+        given = await self.given(predicate, ctx) if self._resources else {}
+        return await holds(predicate, state_of(ctx), self.name, **given)
 
 
 def _is_node(agent: BaseAgent, ctx: InvocationContext) -> bool:
@@ -158,26 +210,40 @@ def within_schema(node: Node, events: Events) -> Events:
     return events if schema is None else keeping_to(cast("type[StateSchema]", schema), events)
 
 
-async def transformed(node: TransformNode, step: str, state: ReadOnlyState) -> dict[str, Any]:
-    """What a transform changes in `state`; `step` is its name.
+async def transformed(
+    node: TransformNode, step: str, state: ReadOnlyState, pieces: Feed | None = None, **given: Any
+) -> dict[str, Any]:
+    """What a transform changes in `state`; `step` is its name, and `given` are its resources.
+
+    Args:
+        pieces: what its function is given in place of the state: an answer as it is generated.
 
     Raises:
         StepError: its function raised.
     """
     view = state.at(f"step {step!r}", returns=True)
     with in_step(step, view):
-        return changes(node, await resolved(node.fn(view)), view)
+        told = view if pieces is None else texts(pieces)
+        return changes(node, await resolved(cast(Any, node.fn)(told, **given)), view)
 
 
-async def shown_to(node: TapNode, step: str, state: ReadOnlyState) -> None:
-    """Show `state` to the function of a tap; `step` is its name.
+async def shown_to(
+    node: TapNode, step: str, state: ReadOnlyState, pieces: Feed | None = None, **given: Any
+) -> None:
+    """Show `state` to the function of a tap, or each piece of an answer.
+
+    `step` is its name, and `given` are its resources.
 
     Raises:
         StepError: its function raised.
     """
-    view = state.at(f"tap {step!r}")
+    view, fn = state.at(f"tap {step!r}"), cast(Any, node.fn)
     with in_step(step, view):
-        await resolved(node.fn(view))
+        if pieces is None:
+            await resolved(fn(view, **given))
+        else:
+            async for piece in pieces:
+                await resolved(fn(piece.text, **given))
 
 
 class TransformAgent(FluentAgent):
@@ -185,7 +251,8 @@ class TransformAgent(FluentAgent):
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
         node = cast(TransformNode, self._ir)
-        delta = await transformed(node, self.name, state_of(ctx))
+        given = await self.given(node.function, ctx)
+        delta = await transformed(node, self.name, state_of(ctx), taken_here(), **given)
         if delta:
             event = self.state_event(ctx, delta, ends=True)
             if (removed := removal(ctx, event)) is not None:
@@ -197,7 +264,9 @@ class TapAgent(FluentAgent):
     """Lets a function look at the state."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> Events:
-        await shown_to(cast(TapNode, self._ir), self.name, state_of(ctx))
+        node = cast(TapNode, self._ir)
+        given = await self.given(node.fn, ctx)
+        await shown_to(node, self.name, state_of(ctx), taken_here(), **given)
         return
         yield  # an async generator needs one
 

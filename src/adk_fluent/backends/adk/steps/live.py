@@ -20,12 +20,22 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent.errors import UnsupportedNodeError
-from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import AgentNode, CaptureNode, SequenceNode, TapNode, TimeoutNode, TransformNode
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    ArtifactNode,
+    CaptureNode,
+    SequenceNode,
+    TapNode,
+    TimeoutNode,
+    TransformNode,
+)
+from adk_fluent.ir.passing import passages
+from adk_fluent.ir.tools import confirms, tool_name
 
 Events = AsyncGenerator[Event, None]
 
-QUIET: Final = (TransformNode, TapNode, CaptureNode)
+QUIET: Final = (TransformNode, TapNode, CaptureNode, ArtifactNode)
 """Steps that need no conversation; in a live one they do what they always do."""
 
 
@@ -38,18 +48,60 @@ def run_live(agent: BaseAgent, node: Node, ctx: InvocationContext, quietly: Call
     Raises:
         UnsupportedNodeError: it holds something that cannot run live; raised before anybody speaks.
     """
-    for step in _beside_agents(node):
-        if not isinstance(step, QUIET):
-            raise UnsupportedNodeError(
-                f"{step.name!r} ({step.kind}) cannot run in a live conversation; agents can, and sequences "
-                f"of agents, transforms, taps and captures. {_remedy(step)}"
-            )
+    _refuse(node)
     return _in_order(agent, ctx) if isinstance(node, SequenceNode) else quietly(ctx)
 
 
+def refuse_live(root: Node) -> None:
+    """Refuse a tree in which something cannot run live, wherever an agent may hand over to it.
+
+    Raises:
+        UnsupportedNodeError: it names that.
+    """
+    _refuse(root)
+    for node in walk(root):
+        refuse_asking(node)
+        for child in node.children if isinstance(node, AgentNode) else ():
+            _refuse(child)
+
+
+def refuse_asking(node: Node) -> None:
+    """Refuse what stops for a person before a tool is called: nobody could answer while the model waits.
+
+    Raises:
+        UnsupportedNodeError: it names the agent and the tool, or what has the middleware.
+    """
+    tools = node.tools if isinstance(node, AgentNode) else ()
+    asking = next((tool_name(tool) or "a tool" for tool in tools if confirms(tool)), None)
+    if asking is None and any(getattr(each, "may_pause", False) for each in node.annotations.middleware):
+        asking = "tool_approval"
+    if asking is not None:
+        raise UnsupportedNodeError(
+            f"{node.name!r} asks a person before a call ({asking}), which cannot be answered in a live "
+            "conversation. Let the model ask in its own words, or use run() or stream()."
+        )
+
+
+def _refuse(node: Node) -> None:
+    for step in _beside_agents(node):
+        if isinstance(step, SequenceNode):
+            if passages(step.children):
+                raise UnsupportedNodeError(
+                    f"{step.name!r} passes an answer on in pieces, which a live conversation cannot: there "
+                    "an agent hands over when it is done. Leave out .stream_to(...), or use run() or "
+                    "stream()."
+                )
+        elif not isinstance(step, QUIET):
+            raise UnsupportedNodeError(
+                f"{step.name!r} ({step.kind}) cannot run in a live conversation; agents can, and sequences "
+                f"of agents, transforms, taps, captures and artifact operations. {_remedy(step)}"
+            )
+
+
 def _beside_agents(node: Node) -> Iterator[Node]:
-    """What a node runs in order, beside agents."""
+    """A node and what it runs in order, beside agents."""
     if isinstance(node, SequenceNode):
+        yield node
         for child in node.children:
             yield from _beside_agents(child)
     elif not isinstance(node, AgentNode):
@@ -59,7 +111,7 @@ def _beside_agents(node: Node) -> Iterator[Node]:
 def _remedy(node: Node) -> str:
     if isinstance(node, TimeoutNode):
         return "Leave out .timeout(seconds), or ExecutionConfig(timeout_seconds=)."
-    return "Use run() or stream(), or let an agent call it as a tool: AgentTool(expression.build())."
+    return "Use run() or stream(), or let an agent call it as a tool: T.agent(expression)."
 
 
 async def _in_order(sequence: BaseAgent, ctx: InvocationContext) -> Events:

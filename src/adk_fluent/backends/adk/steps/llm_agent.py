@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
+from google.adk.tools.base_tool import BaseTool
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.schemas import JsonAnswers
@@ -17,16 +18,23 @@ from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.delivery import Assembler, Delivering
 from adk_fluent.backends.adk.context.functions import resolved, state_of
 from adk_fluent.backends.adk.context.missing import explain, needed
+from adk_fluent.backends.adk.events.asides import passing_on, runs_agents
 from adk_fluent.backends.adk.events.signals import failure, spoken_text
-from adk_fluent.backends.adk.steps.failures import Place, note
+from adk_fluent.backends.adk.middleware import runs
+from adk_fluent.backends.adk.middleware.calls import AnotherModel, around, with_middleware
+from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack, stack_of, warn_idle
+from adk_fluent.backends.adk.resources import holding
+from adk_fluent.backends.adk.steps.failures import Place, note, storable
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, within_schema
+from adk_fluent.backends.adk.steps.live import refuse_asking
 from adk_fluent.backends.adk.steps.resuming import outermost, while_waiting
-from adk_fluent.backends.adk.steps.scripted import ScriptedLlm, storing
+from adk_fluent.backends.adk.steps.scripted import storing
+from adk_fluent.backends.adk.steps.selecting import Choosing, charged, is_scripted
 from adk_fluent.backends.adk.steps.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.steps.views import View, own_view
 from adk_fluent.errors import MissingKeyError, RunError, no_answer
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import AgentNode, templates_in
+from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode, templates_in
 from adk_fluent.state.answers import is_structured, returned_type, writes_of
 
 
@@ -40,6 +48,10 @@ class FluentLlmAgent(private.AssemblingAgent):
     _ir: ClassVar[Node]
     _tree: ClassVar[Node | None] = None
     _delivering: ClassVar[Delivering | None] = None
+    _middleware: ClassVar[Stack] = NOTHING
+    _another_model: ClassVar[AnotherModel | None] = None
+    _selector: ClassVar[ModelSelectorNode | None] = None
+    _holds: ClassVar[bool] = False
 
     def bind(self, node: Node) -> None:
         """Remember the node it was made from."""
@@ -49,9 +61,26 @@ class FluentLlmAgent(private.AssemblingAgent):
         """Remember the tree it runs in, where that is not one of agents."""
         object.__setattr__(self, "_tree", tree)
 
+    def hold(self) -> None:
+        """Close what is opened for a run when it ends."""
+        object.__setattr__(self, "_holds", True)
+
     def see(self, delivering: Delivering) -> None:
         """Set what it sees of the conversation."""
         object.__setattr__(self, "_delivering", delivering)
+
+    def attach(self, stack: Stack, another_model: AnotherModel | None = None) -> None:
+        """Set the middleware that acts on it.
+
+        Args:
+            another_model: what a test backend asks in place of a model that a middleware names.
+        """
+        object.__setattr__(self, "_middleware", stack)
+        object.__setattr__(self, "_another_model", another_model)
+
+    def select(self, selector: ModelSelectorNode) -> None:
+        """Set what chooses its model at each call."""
+        object.__setattr__(self, "_selector", selector)
 
     @property
     def tree(self) -> Node:
@@ -74,8 +103,21 @@ class FluentLlmAgent(private.AssemblingAgent):
         return None if delivering is None else lambda original: Assembler(original, delivering)
 
     def finishers(self) -> Sequence[private.Processor]:
-        """What lets its answer be JSON where it gives it by a tool."""
-        return (JsonAnswers(),) if self.output_schema is not None and cast(AgentNode, self._ir).tools else ()
+        """What lets its answer be JSON where it gives it by a tool, and what chooses its model."""
+        by_tool = self.output_schema is not None and cast(AgentNode, self._ir).tools
+        found: tuple[private.Processor, ...] = (JsonAnswers(),) if by_tool else ()
+        return found if self._selector is None else (*found, Choosing(self._selector))
+
+    def called(self, model: BaseLlm, ctx: InvocationContext) -> BaseLlm:
+        """The model with the middleware around it."""
+        return around(model, ctx)
+
+    async def canonical_tools(self, ctx: ReadonlyContext | None = None) -> list[BaseTool]:
+        """As ADK's, with the middleware around them: these are run when a person has approved a call."""
+        tools = await super().canonical_tools(ctx)
+        if ctx is None or not stack_of(private.invocation(ctx)).of("around_tool"):
+            return tools
+        return [with_middleware(tool) for tool in tools]
 
     @property
     def _templates(self) -> tuple[str, ...]:
@@ -95,6 +137,8 @@ class FluentLlmAgent(private.AssemblingAgent):
     @property
     def canonical_model(self) -> BaseLlm:
         """ADK's model for this agent; an unknown name is noted as this agent's."""
+        if not isinstance(model := self.model, str):
+            return model  # ADK asks several times for each call
         try:
             return super().canonical_model
         except (ValueError, ImportError) as error:
@@ -113,29 +157,56 @@ class FluentLlmAgent(private.AssemblingAgent):
         """ADK's entry, which keeps to the schema bound to the node."""
         if (outer := outermost(self, parent_context)) is not None:
             return outer[0].run_async(outer[1])
-        return within_schema(self._ir, super().run_async(parent_context))
+        if self._middleware is not NOTHING:
+            warn_idle(self._middleware, self.name, parent_context)
+        events = within_schema(self._ir, super().run_async(parent_context))
+        if self.parent_agent is None and not private.tells_failures():
+            events = runs.telling(parent_context, events)
+        return holding(parent_context, events) if self._holds else events
+
+    def run_live(self, parent_context: InvocationContext) -> Events:  # pyright: ignore[reportIncompatibleMethodOverride]  # final in ADK, where nothing else is around all that an agent does
+        """ADK's entry for live conversations, which keeps to the schema bound to the node."""
+        if self._middleware is not NOTHING:
+            warn_idle(self._middleware, self.name, parent_context)
+        events = within_schema(self._ir, super().run_live(parent_context))
+        return holding(parent_context, events) if self._holds else events
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
         view = own_view(ctx)
         inner = view.ctx if view else ctx
         if not (self.sub_agents and ctx.is_resumable and private.resumes_below(self, inner)):
             self._require_keys(ctx)
-        run = private.run_llm(self, inner)
+        run = self._told(private.run_llm(self, inner), inner)
         if ctx.is_resumable:
             run = while_waiting(self, inner, run)
         if self._delivering is not None:
             run = _reported(run, inner, self._delivering)
-        if isinstance(self.model, ScriptedLlm):
+        if is_scripted(self.model):
             run = storing(run)
         if view or ctx.is_resumable or self._tree is not None or not stores_faithfully(ctx):
             return self._followed(run, ctx, view)
         return run  # one generator fewer for each event to pass through
 
+    def _run_live_impl(self, ctx: InvocationContext) -> Events:
+        refuse_asking(self._ir)
+        self._require_keys(ctx)
+        return self._told(super()._run_live_impl(ctx), ctx)
+
+    def _told(self, run: Events, ctx: InvocationContext) -> Events:
+        """The events of a run with what its tools and its model leave to be told."""
+        if cast(Any, self).tools:
+            run = storable(run)
+        if self._selector is not None and self._selector.budget_key is not None:
+            run = charged(run, ctx, self.name, self._selector)
+        return passing_on(ctx, run) if any(map(runs_agents, cast(Any, self).tools)) else run
+
     def _require_keys(self, ctx: InvocationContext) -> None:
         """Refuse to run while a key is missing that the instruction cannot do without."""
+        if not (keys := needed(self._templates)):
+            return
         state, spec = ctx.session.state, self._ir.annotations.context
         later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
-        for key in needed(self._templates):
+        for key in keys:
             if state.get(key) is None and key not in later:
                 raise MissingKeyError(explain(self.name, "agent", key, state_of(ctx), tree_of(self)))
 
@@ -156,7 +227,7 @@ class FluentLlmAgent(private.AssemblingAgent):
     def keep(self, event: Event) -> None:
         """Write what a structured answer puts into state: JSON types, whatever the store makes of objects."""
         node = cast(AgentNode, self._ir)
-        if event.author != self.name or not event.is_final_response() or not (kind := returned_type(node)):
+        if event.author != self.name or not (kind := returned_type(node)) or not event.is_final_response():
             return
         text = spoken_text(event)
         if not text.strip():

@@ -16,9 +16,10 @@ from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.signals import spoken_text
 from adk_fluent.backends.adk.steps.branches import Item, branch_below
 from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
-from adk_fluent.backends.adk.steps.composites import Composite, Seen
+from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events
+from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.matching import lost

@@ -1,4 +1,4 @@
-"""Events that plugins have seen before the runner gives them out: those of a race that was won."""
+"""Events that plugins have seen before the runner gives them out: those of what ran apart at first."""
 
 from __future__ import annotations
 
@@ -39,8 +39,14 @@ def once(root: Node) -> list[BasePlugin]:
 
     None where plugins are asked only about what the runner gives out.
     """
-    races = stores_what_plugins_give() and any(isinstance(node, RaceNode) for node in walk(root))
-    return [Once()] if races else []
+    apart = stores_what_plugins_give() and any(_runs_apart(node) for node in walk(root))
+    return [Once()] if apart else []
+
+
+def _runs_apart(node: Node) -> bool:
+    """Whether what a node runs, or the step behind it, runs apart from the session at first."""
+    edge = node.annotations.edge
+    return isinstance(node, RaceNode) or (edge is not None and edge.buffering == "chunked")
 
 
 def already_seen(ctx: InvocationContext, events: Iterable[Event]) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import isasyncgen
 from types import MappingProxyType
 from typing import Any, Final, Literal, Never, TypeAlias, cast
@@ -14,11 +15,13 @@ from typing import Any, Final, Literal, Never, TypeAlias, cast
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.events.event import Event
 from google.adk.models.base_llm import BaseLlm
+from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
+from adk_fluent.backends.adk.steps.scripted_live import ScriptedLine
 from adk_fluent.errors import MockError
 from adk_fluent.spelling import did_you_mean
 
@@ -48,7 +51,7 @@ Single: TypeAlias = (
     | ToolCall
     | types.Content
     | LlmResponse
-    | AsyncIterable[str]
+    | AsyncIterable[str | LlmResponse]
     | Callable[[LlmRequest], Any]
 )
 """One response of a script."""
@@ -154,13 +157,10 @@ class ScriptedLlm(BaseLlm):
                 f"The stream of agent {self._script.agent!r} was read already; give a function instead."
             )
         if isinstance(response, AsyncIterable):
-            pieces = list[str]()
-            async with _closing(cast("AsyncIterable[str]", response)) as source:
-                async for piece in source:
-                    pieces.append(piece)
-                    if stream:
-                        yield _text(piece, partial=True)
-            yield _counted(_text("".join(pieces)), llm_request)
+            async with _closing(cast("AsyncIterable[str | LlmResponse]", response)) as source:
+                async for answer in _streamed(source, llm_request):
+                    if stream or not answer.partial:
+                        yield answer
             return
         if stream and isinstance(response, str):
             for piece in _pieces(response):
@@ -171,6 +171,11 @@ class ScriptedLlm(BaseLlm):
         if patience is not None:
             self._require_end(answer, llm_request, patience)
         yield _counted(answer, llm_request)
+
+    @asynccontextmanager
+    async def connect(self, llm_request: LlmRequest) -> AsyncGenerator[BaseLlmConnection, None]:
+        """A live connection, on which each message is answered as the script says."""
+        yield ScriptedLine(llm_request, partial(self.generate_content_async, stream=True))
 
     def _require_tool(self, name: str, request: LlmRequest) -> None:
         """Refuse to call a tool that the agent does not have, which a real model could not."""
@@ -220,14 +225,33 @@ class ScriptedLlm(BaseLlm):
         _refuse(self._script.agent, response)
 
 
+async def _streamed(
+    source: AsyncIterable[str | LlmResponse], request: LlmRequest
+) -> AsyncGenerator[LlmResponse, None]:
+    """The pieces of a stream, and the whole of its texts; responses in it are given as they are."""
+    pieces: list[str] = []
+    given = False
+    async for piece in source:
+        if isinstance(piece, LlmResponse):
+            given = True
+            yield piece
+        else:
+            pieces.append(piece)
+            yield _text(piece, partial=True)
+    if pieces or not given:
+        yield _counted(_text("".join(pieces)), request)
+
+
 @asynccontextmanager
-async def _closing(source: AsyncIterable[str]) -> AsyncGenerator[AsyncIterable[str]]:
+async def _closing(
+    source: AsyncIterable[str | LlmResponse],
+) -> AsyncGenerator[AsyncIterable[str | LlmResponse]]:
     """`source`, closed afterwards if it is a generator, so that what it waits for is given up at once."""
     try:
         yield source
     finally:
         if isinstance(source, AsyncGenerator):
-            await cast("AsyncGenerator[str, None]", source).aclose()
+            await cast("AsyncGenerator[str | LlmResponse, None]", source).aclose()
 
 
 def _text(text: str, *, partial: bool | None = None) -> LlmResponse:

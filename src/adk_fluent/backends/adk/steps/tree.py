@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+
+DEFAULT_MODEL: str = LlmAgent.DEFAULT_MODEL
+"""The model of an agent that names none, as ADK has it."""
 
 
 def below(agent: BaseAgent) -> Iterator[BaseAgent]:
@@ -27,3 +32,12 @@ def ancestors(agent: BaseAgent) -> Iterator[BaseAgent]:
 def encloses(outer: BaseAgent, inner: BaseAgent) -> bool:
     """Whether `outer` is above `inner` in the tree."""
     return any(above is outer for above in ancestors(inner))
+
+
+def model_of(agent: BaseAgent | None) -> str | BaseLlm | None:
+    """The model that an agent has: its own, or that of an agent above; `None` where there is neither."""
+    while agent is not None:
+        if isinstance(agent, LlmAgent) and agent.model:
+            return agent.model
+        agent = agent.parent_agent
+    return None

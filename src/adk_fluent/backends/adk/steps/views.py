@@ -45,7 +45,7 @@ class View:
 def own_view(ctx: InvocationContext) -> View | None:
     """The view of the session that an agent needs; `None` where the session itself will do."""
     events = ctx.session.events
-    answered = any(map(_answers, events))
+    answered = any(_answers(event) for event in [event for event in events if event.author == "user"])
     if not (answered or ctx.branch):
         return None
     asked = _calls_on(ctx.branch, events) if answered else frozenset[str]()

@@ -1,0 +1,189 @@
+"""`AgentDirectory`: finding agents by what they can do, and being found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from adk_fluent.backends.adk.remote import cards, sdk
+from adk_fluent.backends.adk.remote.connections import headers_of
+from adk_fluent.errors import ArgumentError, DirectoryError
+from adk_fluent.ir.annotations import AuthConfig
+
+if TYPE_CHECKING:
+    import httpx
+
+LARGEST: Final = 4 * 1024 * 1024
+"""Bytes that an answer of a directory may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAgent:
+    """An agent that a directory knows; `RemoteAgent.from_card` makes an agent of it.
+
+    Attributes:
+        card: its card, as JSON; what somebody says of themselves.
+        tags: what it was registered under.
+        is_near: whether the directory is on this machine, so that the agent may be, too.
+    """
+
+    card: Mapping[str, Any]
+    tags: tuple[str, ...] = ()
+    is_near: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it calls itself."""
+        return str(self.card.get("name") or "")
+
+    @property
+    def url(self) -> str:
+        """Where it says that calls go."""
+        return next(iter(sdk.urls_in(self.card)), "")
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The ids, names and tags of its skills."""
+        return cards.abilities(self.card)
+
+
+class AgentDirectory:
+    """A directory of agents, as `DirectoryServer` hosts one.
+
+    Args:
+        url: where it is; https, or http on this machine.
+        auth: how to authenticate.
+        timeout: seconds one request may take.
+        allow_http: whether it may be asked unencrypted on another machine.
+
+    Raises:
+        ArgumentError: the URL is none, or not https.
+
+    Example:
+        >>> import asyncio
+        >>> from adk_fluent.a2a import DirectoryServer
+        >>> async def main() -> list[str]:
+        ...     async with DirectoryServer() as server:
+        ...         directory = AgentDirectory(server.url)
+        ...         card = {"name": "pay", "url": "https://pay.example/", "skills": [{"id": "refund"}]}
+        ...         await directory.register(card, tags=["money"])
+        ...         return [agent.name for agent in await directory.discover(capabilities=["refund"])]
+        >>> asyncio.run(main())
+        ['pay']
+    """
+
+    def __init__(
+        self, url: str, *, auth: AuthConfig | None = None, timeout: float = 10.0, allow_http: bool = False
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ArgumentError(f"AgentDirectory() takes an http or https URL, not {url!r}.")
+        try:
+            cards.check_scheme(url, allow_http=allow_http)
+        except cards.CardError as error:
+            raise ArgumentError(f"AgentDirectory(): {error}") from error
+        self._url, self._auth, self._timeout = url.rstrip("/"), auth, timeout
+
+    async def discover(self, capabilities: Sequence[str] = (), tags: Sequence[str] = ()) -> list[FoundAgent]:
+        """The agents that can do all of this, and have all of these tags, by name.
+
+        Raises:
+            DirectoryError: the directory cannot be asked, or gives something else.
+        """
+        asked = [("capability", each) for each in capabilities] + [("tag", each) for each in tags]
+        told = await self._ask("GET", "/agents", params=asked)
+        found: object = told.get("agents")
+        if not isinstance(found, list):
+            raise self._problem("what it gives is no list of agents")
+        near = cards.is_loopback(self._url)
+        return [agent for each in cast("list[object]", found) if (agent := _agent(each, near)) is not None]
+
+    async def register(
+        self,
+        card: object,
+        *,
+        capabilities: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        seconds: float | None = None,
+    ) -> str:
+        """Make an agent known until it expires; `heartbeat` before then keeps it. Registering again replaces.
+
+        Args:
+            card: the `AgentCard` of a2a-sdk, or its JSON.
+            capabilities: what it can do beside the skills on its card.
+            seconds: how long it stays known without a heartbeat; by default what the directory says.
+
+        Returns:
+            Its id in the directory.
+
+        Raises:
+            ArgumentError: it is no card.
+            DirectoryError: the directory cannot be asked, or does not take it.
+        """
+        try:
+            held = sdk.json_of(card)
+        except ValueError as error:
+            raise ArgumentError(f"register(): {error}.") from error
+        body = {"card": held, "capabilities": [*capabilities], "tags": [*tags], "seconds": seconds}
+        return str((await self._ask("POST", "/agents", json=body))["id"])
+
+    async def heartbeat(self, id: str) -> None:
+        """Say that an agent is still there.
+
+        Raises:
+            DirectoryError: the directory cannot be asked, or does not know it any more; register it again.
+        """
+        await self._ask("POST", f"/agents/{id}/heartbeat")
+
+    async def remove(self, id: str) -> None:
+        """Make an agent unknown; one that is not known is none the worse.
+
+        Raises:
+            DirectoryError: the directory cannot be asked.
+        """
+        await self._ask("DELETE", f"/agents/{id}")
+
+    async def _ask(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        import httpx
+
+        try:
+            async with (
+                httpx.AsyncClient(headers=headers_of(self._auth), timeout=self._timeout) as client,
+                client.stream(method, self._url + path, **options) as response,
+            ):
+                body = await self._body(response)
+        except httpx.HTTPError as error:
+            raise self._problem(f"cannot be reached: {type(error).__name__}: {error}") from error
+        try:
+            told: object = json.loads(body or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise self._problem("what it gives is not JSON") from error
+        held = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+        if response.is_error or response.is_redirect:
+            said = str(held.get("error") or "no reason given")
+            raise self._problem(f"HTTP {response.status_code}: {said:.200}")
+        return held
+
+    async def _body(self, response: httpx.Response) -> bytes:
+        body = bytearray()
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > LARGEST:
+                raise self._problem(f"its answer is larger than {LARGEST // 1024 // 1024} MiB")
+        return bytes(body)
+
+    def _problem(self, what: str) -> DirectoryError:
+        return DirectoryError(f"The directory at {self._url}: {what}.")
+
+
+def _agent(told: object, near: bool) -> FoundAgent | None:
+    """An agent of what a directory says; `None` for what is no card, or names no URL."""
+    held: Mapping[str, Any] = cast("Mapping[str, Any]", told) if isinstance(told, Mapping) else {}
+    card: object = held.get("card")
+    if not isinstance(card, Mapping):
+        return None
+    tags: object = held.get("tags")
+    under = tuple(map(str, cast("list[object]", tags))) if isinstance(tags, list) else ()
+    made = FoundAgent(cast("Mapping[str, Any]", card), under, near)
+    return made if made.url else None

@@ -1,0 +1,324 @@
+"""Which artifacts are there when a step runs: one walk over the tree in running order.
+
+Of the state a run starts with, everything is known; of artifacts, nothing: earlier runs of the session, other
+sessions of the user, uploads and tools may have left any. So a file that nothing here saves is `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
+from adk_fluent.ir.base import Runs
+from adk_fluent.ir.files import ANY_FILE, ArtifactUse
+from adk_fluent.ir.nodes import AgentNode, ArtifactNode, ParallelNode, RouteNode, TransferNode
+
+if TYPE_CHECKING:
+    from adk_fluent.analysis.facts import Facts
+
+_MARKS: Final = {"saves": PRESENT, "deletes": ABSENT}
+
+Known = dict[str, int]
+"""File → `PRESENT`, `ABSENT`, `UNKNOWN`, each set if it may be so; a file that is missing is `UNKNOWN`."""
+
+
+@dataclass(slots=True)
+class FileRead:
+    """One artifact that one step reads.
+
+    Attributes:
+        step: who reads.
+        use: which artifact, and what it means when there is none.
+        mask: what is known of it there, over all times that the step runs.
+    """
+
+    step: Step
+    use: ArtifactUse
+    mask: int = 0
+
+
+@dataclass(slots=True)
+class FileFlow:
+    """What is known of the artifacts of a tree.
+
+    Attributes:
+        names: every file that something names.
+        savers: file → the steps that may save it, in order.
+        deleters: file → the steps that may delete it, in order.
+        anything: the steps that may save files whose names only a run tells.
+        reads: what is read where a run can come by, in order.
+        before: step → what is known before it runs; only what is not `UNKNOWN` stands there.
+    """
+
+    names: tuple[str, ...] = ()
+    savers: dict[str, list[Step]] = field(default_factory=dict[str, "list[Step]"])
+    deleters: dict[str, list[Step]] = field(default_factory=dict[str, "list[Step]"])
+    anything: list[Step] = field(default_factory=list[Step])
+    reads: list[FileRead] = field(default_factory=list[FileRead])
+    before: dict[Step, Known] = field(default_factory=dict[Step, Known])
+
+    def sources(self, read: FileRead) -> list[Step]:
+        """The other steps of which a version may be there when an artifact is read; in order."""
+        savers = self.savers.get(read.use.filename, ()) if read.mask & PRESENT else ()
+        return [step for step in savers if step is not read.step and _may_precede(step, read.step)]
+
+
+def file_flow(facts: Facts) -> FileFlow:
+    """What is known of the artifacts of a tree."""
+    flow = FileFlow()
+    uses = [(step, use) for step in facts.steps for use in step.node.artifact_uses()]
+    if not uses:
+        return flow  # as of most trees
+    flow.names = tuple(dict.fromkeys(use.filename for _, use in uses if use.filename != ANY_FILE))
+    for step, use in uses:
+        if use.how == "saves" and use.filename == ANY_FILE:
+            flow.anything.append(step)
+        elif use.how != "reads":
+            found = flow.savers if use.how == "saves" else flow.deleters
+            if step not in (steps := found.setdefault(use.filename, [])):
+                steps.append(step)
+    walk = _Walk(flow, facts)
+    walk.visit(facts.plan.root, {})
+    flow.reads.sort(key=lambda read: read.step.index)
+    return flow
+
+
+def _may_precede(step: Step, other: Step) -> bool:
+    """Whether a step may have run when another one does: before, a round before, or beside it."""
+    both = next(around for around in (other, *other.above()) if around.index <= step.index < around.end)
+    if any(around.node.runs in ("again", "per_item") for around in (both, *both.above())):
+        return True
+    return both.node.apart or (step.index < other.index and both.node.runs != "one_of")
+
+
+class _Walk:
+    """The walk itself.
+
+    Attributes:
+        jumps: whether transfers may skip or repeat anything, so that nothing is certain.
+        beside: what may happen to files in branches that run at the same time, outermost first.
+    """
+
+    def __init__(self, flow: FileFlow, facts: Facts) -> None:
+        self.flow = flow
+        self.facts = facts
+        self.jumps = any(isinstance(step.node, TransferNode) for step in facts.steps)
+        self.beside: list[Known] = []
+        self._found: dict[tuple[Step, ArtifactUse], FileRead] = {}
+        self._touched: dict[Step, Known] = {}
+
+    def visit(self, step: Step, known: Known) -> None:
+        """Note what a step meets in `known`, and change that to what is known after it."""
+        if not self.facts.reaches(step):
+            return
+        self._meanwhile(known)
+        before = self.flow.before.get(step)
+        self.flow.before[step] = dict(known) if before is None else _either([before, known])
+        PASS[step.node.runs](self, step, known)
+
+    def _meanwhile(self, known: Known) -> None:
+        """Note what may have happened elsewhere."""
+        for touched in self.beside:
+            _blend(known, touched)
+        if self.jumps:
+            _blend(known, self.touched(self.facts.plan.root))
+            _blend(known, dict.fromkeys(self.flow.names, UNKNOWN))
+
+    def visit_beside(self, child: Step, known: Known, others: Iterable[Step]) -> None:
+        """Visit a branch that runs at the same time as others."""
+        touched: Known = {}
+        for other in others:
+            for name, mark in self.touched(other).items():
+                touched[name] = touched.get(name, 0) | mark
+        self.beside.append(touched)
+        self.visit(child, known)
+        self.beside.pop()
+
+    def uses(self, step: Step, known: Known) -> None:
+        """What the step itself does, in order."""
+        node = step.node
+        for use in node.artifact_uses():
+            self._meanwhile(known)
+            if use.how == "reads":
+                self._read(step, use, known)
+            else:
+                mark = _MARKS[use.how]
+                for name in self._named_by(use):
+                    certain = use.certain and use.filename != ANY_FILE and isinstance(node, ArtifactNode)
+                    known[name] = mark if certain else known.get(name, UNKNOWN) | mark
+        if _may_do_anything(step):
+            for name in self.flow.names:
+                known[name] = known.get(name, UNKNOWN) | UNKNOWN
+
+    def _named_by(self, use: ArtifactUse) -> tuple[str, ...]:
+        """The files that a use may be about."""
+        return self.flow.names if use.filename == ANY_FILE else (use.filename,)
+
+    def _read(self, step: Step, use: ArtifactUse, known: Known) -> None:
+        if use.filename == ANY_FILE:
+            return
+        read = self._found.get((step, use))
+        if read is None:
+            read = self._found[step, use] = FileRead(step, use)
+            self.flow.reads.append(read)
+        mask = known.get(use.filename, UNKNOWN)
+        read.mask |= mask
+        if use.certain and use.level == "required" and isinstance(step.node, ArtifactNode):
+            known[use.filename] = PRESENT  # or the run has stopped
+
+    def touched(self, step: Step) -> Known:
+        """What may come of each file inside a step: `PRESENT`, `ABSENT`, or anything."""
+        found = self._touched.get(step)
+        if found is None:
+            found = self._touched[step] = self._touches(step)
+        return found
+
+    def _touches(self, step: Step) -> Known:
+        found: Known = {}
+        for inner in step.walk(self.facts.steps):
+            for use in inner.node.artifact_uses():
+                for name in self._named_by(use) if use.how in _MARKS else ():
+                    found[name] = found.get(name, 0) | _MARKS[use.how]
+            if _may_do_anything(inner):
+                found |= {name: found.get(name, 0) | UNKNOWN for name in self.flow.names}
+        return found
+
+    # --- composites -------------------------------------------------------------------------------
+
+    def in_order(self, step: Step, known: Known) -> None:
+        for child in step.children:
+            self.visit(child, known)
+
+    def again(self, step: Step, known: Known) -> None:
+        """Later rounds meet what those before have left; an agent may end it anywhere."""
+        if step.node.max_iterations > 1:
+            _blend(known, self.touched(step))
+        before = dict(known)
+        self.in_order(step, known)
+        if self._may_end_early(step):
+            _settle(known, [before, known])
+            _blend(known, self.touched(step))
+
+    def at_once(self, step: Step, known: Known) -> None:
+        """Any branch may be behind or before the others."""
+        ways = [dict(known) for _ in step.children]
+        for child, way in zip(step.children, ways, strict=True):
+            self.visit_beside(child, way, (other for other in step.children if other is not child))
+        node: ParallelNode = step.node
+        after = _together(known, ways, [self.touched(child) for child in step.children])
+        if node.merge == "first_complete" or self._may_end_early(step):
+            _settle(after, [known, after])
+            _blend(after, self.touched(step))
+        _settle(known, [after])
+
+    def one_of(self, step: Step, known: Known) -> None:
+        """One branch, or none; or a remote agent, in whose place another step may run."""
+        ways = [dict(known) for _ in step.children]
+        for child, way in zip(step.children, ways, strict=True):
+            self.visit(child, way)
+        closed = isinstance(step.node, RouteNode) and step.node.default is not None
+        _settle(known, ways if closed else [*ways, known])
+
+    def until_one_succeeds(self, step: Step, known: Known) -> None:
+        """What a branch has done with files stays done, also where it failed or lost."""
+        ways: list[Known] = []
+        start = dict(known)
+        for child in step.children:
+            ways.append(dict(start))
+            if step.node.apart:
+                self.visit_beside(child, ways[-1], (other for other in step.children if other is not child))
+                _blend(ways[-1], self.touched(step))
+            else:
+                self.visit(child, ways[-1])
+                _blend(start, self.touched(child))
+        _settle(known, ways or [known])
+
+    def per_item(self, step: Step, known: Known) -> None:
+        """The items run at the same time; there may be none."""
+        item = dict(known)
+        for child in step.children:
+            self.visit_beside(child, item, step.children)
+        _settle(known, [known, item])
+
+    def by_model(self, step: Step, known: Known) -> None:
+        """An agent, and those that it may hand over to, in any order."""
+        self.uses(step, known)
+        if not step.children:
+            return
+        for child in step.children:
+            _blend(known, self.touched(child))
+        self.uses(step, known)  # one of them may hand back
+        ways = [dict(known) for _ in step.children]
+        for child, way in zip(step.children, ways, strict=True):
+            self.visit(child, way)
+        _settle(known, [known, *ways])
+
+    def _may_end_early(self, step: Step) -> bool:
+        """Whether a model, or a callback, may end a loop or a fan-out from inside."""
+        inside = (inner.node for inner in step.walk(self.facts.steps))
+        return any(isinstance(node, AgentNode) and (node.tools or node.callbacks) for node in inside)
+
+
+def _may_do_anything(step: Step) -> bool:
+    """Whether a tool or callback may save and delete files without saying so."""
+    return isinstance(step.node, AgentNode) and bool(step.node.undeclared()[1])
+
+
+def _blend(known: Known, touched: Known) -> None:
+    """Note what may have come of files in the meantime."""
+    for name, mark in touched.items():
+        known[name] = known.get(name, UNKNOWN) | mark
+
+
+def _either(ways: Iterable[Known]) -> Known:
+    """What is known after one of several ways."""
+    found = list(ways)
+    names = dict.fromkeys(name for way in found for name in way)
+    return {name: _any_of(way.get(name, UNKNOWN) for way in found) for name in names}
+
+
+def _any_of(masks: Iterable[int]) -> int:
+    total = 0
+    for mask in masks:
+        total |= mask
+    return total
+
+
+def _settle(known: Known, ways: Iterable[Known]) -> None:
+    """Let `known` be what is known after one of several ways."""
+    after = _either(ways)
+    known.clear()
+    known.update(after)
+
+
+def _together(known: Known, ways: list[Known], touched: list[Known]) -> Known:
+    """What is known after all of several parallel branches."""
+    after = dict(known)
+    for name in dict.fromkeys(name for way in ways for name in way):
+        here = [index for index, inside in enumerate(touched) if name in inside]
+        masks = [ways[index].get(name, UNKNOWN) for index in here]
+        if len(here) < 2:
+            after[name] = masks[0] if here else _any_of(way.get(name, UNKNOWN) for way in ways)
+        elif PRESENT in masks and not any(touched[index][name] & ~PRESENT for index in here):
+            after[name] = PRESENT
+        else:
+            after[name] = _any_of(masks)
+    return after
+
+
+_Pass = Callable[[_Walk, Step, Known], None]
+PASS: Final[Mapping[Runs, _Pass]] = {
+    "none": _Walk.uses,
+    "by_model": _Walk.by_model,
+    "in_order": _Walk.in_order,
+    "around_one": _Walk.in_order,
+    "again": _Walk.again,
+    "at_once": _Walk.at_once,
+    "one_of": _Walk.one_of,
+    "until_one_succeeds": _Walk.until_one_succeeds,
+    "per_item": _Walk.per_item,
+}
+"""How the walk passes a node, by how it runs its children."""

@@ -1,0 +1,227 @@
+"""State values as text and back: JSON, CSV, plain text, and the sections of a Markdown text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NoReturn, cast
+
+from adk_fluent.state.answers import unfenced
+
+
+class Unfit(ValueError):
+    """A value that has not the shape it needs; the message is the end of a sentence about it."""
+
+
+Row = Mapping[str, Any]
+Columns = Mapping[object, Any]
+
+_CSV: Final = re.compile(r"```(?:csv)?[ \t]*\n(.*?)\n?```", re.DOTALL | re.IGNORECASE)
+_MARKDOWN: Final = re.compile(r"```(?:markdown|md)[ \t]*\n(.*)\n```", re.DOTALL | re.IGNORECASE)
+
+
+def _inside(fence: re.Pattern[str], text: str) -> str:
+    """Text without the Markdown fence that a model has put around the whole of it, if it has."""
+    found = fence.fullmatch(text.strip())
+    return found[1] if found else text
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def to_json(value: object) -> str:
+    """A value as JSON, indented by two spaces.
+
+    Raises:
+        Unfit: JSON cannot hold it.
+
+    >>> print(to_json({"a": ["é"]}))
+    {
+      "a": [
+        "é"
+      ]
+    }
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unfit(f"cannot be written as JSON: {_reason(error)}") from error
+
+
+def from_json(text: str) -> Any:
+    """The value that JSON text holds; a Markdown fence around it does not count.
+
+    Raises:
+        Unfit: it is no JSON, holds `NaN` and the like, which JSON has not, or is `null`, which stands for a
+            state key that is not set.
+
+    >>> from_json('{"a": [1, null]}')
+    {'a': [1, None]}
+    """
+    try:
+        found = json.loads(unfenced(text), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Unfit(f"is no JSON: {_reason(error)}") from error
+    if found is None:
+        raise Unfit("is null, and a state key cannot hold that")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".")
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def to_text(value: object) -> str:
+    """A value as plain text.
+
+    Text stays as it is; a list is one line for each item, a dict one `key: value` line for each entry; what
+    stands inside those, and everything else, is JSON on one line.
+
+    Raises:
+        Unfit: JSON cannot hold it.
+
+    >>> print(to_text({"name": "Ann", "tags": ["a", 1]}))
+    name: Ann
+    tags: ["a", 1]
+    """
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {_cell(item)}" for key, item in cast("Row", value).items())
+    if isinstance(value, list | tuple):
+        return "\n".join(_cell(item) for item in cast("list[object]", value))
+    return _cell(value)
+
+
+def _cell(value: object) -> str:
+    """A value inside a line or a cell: text as it is, nothing for `None`, everything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unfit(f"holds what cannot be written as text: {_reason(error)}") from error
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def to_csv(value: object) -> str:
+    """A table, a list of dicts, as CSV: a line of column names, then one line for each dict.
+
+    The columns are all keys, in the order in which they first appear; a missing value, or `None`, is an empty
+    cell; text stands as it is, everything else as JSON. An empty list is empty text.
+
+    Raises:
+        Unfit: it is no list of dicts with text keys.
+
+    >>> print(to_csv([{"name": "Ann", "age": 3}, {"name": "Bob", "tags": ["x"]}]), end="")
+    name,age,tags
+    Ann,3,
+    Bob,,"[""x""]"
+    """
+    rows = _rows(value)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if columns:
+        writer.writerow(columns)
+        writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+    return out.getvalue()
+
+
+def _rows(value: object) -> list[Row]:
+    if not isinstance(value, list | tuple):
+        raise Unfit(f"is no table but {_kind(value)}: CSV is made of a list of dicts")
+    rows = cast("list[object]", value)
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping) or not all(isinstance(key, str) for key in cast("Columns", row)):
+            raise Unfit(
+                f"is no table: row {number} is {_kind(cast(object, row))}, and CSV is made of a list of dicts"
+            )
+    return cast("list[Row]", rows)
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__name__} {value!r:.40}"
+
+
+def from_csv(text: str) -> list[dict[str, str]]:
+    """The table that CSV text holds: a dict of texts for each line after the first, which names the columns.
+
+    Empty lines, and a Markdown fence around it, do not count; cells that a line lacks at its end are empty.
+
+    Raises:
+        Unfit: it has no line of column names, two columns of one name, or a line with too many cells.
+
+    >>> from_csv('name,note\\nAnn,"a, b"\\nBob\\n')
+    [{'name': 'Ann', 'note': 'a, b'}, {'name': 'Bob', 'note': ''}]
+    """
+    reader = csv.reader(io.StringIO(_inside(_CSV, text).removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        lines = [(reader.line_num, line) for line in reader if any(cell.strip() for cell in line)]
+    except csv.Error as error:
+        raise Unfit(f"is no CSV: {_reason(error)} in line {reader.line_num}") from error
+    if not lines:
+        return []
+    columns = [name.strip() for name in lines[0][1]]
+    if len(set(columns)) < len(columns) or "" in columns:
+        twice = next((name for name in columns if name and columns.count(name) > 1), None)
+        fault = "leaves a column without a name" if twice is None else f"names column {twice!r} twice"
+        raise Unfit(f"is no table: its first line {fault}")
+    table: list[dict[str, str]] = []
+    for number, line in lines[1:]:
+        if len(line) > len(columns):
+            raise Unfit(f"is no table: line {number} has {len(line)} cells for {len(columns)} columns")
+        table.append(dict(zip(columns, [*line, *[""] * len(columns)], strict=False)))
+    return table
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+_HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+def from_markdown(text: str) -> dict[str, str]:
+    """The sections of a Markdown text: heading → the text below it, up to the next heading of any level.
+
+    They keep their order. Text before the first heading stands under `""`; sections of one name are joined by
+    an empty line. Lines inside fenced code are no headings. What is inside a section, such as a list or a
+    table, stays Markdown. A fence called `markdown` around the whole does not count.
+
+    >>> from_markdown("Hello.\\n# Risks\\n- none\\n\\n## Costs\\n3 EUR")
+    {'': 'Hello.', 'Risks': '- none', 'Costs': '3 EUR'}
+    """
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    name, fence = "", ""
+    for line in _inside(_MARKDOWN, text).splitlines():
+        if (found := _FENCE.match(line)) is not None:
+            closes = fence and line.strip().startswith(fence)
+            fence = "" if closes else fence or found[1]
+        if not fence and (heading := _HEADING.fullmatch(line)) is not None:
+            _close(sections, name, lines)
+            name, lines = (heading[1] or "").strip(), []
+        else:
+            lines.append(line)
+    _close(sections, name, lines)
+    return {name: "\n\n".join(texts) for name, texts in sections.items()}
+
+
+def _close(sections: dict[str, list[str]], name: str, lines: Iterable[str]) -> None:
+    text = "\n".join(lines).strip()
+    if text:
+        sections.setdefault(name, []).append(text)
+    elif name:
+        sections.setdefault(name, [])

@@ -1,0 +1,1 @@
+"""Native agents, apps and workflows read as nodes."""

@@ -1,0 +1,213 @@
+"""The graph of ADK 2's `Workflow` as a tree: sequences, fan-outs with a join, routes and loops.
+
+ADK runs the graph itself; the tree is what checks, pictures and estimates look at.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
+from adk_fluent.ir.nodes import NO_LIMIT, LoopNode, ParallelNode, RouteNode, SequenceNode, TransformNode
+from adk_fluent.ir.source import sightings
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.adk.adopting.reading import Reading
+
+_BOUND: Final = ("ctx", "context", "node_input")
+"""Parameters of a function in a graph that are not filled from the state."""
+_DEFAULT: Final = "__DEFAULT__"
+
+
+@frozen
+class Routed(Frozen):
+    """Whether the node before a route of a graph has chosen this value."""
+
+    value: object
+    access: ClassVar[Access] = NO_ACCESS
+
+    @property
+    def __name__(self) -> str:
+        return f"it chooses {self.value!r}"
+
+    def __call__(self, state: Mapping[str, Any]) -> bool:
+        """Never called: ADK runs the graph."""
+        raise TypeError("Only ADK's own graph knows which way is chosen.")
+
+
+@frozen
+class GraphFunction(Frozen):
+    """A function that is a node of a graph: ADK fills its parameters from the state, by name."""
+
+    function: Callable[..., Any]
+
+    @property
+    def __name__(self) -> str:
+        return function_name(self.function, "function")
+
+    @property
+    def access(self) -> Access:
+        """What it reads and, as far as its source shows it, that it writes."""
+        seen = sightings(self.function)
+        parameters = inspect.signature(self.function).parameters
+        bound = [name for name in parameters if name in _BOUND]
+        known = seen.whole or not bound
+        reads = frozenset(
+            name
+            for name, one in parameters.items()
+            if name not in _BOUND
+            and one.default is one.empty
+            and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        )
+        return Access(reads, frozenset(), known, known and not seen.writes)
+
+    def __call__(self, state: Mapping[str, Any]) -> None:
+        """Never called: ADK runs the graph."""
+        raise TypeError("Only ADK's own graph runs it.")
+
+
+class _OtherShape(Exception):
+    """The graph is none of the shapes that a tree has."""
+
+
+def shape(workflow: Any, reading: Reading) -> Node | None:
+    """What can be known of a workflow; `None` for a graph of another shape."""
+    graph = getattr(workflow, "graph", None)
+    if graph is None or not graph.edges:
+        return None
+    try:
+        steps = _Shape(graph.edges, reading).all()
+    except _OtherShape:
+        return None
+    return SequenceNode(children=tuple(steps)) if len(steps) != 1 else steps[0]
+
+
+class _Shape:
+    """Turns the edges of a graph into steps."""
+
+    def __init__(self, edges: list[Any], reading: Reading) -> None:
+        self._reading = reading
+        self._nodes: dict[str, Any] = {}
+        self._ways: dict[str, list[tuple[object, str]]] = {}
+        self._placed: set[str] = set()
+        for edge in edges:
+            for node in (edge.from_node, edge.to_node):
+                self._nodes[node.name] = node
+            self._ways.setdefault(edge.from_node.name, []).append((edge.route, edge.to_node.name))
+
+    def all(self) -> list[Node]:
+        """The steps of the whole graph."""
+        starts = [
+            name
+            for name, node in self._nodes.items()
+            if type(node).__name__ == "StartNode" or name == "__START__"
+        ]
+        if len(starts) != 1:
+            raise _OtherShape
+        steps, name = self._after(starts[0], frozenset())
+        steps += self._chain(name, frozenset())
+        if self._placed | set(starts) != set(self._nodes):
+            raise _OtherShape
+        return steps
+
+    def _chain(self, name: str | None, stop: frozenset[str]) -> list[Node]:
+        """The steps from a node on, up to one of `stop`."""
+        steps: list[Node] = []
+        first: dict[str, int] = {}
+        while name is not None and name not in stop:
+            if name in self._placed:
+                raise _OtherShape
+            self._placed.add(name)
+            first[name] = len(steps)
+            if type(self._nodes[name]).__name__ != "JoinNode":
+                steps.append(self._step(self._nodes[name]))
+            ways = self._ways.get(name, [])
+            back = [way for way in ways if way[1] in first]
+            if back:
+                name = self._loop(steps, first, ways, back)
+            else:
+                more, name = self._after(name, stop)
+                steps += more
+        return steps
+
+    def _loop(
+        self,
+        steps: list[Node],
+        first: dict[str, int],
+        ways: list[tuple[object, str]],
+        back: list[tuple[object, str]],
+    ) -> str | None:
+        """Make a loop of the steps that a way leads back to; gives what follows it."""
+        on = [way for way in ways if way not in back]
+        if len(back) != 1 or len(on) > 1 or back[0][0] is None:
+            raise _OtherShape
+        begin = first[back[0][1]]
+        leaves = Routed(on[0][0]) if on and on[0][0] not in (None, _DEFAULT) else None
+        steps[begin:] = [LoopNode(children=tuple(steps[begin:]), max_iterations=NO_LIMIT, until=leaves)]
+        return on[0][1] if on else None
+
+    def _after(self, name: str, stop: frozenset[str]) -> tuple[list[Node], str | None]:
+        """What follows a node: the steps of the branches behind it, and the node where these meet."""
+        ways = self._ways.get(name, [])
+        routed = [way for way in ways if way[0] is not None]
+        if not ways:
+            return [], None
+        if len(ways) == 1 and not routed:
+            return [], ways[0][1]
+        if routed and len(routed) < len(ways):
+            raise _OtherShape
+        meet = self._meeting([target for _, target in ways], joined=not routed, stop=stop)
+        until = stop if meet is None else stop | {meet}
+        targets = dict.fromkeys(target for _, target in ways)
+        branches = {target: self._sequence(self._chain(target, until)) for target in targets}
+        if not routed:
+            return [ParallelNode(children=tuple(branches.values()))], meet
+        rules = tuple((Routed(value), branches[to]) for value, to in ways if value != _DEFAULT)
+        default = next((branches[to] for value, to in ways if value == _DEFAULT), None)
+        return [RouteNode(name=f"after_{name}", rules=rules, default=default)], meet
+
+    def _sequence(self, steps: list[Node]) -> Node:
+        return steps[0] if len(steps) == 1 else SequenceNode(children=tuple(steps))
+
+    def _meeting(self, names: list[str], *, joined: bool, stop: frozenset[str]) -> str | None:
+        """The first node that all of some ways come to: a join, or where routes meet again."""
+        ahead = [list(self._reached(name)) for name in names]
+        for name in ahead[0]:
+            if all(name in other for other in ahead[1:]):
+                if joined and type(self._nodes[name]).__name__ != "JoinNode":
+                    raise _OtherShape
+                return None if name in stop else name
+        return None
+
+    def _reached(self, name: str) -> Iterator[str]:
+        seen, pending = {name}, [name]
+        while pending:
+            current = pending.pop(0)
+            yield current
+            for _, target in self._ways.get(current, []):
+                if target not in seen:
+                    seen.add(target)
+                    pending.append(target)
+
+    def _step(self, node: Any) -> Node:
+        if isinstance(node, LlmAgent):
+            return self._reading.llm(node)
+        if isinstance(node, BaseAgent):
+            return self._reading.agent(node)
+        if type(node).__name__ == "FunctionNode" and (function := _function(node)) is not None:
+            return TransformNode(name=node.name, fn=GraphFunction(function))
+        if hasattr(node, "graph"):
+            return self._reading.graph(node)
+        return self._reading.unknown(node, node.name)
+
+
+def _function(node: Any) -> Callable[..., Any] | None:
+    held = (getattr(node, name, None) for name in ("func", "_func"))
+    return next((one for one in held if callable(one)), None)

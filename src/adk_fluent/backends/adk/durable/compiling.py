@@ -1,0 +1,103 @@
+"""`DurableBackend`: ADK's real runner, where everything that has an effect is a step of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from google.adk.models import BaseLlm
+
+from adk_fluent.backends.adk.durable import callbacks, functions, tools
+from adk_fluent.backends.adk.durable.artifacts import DurableArtifacts
+from adk_fluent.backends.adk.durable.models import DurableLlm
+from adk_fluent.backends.adk.durable.steps import Table, Worker
+from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+from adk_fluent.backends.adk.running.runner import Services, fresh_services
+from adk_fluent.backends.adk.running.scripting import name_of_model
+from adk_fluent.backends.adk.running.toolsets import every_agent
+from adk_fluent.backends.adk.running.unscripted import with_scripted_tools
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import UnsupportedNodeError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+
+Models = Mapping[str, "str | BaseLlm"]
+"""Agent → its model; `agent:operation` → the model that its context asks."""
+
+
+class DurableBackend(ADKBackend):
+    """ADK's real runner on trees that decide and have no effect themselves.
+
+    Args:
+        table: gets what really does each step.
+        services: those of the process that does steps.
+        models: what agents get in place of their own models; a `MockBackend`, whose scripts answer.
+    """
+
+    def __init__(
+        self, table: Table, services: Worker, models: Models | ADKBackend = MappingProxyType({})
+    ) -> None:
+        super().__init__()
+        self._table, self._worker = table, services
+        self._real: ADKBackend = models if isinstance(models, ADKBackend) else ADKBackend()
+        self._models: Models = MappingProxyType({}) if isinstance(models, ADKBackend) else models
+
+    def model_for(self, node: AgentNode, origin: str, model: str | BaseLlm | None = None) -> BaseLlm:
+        """The agent's model, asked as a step."""
+        key = f"{node.name}@{name_of_model(model)}"
+        given = self._models.get(node.name, self._models.get(origin))
+        real = given or self._real.model_for(node, origin, model) or model
+        return DurableLlm.of(self._table, key, node.name, real)
+
+    def helper_for(
+        self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
+    ) -> BaseLlm | None:
+        """The model that the agent's context asks, asked as a step."""
+        asked = self._models.get(f"{origin}:{operation}")
+        named = asked or self._real.helper_for(node, origin, operation, model)
+        key = f"{node.name}:{operation}"
+        return None if named is None else DurableLlm.of(self._table, key, node.name, named)
+
+    def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
+        """A model that a middleware names, asked as a step."""
+        real = self._real.another_model(node, origin, model)
+        return DurableLlm.of(self._table, f"{node.name}@@{name_of_model(model)}", node.name, real)
+
+    def prepare(self, node: Node) -> Node:
+        """The tree, in whose tools no agent asks a model itself."""
+        return with_scripted_tools(node, self.model_for, self.helper_for)
+
+    def compile(
+        self,
+        node: Node,
+        config: ExecutionConfig | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        origins: Mapping[str, str] | None = None,
+    ) -> Compiled:
+        """A native app whose effects are steps; the contract check is the caller's."""
+        return self.in_steps(super().compile(node, config, state=state, origins=origins))
+
+    def in_steps(self, compiled: Compiled) -> Compiled:
+        """A native app, whose effects are steps from now on."""
+        agents = {agent.name: agent for agent in reversed([*every_agent(compiled.app.root_agent)])}
+        for steps in (functions, callbacks, tools):
+            steps.call_as_steps(agents, self._table, self._worker)
+        return compiled
+
+    def services(self, given: Mapping[str, Any] | None = None) -> Services:
+        """The services of a run; artifacts are those of the worker."""
+        artifacts = Services(artifact_service=DurableArtifacts(self._table, self._worker))
+        return Services(**(given or {})).over(artifacts).over(fresh_services())
+
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+        """A remote agent cannot be asked as a step yet.
+
+        Raises:
+            UnsupportedNodeError: always.
+        """
+        raise UnsupportedNodeError(
+            f"TemporalBackend cannot ask the remote agent {origin!r} yet. Make it a tool of an agent "
+            "(T.a2a), which is called as a step, or run it on ADKBackend()."
+        )

@@ -1,0 +1,229 @@
+"""One case played once: the conversation on our runner, and what it did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, cast
+
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.evaluation.app_details import AgentDetails, AppDetails
+from google.adk.evaluation.eval_case import EvalCase, Invocation
+from google.adk.evaluation.evaluation_generator import EvaluationGenerator
+from google.adk.evaluation.simulation.user_simulator import Status, UserSimulator
+from google.adk.events.event import Event
+from google.adk.models.llm_request import LlmRequest
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from adk_fluent.backends.adk.evaluation.sets import USER
+from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.backends.events import AgentEvent, Usage, uncaught
+from adk_fluent.backends.recent import Recent
+from adk_fluent.errors import MissingExtraError, no_answer, what_happened
+from adk_fluent.ir.base import walk
+from adk_fluent.ir.naming import Named
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a conversation did.
+
+    Attributes:
+        session_id: the session it was played in.
+        invocations: its turns as ADK's evaluators take them.
+        seconds: how long each turn took.
+        state: the state at the end, without what is absent.
+        after: agent → the state right after its last words; one that said nothing is not there.
+        usage: agent and model → the tokens used.
+        error: what ended it early, in one line.
+    """
+
+    session_id: str
+    invocations: Sequence[Invocation] = ()
+    seconds: Sequence[float] = ()
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
+    usage: Mapping[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
+    error: str | None = None
+
+
+async def play(
+    backend: ADKBackend,
+    compiled: Compiled,
+    case: EvalCase,
+    user: UserSimulator,
+    *,
+    services: Services,
+    session_id: str,
+    mocks: Mapping[str, Callable[..., Any]],
+    watched: Sequence[str] = (),
+) -> Played:
+    """Play a case; what fails ends it and is told in the result.
+
+    Args:
+        services: where its session and all else is kept.
+        user: who speaks for the user.
+        session_id: the id of the session.
+        mocks: tool → what is called in its place, with the arguments of the call by name.
+        watched: the agents after which the state is wanted.
+    """
+    requests = _Requests()
+    plugins = [requests, *compiled.app.plugins, *([ToolMocks(mocks)] if mocks else [])]
+    app = compiled.app.model_copy(update={"plugins": plugins})
+    scene = replace(compiled, app=app, _runners=Recent())
+    kept = {field.name: getattr(services, field.name) for field in fields(services)}
+    state = dict(case.session_input.state) if case.session_input else {}
+    log = _Log(compiled.named, state, watched)
+    error: str | None = None
+    try:
+        async for said in _messages(user, log.native):
+            log.starts(said)
+            options: dict[str, Any] = {"services": kept, "streaming": False, "state": state}
+            events = backend.stream(scene, said, user_id=USER, session_id=session_id, **options)
+            state = {}
+            async with aclosing(events) as heard:
+                async for event in heard:
+                    log.hears(event)
+            log.ends()
+            if (failed := uncaught(log.turn)) is not None:
+                error = no_answer(
+                    compiled.named.origins.get(failed.author, failed.author), failed.error or ""
+                )
+                break
+    except MissingExtraError:
+        raise
+    except Exception as raised:  # noqa: BLE001  # whatever a case raises is its result, and the others go on
+        error = what_happened(raised)
+    return Played(
+        session_id,
+        invocations=log.invocations(requests.details),
+        seconds=tuple(log.seconds),
+        state=log.state,
+        after=log.after,
+        usage=log.usage,
+        error=error,
+    )
+
+
+async def _messages(user: UserSimulator, events: list[Event]) -> AsyncIterator[types.Content]:
+    """What the user says, turn by turn, having heard the events so far.
+
+    Raises:
+        MissingExtraError: the one who plays the user needs what is not installed.
+    """
+    while True:
+        try:
+            message = await user.get_next_user_message(list(events))
+        except ImportError as error:
+            raise MissingExtraError(
+                f"A simulated user needs {error.name}, which is missing: pip install 'adk-fluent[eval]'."
+            ) from error
+        if message.status != Status.SUCCESS or message.user_message is None:
+            return
+        yield message.user_message
+
+
+class _Log:
+    """What is heard in a conversation."""
+
+    def __init__(self, named: Named, state: Mapping[str, Any], watched: Sequence[str]) -> None:
+        self.native: list[Event] = []
+        self.turn: list[AgentEvent] = []
+        self.seconds: list[float] = []
+        self.after: dict[str, dict[str, Any]] = {}
+        self.usage: dict[tuple[str, str], Usage] = {}
+        self._state = dict(state)
+        self._watched = {name: set(_speakers(named, name)) for name in watched}
+        self._said: types.Content | None = None
+        self._since = 0.0
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state now, without what is absent."""
+        return {key: value for key, value in self._state.items() if value is not None}
+
+    def starts(self, said: types.Content) -> None:
+        """A turn begins."""
+        self.turn, self._said, self._since = [], said, time.perf_counter()
+
+    def ends(self) -> None:
+        """A turn is over."""
+        self.seconds.append(time.perf_counter() - self._since)
+
+    def hears(self, event: AgentEvent) -> None:
+        """Something happened."""
+        native = event.raw
+        if native is None:
+            return
+        if self._said is not None:
+            self.native.append(Event(author="user", content=self._said, invocation_id=native.invocation_id))
+            self._said = None
+        self.turn.append(event)
+        self.native.append(native)
+        self._state |= event.state_delta
+        for name, speakers in self._watched.items():
+            if event.author in speakers:
+                self.after[name] = self.state
+        if event.usage is not None:
+            key = event.author, event.model or ""
+            self.usage[key] = self.usage.get(key, Usage()) + event.usage
+
+    def invocations(self, details: Mapping[str, AppDetails]) -> list[Invocation]:
+        """The turns as ADK's evaluators take them."""
+        made = EvaluationGenerator.convert_events_to_eval_invocations(self.native, dict(details))
+        for turn, seconds in zip(made, self.seconds, strict=False):
+            if "duration" in Invocation.model_fields:  # since ADK 2
+                setattr(turn, "duration", round(seconds, 3))  # noqa: B010  # older releases have no such field
+        return made
+
+
+def _speakers(named: Named, name: str) -> Iterator[str]:
+    """The names under which a step, or whoever is in it, may speak."""
+    for node in walk(named.root):
+        if node.name == name or named.origins.get(node.name) == name:
+            yield from (inside.name for inside in walk(node))
+
+
+class _Requests(BasePlugin):
+    """Keeps what agents are told and which tools they have, which some of ADK's judges look at."""
+
+    def __init__(self) -> None:
+        super().__init__(name="adk_fluent_eval_requests")
+        self.details: dict[str, AppDetails] = {}
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
+        """Note the request of an agent."""
+        of_turn = self.details.setdefault(callback_context.invocation_id, AppDetails())
+        name, config = callback_context.agent_name, cast(Any, llm_request.config)
+        told: object = config.system_instruction
+        of_turn.agent_details[name] = AgentDetails(
+            name=name,
+            instructions=told if isinstance(told, str) else str(told or ""),
+            tool_declarations=list(llm_request.config.tools or ()),
+        )
+
+
+class ToolMocks(BasePlugin):
+    """Answers in the place of tools: what they are called with reaches nobody else."""
+
+    def __init__(self, mocks: Mapping[str, Callable[..., Any]]) -> None:
+        super().__init__(name="adk_fluent_eval_mocks")
+        self._mocks = mocks
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        """What the mock gives, for a tool that has one."""
+        if tool.name not in self._mocks:
+            return None
+        given: object = self._mocks[tool.name](**tool_args)
+        # an empty dict would be taken for no answer, and the tool called after all
+        return cast("dict[str, Any]", given) if isinstance(given, dict) and given else {"result": given}

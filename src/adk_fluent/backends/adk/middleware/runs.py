@@ -1,0 +1,165 @@
+"""What middleware keeps for a run or a session, and when it is dropped."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Generator, Iterable
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.sessions import BaseSessionService
+
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.middleware.keeping import Scope
+
+SESSIONS: Final = 10_000
+"""Of how many sessions and users of a service values are kept; those not used for longest go first."""
+
+Values = dict[object, Any]
+_Key = tuple[str, str, str]
+
+
+class _Run:
+    """A run that is on: its values, and where those of its session are."""
+
+    __slots__ = ("__weakref__", "ctx", "id", "key", "middleware", "service", "values")
+
+    def __init__(self, ctx: InvocationContext, middleware: tuple[object, ...]) -> None:
+        self.ctx = weakref.ref(ctx)
+        self.middleware = middleware
+        self.id = ctx.invocation_id
+        self.service = ctx.session_service
+        self.key: _Key = (ctx.session.app_name, ctx.session.user_id, ctx.session.id)
+        self.values: Values = {}
+
+    def failed(self, error: Exception) -> None:
+        """Tell the values that want to know it why the run ends, which not every ADK does."""
+        for value in self.values.values():
+            if (tell := getattr(value, "run_failed", None)) is not None:
+                tell(error)
+
+    def end(self) -> None:
+        """Drop the values."""
+        self.values.clear()
+        if _runs.get(self.id) is self:
+            del _runs[self.id]
+
+
+_runs: dict[str, _Run] = {}
+_sessions: weakref.WeakKeyDictionary[BaseSessionService, OrderedDict[_Key, Values]] = (
+    weakref.WeakKeyDictionary()
+)
+_starting: ContextVar[list[_Run] | None] = ContextVar("adk_fluent_starting", default=None)
+
+
+def outermost(ctx: InvocationContext) -> InvocationContext:
+    """The run that everything belongs to: that of the agent whose tools led here."""
+    while (outer := private.caller(ctx)) is not None:
+        ctx = outer
+    return ctx
+
+
+def begin(ctx: InvocationContext, middleware: tuple[object, ...]) -> None:
+    """Note that a run begins, unless that is known.
+
+    It ends with `end`, with `watched`, or when nobody holds its context any more: not every ADK tells of a
+    run that failed, and none of one that was left.
+
+    Args:
+        middleware: what acts in it.
+    """
+    known = _runs.get(ctx.invocation_id)
+    if known is not None and known.ctx() is ctx:
+        return
+    run = _runs[ctx.invocation_id] = _Run(ctx, middleware)
+    weakref.finalize(ctx, run.end).atexit = False
+    if (holder := _starting.get()) is not None and (not holder or holder[0].ctx() is ctx):
+        holder.append(run)
+
+
+def end(ctx: InvocationContext) -> None:
+    """Drop what was kept for a run."""
+    if (run := _runs.get(ctx.invocation_id)) is not None:
+        run.end()
+
+
+def using(middleware: object) -> bool:
+    """Whether a run is on in which this middleware acts."""
+    return any(each is middleware for run in list(_runs.values()) for each in run.middleware)
+
+
+@contextmanager
+def watched() -> Generator[None]:
+    """Ends the run that begins within, however it does."""
+    holder: list[_Run] = []
+    _starting.set(holder)
+    try:
+        yield
+    except Exception as error:
+        for run in holder:
+            run.failed(error)
+        raise
+    finally:
+        for run in holder:
+            run.end()
+
+
+async def telling(ctx: InvocationContext, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    """The events of the outermost agent of a run; if it fails, the values that want to know it are told.
+
+    Of ADK's own runner nobody hears it before 2.x.
+    """
+    try:
+        async with aclosing(events) as passed:
+            async for event in passed:
+                yield event
+    except Exception as error:
+        if private.caller(ctx) is None and (run := _runs.get(ctx.invocation_id)) is not None:
+            run.failed(error)
+        raise
+
+
+def decided(ctx: InvocationContext, contest: str, winner: str, lost: Iterable[Event] = ()) -> None:
+    """Tell the values of a run that want to know it which of its branches a race goes on with.
+
+    Args:
+        lost: the events that nobody keeps.
+    """
+    if (run := _runs.get(outermost(ctx).invocation_id)) is not None:
+        for value in list(run.values.values()):
+            if (tell := getattr(value, "race_decided", None)) is not None:
+                tell(contest, winner, ctx.branch, {event.id for event in lost})
+
+
+def values(ctx: InvocationContext, scope: Scope) -> Values:
+    """What is kept for the scope that a context is in; nothing that lasts, once the run has ended."""
+    run = _runs.get(outermost(ctx).invocation_id)
+    if run is None:
+        return {}
+    return run.values if scope == "run" else _beyond(run, scope)
+
+
+def _beyond(run: _Run, scope: Scope) -> Values:
+    app, user, session = run.key
+    key = (app, "" if scope == "app" else user, session if scope == "session" else "")
+    table = _sessions.setdefault(run.service, OrderedDict())
+    found = table.setdefault(key, {})
+    table.move_to_end(key)
+    if len(table) > SESSIONS:
+        table.popitem(last=False)
+    return found
+
+
+def forget(service: BaseSessionService, app_name: str, user_id: str, session_id: str) -> None:
+    """Drop what was kept for a session that is deleted."""
+    if (table := _sessions.get(service)) is not None:
+        table.pop((app_name, user_id, session_id), None)
+
+
+def kept() -> tuple[int, int]:
+    """How many runs and how many sessions there are values of; for tests."""
+    return len(_runs), sum(map(len, _sessions.values()))

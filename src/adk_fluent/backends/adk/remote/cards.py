@@ -1,0 +1,225 @@
+"""Cards of remote agents: fetched within limits, and believed only as far as where they came from."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import socket
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urljoin, urlsplit
+
+from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient
+
+LARGEST: Final = 256 * 1024
+"""Bytes that a card may have."""
+REDIRECTS: Final = 3
+"""How often a server may send us elsewhere for its card; always within its own origin."""
+_PLACES: Final = (".well-known/agent-card.json", ".well-known/agent.json")
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class CardError(Exception):
+    """There is no card, or one that is not to be believed.
+
+    Attributes:
+        passing: whether trying again may help.
+    """
+
+    def __init__(self, problem: str, *, passing: bool = False) -> None:
+        super().__init__(problem)
+        self.passing = passing
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL names this machine.
+
+    >>> is_loopback("http://localhost:8000"), is_loopback("http://[::1]/"), is_loopback("http://example.org")
+    (True, True, False)
+    """
+    host = (urlsplit(url).hostname or "").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of a URL; all names of this machine are one.
+
+    >>> origin("https://Example.org/a2a") == origin("https://example.org:443")
+    True
+    """
+    parts = urlsplit(url)
+    host = "localhost" if is_loopback(url) else (parts.hostname or "").lower()
+    return parts.scheme, host, parts.port or _PORTS.get(parts.scheme)
+
+
+def check_scheme(url: str, *, allow_http: bool = False) -> None:
+    """Refuse to speak to another machine unencrypted.
+
+    Raises:
+        CardError: the URL is neither https, nor http on this machine, nor is http allowed.
+    """
+    scheme = urlsplit(url).scheme
+    if scheme == "https" or (scheme == "http" and (allow_http or is_loopback(url))):
+        return
+    raise CardError(f"{url} is not https. Use https, or allow_http=True where the network is your own.")
+
+
+def is_private(host: str) -> bool:
+    """Whether an IP address is one of a private network, of this machine, or otherwise not public.
+
+    >>> is_private("10.0.0.7"), is_private("169.254.169.254"), is_private("8.8.8.8")
+    (True, True, False)
+    """
+    return not ipaddress.ip_address(host.partition("%")[0]).is_global
+
+
+async def check_public(url: str) -> None:
+    """Refuse a URL whose host has an address that is not public.
+
+    Raises:
+        CardError: it has one, or none at all.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, parts.port or _PORTS.get(parts.scheme), type=socket.SOCK_STREAM
+        )
+    except OSError as error:
+        raise CardError(f"its host {host!r} cannot be found", passing=True) from error
+    for *_, address in found:
+        if is_private(str(address[0])):
+            raise CardError(
+                f"its card sends calls to {url}, an address that is not public. If it is meant, say "
+                "RemoteAgent.from_card(..., allow_private=True)."
+            )
+
+
+# --- fetching -------------------------------------------------------------------------------------
+
+
+async def fetch(client: AsyncClient, endpoint: str) -> dict[str, Any]:
+    """The JSON of the card of an endpoint, which is the URL of the card or that of the service.
+
+    Raises:
+        CardError: it cannot be had, is too large, is no card, or sends calls to another origin.
+    """
+    last: CardError | None = None
+    for url in _candidates(endpoint):
+        try:
+            card = _read(await _get(client, url))
+        except _NotThere as error:
+            last = error
+            continue
+        _check_targets(card, endpoint)
+        return card
+    raise CardError(str(last))
+
+
+def _candidates(endpoint: str) -> tuple[str, ...]:
+    if urlsplit(endpoint).path.endswith(".json"):
+        return (endpoint,)
+    base = endpoint.partition("?")[0].rstrip("/") + "/"
+    return tuple(urljoin(base, place) for place in _PLACES)
+
+
+class _NotThere(CardError):
+    pass
+
+
+async def _get(client: AsyncClient, url: str) -> bytes:
+    import httpx
+
+    start = origin(url)
+    for _ in range(REDIRECTS + 1):
+        try:
+            async with client.stream("GET", url, follow_redirects=False) as response:
+                if response.is_redirect:
+                    url = urljoin(url, response.headers.get("location", ""))
+                    if origin(url) != start:
+                        raise CardError(f"its card is said to be at {url}, another origin")
+                    continue
+                return await _body(response, url)
+        except httpx.HTTPError as error:
+            raise CardError(f"it cannot be reached: {type(error).__name__}: {error}", passing=True) from error
+    raise CardError(f"its card at {url} is redirected more than {REDIRECTS} times")
+
+
+async def _body(response: Any, url: str) -> bytes:
+    if response.status_code in (404, 405):
+        raise _NotThere(f"there is no agent card at {url} (HTTP {response.status_code})")
+    if response.status_code != 200:
+        passing = response.status_code >= 500 or response.status_code in (408, 425, 429)
+        raise CardError(f"it did not give its card: {_status(response.status_code)}", passing=passing)
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) > LARGEST:
+            raise CardError(f"its card at {url} is larger than {LARGEST // 1024} KiB")
+    return bytes(body)
+
+
+def _status(code: int) -> str:
+    meant = {401: " (not authenticated; see auth=)", 403: " (not allowed)"}.get(code, "")
+    return f"HTTP {code}{meant}"
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        held: object = json.loads(body)
+        card = cast("dict[str, Any]", held) if isinstance(held, dict) else None
+    except (ValueError, RecursionError):
+        card = None
+    if card is None or not sdk.urls_in(card):
+        raise CardError("what it gives as its card is none: it names no URL for calls")
+    return card
+
+
+def _check_targets(card: Mapping[str, Any], endpoint: str) -> None:
+    for url in sdk.urls_in(card):
+        if origin(url) != origin(endpoint):
+            raise CardError(
+                f"its card sends calls to {url}, another origin than {endpoint}. Use that as endpoint=, if "
+                "you trust it."
+            )
+
+
+# --- what they say --------------------------------------------------------------------------------
+
+
+def abilities(card: Mapping[str, Any]) -> tuple[str, ...]:
+    """The ids, names and tags of the skills on a card."""
+    found: list[str] = []
+    for skill in card.get("skills") or ():
+        if isinstance(skill, Mapping):
+            held = cast("Mapping[str, Any]", skill)
+            found += [str(held.get("id", "")), str(held.get("name", "")), *map(str, held.get("tags") or ())]
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def check_abilities(card: Mapping[str, Any], wanted: Iterable[str]) -> None:
+    """Refuse a remote agent whose card does not name what is asked of it.
+
+    Raises:
+        CardError: a capability is no id, name or tag of a skill of its card.
+    """
+    known = abilities(card)
+    folded = {each.casefold() for each in known}
+    for capability in wanted:
+        if capability.casefold() not in folded:
+            listed = ", ".join(map(repr, known)) or "none"
+            hint = did_you_mean(capability, known)
+            raise CardError(f"its card has no skill {capability!r}; it names {listed}.{hint}")

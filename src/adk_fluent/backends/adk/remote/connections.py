@@ -1,0 +1,178 @@
+"""HTTP connections to remote agents: kept as long as the event loop that made them runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from google.adk.agents.invocation_context import InvocationContext
+
+from adk_fluent.backends.adk.remote import cards, sdk
+from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.ir.nodes import RemoteAgentNode
+
+if TYPE_CHECKING:
+    from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+    from httpx import AsyncClient
+
+CONNECTING = 10.0
+"""Seconds that one connection may take to be made."""
+FAREWELL = 2.0
+"""Seconds that a server has to take note that a task is cancelled."""
+
+
+class Connection:
+    """One remote agent as one event loop reaches it.
+
+    Attributes:
+        client: carries the credentials, and goes to the origin of the endpoint only.
+    """
+
+    def __init__(self, node: RemoteAgentNode, client: AsyncClient) -> None:
+        self._node = node
+        self._card: Any = None
+        self.client = client
+
+    async def card(self) -> Any:
+        """The card, fetched and checked once.
+
+        Raises:
+            CardError: it cannot be had, or is not to be believed.
+        """
+        if self._card is None:
+            node = self._node
+            cards.check_scheme(node.endpoint, allow_http=node.allow_http)
+            if node.public_only:
+                await cards.check_public(node.endpoint)
+            found = await cards.fetch(self.client, node.endpoint)
+            cards.check_abilities(found, node.capabilities)
+            try:
+                self._card = sdk.card_of(found)
+            except ValueError as error:
+                problem = " ".join(str(error).split())
+                raise cards.CardError(f"its card cannot be read: {problem:.200}") from error
+        return self._card
+
+    def forget(self) -> None:
+        """Fetch the card again next time; the server may be another one by then."""
+        self._card = None
+
+
+def headers_of(auth: AuthConfig | None) -> dict[str, str]:
+    """How a request says who asks."""
+    if auth is None:
+        return {}
+    if auth.type == "api_key":
+        return {"X-API-Key": auth.token}
+    return {"Authorization": f"Bearer {auth.token}"}
+
+
+async def _open(node: RemoteAgentNode) -> AsyncGenerator[Connection, None]:
+    import httpx
+
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    timeout = httpx.Timeout(None, connect=CONNECTING)  # how long an answer may take is the step's to say
+    headers = headers_of(node.auth)
+    async with httpx.AsyncClient(headers=headers, limits=limits, timeout=timeout) as client:
+        yield Connection(node, client)
+
+
+_Held = tuple[AsyncGenerator[Connection, None], Connection]
+_open_ones: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[object, ...], _Held]] = (
+    WeakKeyDictionary()
+)
+
+
+async def connection(node: RemoteAgentNode) -> Connection:
+    """The connection to a remote agent in this event loop.
+
+    It is held by a generator that stands still inside `async with`: a loop closes those when it ends, and so
+    every connection with it, whoever started the loop.
+    """
+    held = _open_ones.setdefault(asyncio.get_running_loop(), {})
+    key = (node.endpoint, node.auth, node.capabilities, node.allow_http, node.public_only)
+    if key not in held:
+        opening = _open(node)
+        held[key] = (opening, await anext(opening))
+    return held[key][1]
+
+
+# --- one call -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a remote agent.
+
+    Attributes:
+        task: the id that the server gave it, as soon as it is known.
+        client: what it is made with.
+    """
+
+    task: str | None = None
+    client: Any = None
+    _ended: bool = field(default=False)
+
+    def end(self) -> None:
+        """Take note that there is nothing left to cancel."""
+        self._ended = True
+
+    async def cancel(self) -> None:
+        """Have the server cancel it, unless it has ended; one that cannot be told goes on."""
+        if self._ended or self.task is None:
+            return
+        self._ended = True
+        with suppress(Exception):  # whoever cancels wants to leave, not to hear of a server that is gone
+            async with asyncio.timeout(FAREWELL):
+                await sdk.cancel(self.client, self.task)
+
+
+class Watched:
+    """A client of a2a-sdk's that notes which task a call has become."""
+
+    def __init__(self, client: Any, call: Call) -> None:
+        self._client, self._call = client, call
+        call.client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def send_message(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+        """Pass on what the server answers."""
+        stream: Any = self._client.send_message(*arguments, **options)
+        try:
+            async for item in stream:
+                self._call.task = sdk.task_in(item) or self._call.task
+                yield item
+            self._call.end()
+        finally:
+            await stream.aclose()
+
+
+async def agent_for(node: RemoteAgentNode, call: Call, at: Connection) -> RemoteA2aAgent:
+    """ADK's agent for one call.
+
+    Raises:
+        CardError: there is no card that can be used.
+    """
+    from a2a.client.client import ClientConfig
+    from a2a.client.client_factory import ClientFactory
+    from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+
+    class Factory(ClientFactory):
+        def create(self, *arguments: Any, **options: Any) -> Any:
+            return Watched(super().create(*arguments, **options), call)
+
+    card = await at.card()
+    factory = Factory(config=ClientConfig(httpx_client=at.client, streaming=True))
+    return RemoteA2aAgent(name=node.name, agent_card=card, a2a_client_factory=factory)
+
+
+def hears(ctx: InvocationContext) -> bool:
+    """Whether whoever runs this wants answers piece by piece."""
+    mode = getattr(ctx.run_config, "streaming_mode", None)
+    return mode is not None and mode.value == "sse"

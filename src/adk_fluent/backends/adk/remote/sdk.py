@@ -1,0 +1,241 @@
+"""What the versions of a2a-sdk differ in: 0.3 has pydantic models, 1.x has protobuf messages.
+
+The package comes with the extra `a2a`, so it is imported when something needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final, cast
+
+from google.genai import types
+
+from adk_fluent.errors import MissingExtraError
+
+_MIME: Final = "text/plain"
+_BEGIN: Final = b"<a2a_datapart_json>"
+_END: Final = b"</a2a_datapart_json>"
+
+
+def need(what: str) -> None:
+    """Refuse what needs a2a-sdk where that is not installed.
+
+    Raises:
+        MissingExtraError: it is not; the message begins with `what`.
+    """
+    if find_spec("a2a") is None:
+        raise MissingExtraError(f"{what} needs a2a-sdk. Install it: pip install 'adk-fluent[a2a]'.")
+    _use_knowingly()
+
+
+@cache
+def _use_knowingly() -> None:
+    """Silence ADK's warning that its part of A2A is experimental; it repeats it for each part of a call."""
+    told = r"\[EXPERIMENTAL\].*ADK Implementation for A2A support"
+    warnings.filterwarnings("ignore", message=told, category=UserWarning)
+
+
+@cache
+def is_newer() -> bool:
+    """Whether a2a-sdk is 1.x."""
+    import a2a.types
+
+    return hasattr(a2a.types, "StreamResponse")
+
+
+def versions() -> tuple[str, ...]:
+    """The versions of the protocol that a card lists; before 1.0 it listed none."""
+    return ("1.0", "0.3") if is_newer() else ()
+
+
+# --- data parts -----------------------------------------------------------------------------------
+
+
+def data_part(data: Mapping[str, Any]) -> types.Part:
+    """JSON values as the part of ADK's that becomes an A2A data part."""
+    held: object = dict(data) if is_newer() else {"kind": "data", "data": dict(data)}
+    blob = _BEGIN + json.dumps(held).encode() + _END
+    return types.Part(inline_data=types.Blob(data=blob, mime_type=_MIME))
+
+
+def data_in(part: types.Part) -> Any:
+    """What an A2A data part held, for the part that ADK made of it; `None` for any other."""
+    blob = part.inline_data
+    if blob is None or blob.mime_type != _MIME or not (blob.data or b"").startswith(_BEGIN):
+        return None
+    held: Any = json.loads((blob.data or b"")[len(_BEGIN) : -len(_END)])
+    if not is_newer() and isinstance(held, dict):
+        return cast("dict[str, Any]", held).get("data")
+    return held
+
+
+def to_a2a(part: types.Part) -> Any:
+    """A part of ADK's as one of A2A's; a call is marked as one that waits to be answered."""
+    from google.adk.a2a.converters.part_converter import convert_genai_part_to_a2a_part
+
+    made: Any = convert_genai_part_to_a2a_part(part)
+    if part.function_call is not None:
+        mark = {"adk_is_long_running": True}
+        if is_newer():
+            made.metadata.update(mark)
+        else:
+            made.root.metadata = {**(made.root.metadata or {}), **mark}
+    return made
+
+
+def from_a2a(parts: Iterable[Any]) -> list[types.Part]:
+    """Parts of A2A's as ADK's."""
+    from google.adk.a2a.converters.part_converter import convert_a2a_part_to_genai_part
+
+    found: list[types.Part] = []
+    for part in parts:
+        made: Any = convert_a2a_part_to_genai_part(part)
+        if made is not None:
+            found += made if isinstance(made, list) else [made]
+    return found
+
+
+# --- cards ----------------------------------------------------------------------------------------
+
+
+def card_of(data: Mapping[str, Any]) -> Any:
+    """The library's `AgentCard` of a card's JSON, whichever version of the protocol that is written in.
+
+    Raises:
+        ValueError: it is no card.
+    """
+    if is_newer():
+        from a2a.client.card_resolver import parse_agent_card
+        from google.protobuf.json_format import ParseError
+
+        try:
+            return parse_agent_card(json.loads(json.dumps(data)))
+        except (ParseError, ValueError, TypeError) as error:
+            raise ValueError(str(error)) from error
+    from a2a.types import AgentCard
+
+    return cast(Any, AgentCard).model_validate(_as_older(data))
+
+
+def _as_older(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A card with the fields that version 0.3 of the protocol requires; servers of 1.0 answer that, too."""
+    interfaces: list[Any] = list(data.get("supportedInterfaces") or ())
+    if "url" in data or not interfaces:
+        return data
+    chosen = next((one for one in interfaces if one.get("protocolBinding") == "JSONRPC"), interfaces[0])
+    older = {
+        "url": chosen.get("url"),
+        "preferredTransport": chosen.get("protocolBinding", "JSONRPC"),
+        "protocolVersion": "0.3.0",
+    }
+    return {**data, **older}
+
+
+def json_of(card: Any) -> dict[str, Any]:
+    """A card as JSON; one that is JSON already, as it is.
+
+    Raises:
+        ValueError: it is no card.
+    """
+    if isinstance(card, Mapping):
+        return dict(cast("Mapping[str, Any]", card))
+    if hasattr(card, "model_dump"):
+        return card.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if hasattr(card, "DESCRIPTOR"):
+        from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+
+        return agent_card_to_dict(card)
+    raise ValueError(f"{card!r:.60} is no agent card")
+
+
+def urls_in(card: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every URL to which the JSON of a card sends calls, in its order."""
+    interfaces: list[Any] = [
+        *(card.get("supportedInterfaces") or ()),
+        *(card.get("additionalInterfaces") or ()),
+    ]
+    found = [card, *(cast("Mapping[str, Any]", one) for one in interfaces if isinstance(one, Mapping))]
+    return tuple(dict.fromkeys(str(one["url"]) for one in found if one.get("url")))
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def task_in(item: Any) -> str | None:
+    """The id of the task that an item of a stream of answers is about."""
+    if isinstance(item, tuple):
+        return cast(Any, item)[0].id
+    for name in ("task", "status_update", "artifact_update"):
+        held = getattr(item, name, None)
+        if held is not None:
+            found = getattr(held, "task_id", None) or getattr(held, "id", None)
+            if found:
+                return str(found)
+    return None
+
+
+async def cancel(client: Any, task: str) -> None:
+    """Ask a server to cancel a task."""
+    if is_newer():
+        from a2a.types import CancelTaskRequest
+
+        await client.cancel_task(CancelTaskRequest(id=task))
+        return
+    import a2a.types
+
+    await client.cancel_task(cast(Any, a2a.types).TaskIdParams(id=task))
+
+
+# --- serving --------------------------------------------------------------------------------------
+
+
+def new_task(context: Any) -> Any:
+    """The task that a request begins."""
+    import a2a.types
+
+    types_: Any = a2a.types
+    submitted = types_.TaskState.TASK_STATE_SUBMITTED if is_newer() else types_.TaskState.submitted
+    return types_.Task(
+        id=context.task_id,
+        context_id=context.context_id,
+        status=types_.TaskStatus(state=submitted),
+        history=[context.message],
+    )
+
+
+def waits(context: Any) -> bool:
+    """Whether a request goes on with a task that waits for an answer."""
+    task = context.current_task
+    if task is None:
+        return False
+    import a2a.types
+
+    states: Any = a2a.types.TaskState
+    return task.status.state == (states.TASK_STATE_INPUT_REQUIRED if is_newer() else states.input_required)
+
+
+def rpc_routes(
+    executor: Any, store: Any, card: Mapping[str, Any], grace: float
+) -> tuple[list[Any], Callable[[], Awaitable[None]] | None]:
+    """The routes that answer calls: a2a-sdk's own, which speak both versions of the protocol from 1.x on.
+
+    Beside them, what ends the tasks of theirs that wait, where they have such.
+    """
+    from a2a.server.request_handlers import DefaultRequestHandler
+
+    handler: Any = DefaultRequestHandler
+    if is_newer():
+        from a2a.server.routes import create_jsonrpc_routes
+
+        made = handler(agent_executor=executor, task_store=store, agent_card=card_of(card))
+        routes = create_jsonrpc_routes(made, "/", enable_v0_3_compat=True, shutdown_grace_period=grace)
+        return [*routes], getattr(made, "aclose", None)
+    apps: Any = import_module("a2a.server.apps")  # which is gone in 1.x
+    made = handler(agent_executor=executor, task_store=store)
+    app: Any = apps.A2AStarletteApplication(agent_card=card_of(card), http_handler=made)
+    return [*app.routes(agent_card_url="/.well-known/agent-card-0.3.json")], None

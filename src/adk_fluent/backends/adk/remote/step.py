@@ -1,0 +1,349 @@
+"""The native agent for a remote agent: ADK's own, held to what was said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import uuid
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any, cast
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.models import BaseLlm
+from google.genai import types
+from pydantic import PrivateAttr
+
+from adk_fluent._limit import Limit
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.temporary import with_temporary
+from adk_fluent.backends.adk.context.functions import state_of
+from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
+from adk_fluent.backends.adk.events.signals import REFUSED, failure, refused, spoken_text
+from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.backends.adk.remote.cards import CardError
+from adk_fluent.backends.adk.remote.connections import Call, agent_for, connection, hears
+from adk_fluent.backends.adk.remote.hearing import FAILED, Hearing, state_in
+from adk_fluent.backends.adk.remote.sending import (
+    INPUT_OF_OTHERS,
+    OF_OTHERS,
+    InputError,
+    answer_for,
+    answering,
+    context_for,
+    data_for,
+    request_in,
+)
+from adk_fluent.backends.adk.steps.composites import Composite, Start
+from adk_fluent.backends.adk.steps.leaves import Events
+from adk_fluent.backends.adk.steps.shrinking import removal
+from adk_fluent.errors import AnswerError, MockError, RemoteError, sentence, what_happened
+from adk_fluent.ir.annotations import RetryConfig
+from adk_fluent.ir.nodes import RemoteAgentNode
+from adk_fluent.middleware.backoff import Backoff
+from adk_fluent.middleware.faults import is_passing
+from adk_fluent.state.answers import answer_type
+
+logger: logging.Logger = logging.getLogger("adk_fluent.remote")
+
+_ONCE = RetryConfig(max_attempts=1)
+_KEPT = ("a2a:task_id", "a2a:context_id")
+
+
+class _Failed(Exception):
+    """A call went wrong; `passing` says whether the same may go well a little later."""
+
+    def __init__(self, problem: str, *, passing: bool = False) -> None:
+        super().__init__(problem)
+        self.passing = passing
+
+
+class _Begun(private.Checkpoint):
+    """Which child was begun; none, where only the remote agent itself was asked."""
+
+    child: str = ""
+
+
+class RemoteComposite(Composite):
+    """Asks an agent that another process serves; where that fails, its fallback runs."""
+
+    _scripted: BaseLlm | None = PrivateAttr(default=None)
+
+    def answer_with(self, model: BaseLlm | None) -> None:
+        """Have a model of a test answer in place of the other process; `None` is that process."""
+        self._scripted = model
+
+    @property
+    def _node(self) -> RemoteAgentNode:
+        return cast(RemoteAgentNode, self._ir)
+
+    async def _run_once(self, ctx: InvocationContext) -> Events:
+        begun = private.load_state(self, ctx, _Begun)
+        start = self.start(ctx) if begun is not None and begun.child else Start()
+        if not start.resuming:
+            if self._scripted is None:
+                sdk.need(f"Remote agent {self.name!r}")
+            problem = None
+            try:
+                async with aclosing(self._ask(ctx)) as events:
+                    async for event in events:
+                        yield event
+            except RemoteError as error:
+                if not self.sub_agents:
+                    raise
+                problem = str(error)
+            if problem is None:
+                return
+            logger.warning("%s Its fallback %r runs.", problem, self.sub_agents[0].name)
+            yield self.event(ctx, metadata={"adk_fluent.failed": {self.name: problem}})
+        async with aclosing(self.only(self.sub_agents[0], ctx, start)) as events:
+            async for event in events:
+                yield event
+
+    # --- attempts ---------------------------------------------------------------------------------
+
+    async def _ask(self, ctx: InvocationContext) -> Events:
+        node = self._node
+        request = request_in(node, ctx)
+        answer = None if request is None else answer_for(request, ctx)
+        if request is not None and answer is None:
+            return  # somebody else was answered
+        retry = node.retry or _ONCE
+        waits = Backoff(retry.max_attempts, retry.initial_delay)
+        failed: list[str] = []
+        while True:
+            hearing = Hearing()
+            try:
+                if request is not None and answer is not None:
+                    hearing.is_refusing = _refuses(answer)
+                    asking = answering(ctx, request, answer)
+                else:
+                    asking = context_for(node, ctx, data_for(node, state_of(ctx)))
+                async with aclosing(self._attempt(ctx, asking, hearing)) as events:
+                    async for event in events:
+                        yield event
+                        if event.long_running_tool_ids or refused(event):
+                            return
+                for event in self._answer(ctx, hearing, failed):
+                    yield event
+                return
+            except (_Failed, CardError, InputError, AnswerError) as error:
+                failed.append(" ".join(str(error).split()))
+                passing = getattr(error, "passing", isinstance(error, AnswerError))
+                wait = waits.after(len(failed)) if passing and not hearing.has_spoken else None
+                if wait is None:
+                    raise self._told(failed) from error
+            logger.info("%r: attempt %d failed: %s", self.name, len(failed), failed[-1])
+            await asyncio.sleep(wait)
+
+    def _told(self, failed: list[str]) -> RemoteError:
+        tries = f" It was tried {len(failed)} times." if len(failed) > 1 else ""
+        return RemoteError(
+            f"Remote agent {self.name!r} at {self._node.endpoint}: {sentence(failed[-1])}{tries}"
+        )
+
+    async def _attempt(self, ctx: InvocationContext, asking: InvocationContext, hearing: Hearing) -> Events:
+        """The pieces of one answer, which `hearing` then holds; or what the remote asks a person."""
+        limit, call = Limit(self._node.timeout_seconds), Call()
+        exchange = self._exchange(asking, call)
+        try:
+            while (event := await self._next(exchange, limit)) is not None:
+                if (given := self._heard(ctx, event, hearing)) is not None:
+                    if not given.partial:  # a question, after which the task waits
+                        call.end()
+                    yield given
+        finally:
+            await exchange.aclose()
+            await call.cancel()
+        hearing.end()
+
+    async def _next(self, exchange: Events, limit: Limit) -> Event | None:
+        event = None
+        with limit:
+            try:
+                event = await anext(exchange, None)
+            except (MockError, CardError):
+                raise
+            except Exception as error:
+                raise _Failed(f"it failed: {what_happened(error)}", passing=is_passing(error)) from error
+        if limit.is_over:
+            seconds = self._node.timeout_seconds
+            raise _Failed(f"it did not answer within {seconds:g} seconds", passing=True) from limit.cause
+        return event
+
+    async def _exchange(self, asking: InvocationContext, call: Call) -> Events:
+        """What ADK's agent for it, or the model of a test, makes of one call."""
+        if self._scripted is not None:
+            events = private.run_scripted(self.name, self._scripted, asking)
+        else:
+            at = await connection(self._node)
+            try:
+                agent = await agent_for(self._node, call, at)
+                events = private.run_remote(agent, asking)
+            except CardError:
+                at.forget()
+                raise
+        async with aclosing(events) as run:
+            async for event in run:
+                yield event
+
+    # --- what is heard ----------------------------------------------------------------------------
+
+    def _heard(self, ctx: InvocationContext, event: Event, hearing: Hearing) -> Event | None:
+        """What of an event can be given out at once.
+
+        Raises:
+            _Failed: it reports a failure.
+        """
+        metadata = event.custom_metadata or {}
+        state, text = state_in(metadata), _text(event)
+        if problem := failure(event):
+            raise _problem(problem.removeprefix("error: "), metadata)
+        if state == "rejected" and hearing.is_refusing:
+            return self.event(ctx, text=text or "Not approved", metadata={REFUSED: True})
+        if state in FAILED:
+            raise _Failed(f"{_ENDED[state]}{': ' + text if text else ''}")
+        if state == "auth-required":
+            raise _Failed(f"it wants credentials that it was not given{': ' + text if text else ''}")
+        hearing.note({key: metadata[key] for key in _KEPT if key in metadata}, state)
+        if calls := _asked_in(event):
+            return self._request(ctx, calls, hearing)
+        if state == "input-required" and not event.partial and (text or hearing.said):
+            return self._question(ctx, text or hearing.said[-1][0], hearing)
+        if not event.content or not event.content.parts:
+            return None
+        if event.partial or _is_progress(event, state):
+            new = hearing.hear_piece(text, marked=bool(event.partial))
+        else:
+            new = hearing.hear(text, event.content)
+        if not (new and hears(ctx)):
+            return None
+        piece = self.event(ctx, text=new)
+        piece.partial = True
+        return piece
+
+    def _request(self, ctx: InvocationContext, calls: list[types.FunctionCall], hearing: Hearing) -> Event:
+        """What the remote asks a person, as it asks.
+
+        Raises:
+            _Failed: it is a tool, inside which nobody could answer.
+        """
+        if private.caller(ctx) is not None:
+            raise _Failed("it asks a person, and inside a tool nobody can answer; ask before it is called")
+        request = self.event(ctx, metadata=_metadata(hearing))
+        request.content = types.Content(
+            role="model", parts=[types.Part(function_call=call) for call in calls]
+        )
+        request.long_running_tool_ids = {str(call.id) for call in calls}
+        return request
+
+    def _question(self, ctx: InvocationContext, text: str, hearing: Hearing) -> Event:
+        """What a remote that knows nothing of ADK's confirmations asks a person, as one."""
+        arguments = {"toolConfirmation": {"hint": text, "confirmed": False}}
+        call = types.FunctionCall(id=f"{OF_OTHERS}{uuid.uuid4()}", name=CONFIRMATION, args=arguments)
+        return self._request(ctx, [call], hearing)
+
+    # --- what it comes to -------------------------------------------------------------------------
+
+    def _answer(self, ctx: InvocationContext, hearing: Hearing, failed: list[str]) -> list[Event]:
+        """The events that say and store the answer.
+
+        Raises:
+            AnswerError: it is not of the type that was promised.
+            _Failed: there is none.
+        """
+        node = self._node
+        if not hearing.said:
+            raise _Failed("it gave no answer")
+        value: Any = hearing.said[-1][0]
+        if node.output_schema is not None:
+            value = answer_type(node.output_schema).data(value, self.name, node.output_key)
+        events = [self._message(ctx, text, content) for text, content in hearing.said]
+        metadata = _metadata(hearing)
+        if failed:
+            metadata["adk_fluent.attempts"] = failed
+        last = events[-1]
+        last.custom_metadata = metadata
+        if node.output_key is not None:
+            last.actions.state_delta[node.output_key] = value
+        if ctx.is_resumable:
+            ctx.set_agent_state(self.name, end_of_agent=True)
+            last.actions.end_of_agent = True
+        removed = removal(ctx, last)
+        with_temporary(ctx, last)
+        return events if removed is None else [*events[:-1], removed, last]
+
+    def _message(self, ctx: InvocationContext, text: str, content: types.Content | None) -> Event:
+        event = self.event(ctx, text=text)
+        others = [
+            part
+            for part in ((content and content.parts) or [])
+            if part.text is None and not part.function_call and sdk.data_in(part) is None
+        ]
+        if others and event.content is not None:
+            event.content.parts = [*(event.content.parts or []), *others]
+        return event
+
+
+# --- reading ADK's events -------------------------------------------------------------------------
+
+_ENDED = {"failed": "it failed", "canceled": "it cancelled the task", "rejected": "it rejected the task"}
+_STATUS = re.compile(r"\bHTTP(?: Error)?[: ]+([45]\d\d)\b")
+_NEWER = "adk_agent_executor_v2"
+"""Noted on a task by a server of ADK's that marks nothing but thoughts as thoughts."""
+
+
+def _text(event: Event) -> str:
+    """What an event says; ADK marks what comes before the result as thoughts."""
+    if not _is_progress(event, state_in(event.custom_metadata)):
+        return spoken_text(event)
+    return "".join(part.text or "" for part in (event.content.parts if event.content else None) or [])
+
+
+def _is_progress(event: Event, state: str) -> bool:
+    """Whether an event tells what a task says on its way, rather than its result."""
+    parts = (event.content.parts if event.content else None) or []
+    if state not in ("submitted", "working") or not all(part.thought for part in parts):
+        return False
+    response: Any = (event.custom_metadata or {}).get("a2a:response") or {}
+    return _NEWER not in str(response.get("metadata"))
+
+
+def _asked_in(event: Event) -> list[types.FunctionCall]:
+    ids = event.long_running_tool_ids or set[str]()
+    return [] if event.partial else [_known(call) for call in event.get_function_calls() if call.id in ids]
+
+
+def _known(call: types.FunctionCall) -> types.FunctionCall:
+    """A call as a person is asked here: ADK has another name for what servers that are not ADK's ask."""
+    if call.name != INPUT_OF_OTHERS:
+        return call
+    hint = str((call.args or {}).get("input_required", ""))
+    arguments = {"toolConfirmation": {"hint": hint, "confirmed": False}}
+    return types.FunctionCall(id=f"{OF_OTHERS}{call.id}", name=CONFIRMATION, args=arguments)
+
+
+def _refuses(answer: Event) -> bool:
+    return any(
+        not told.confirmed
+        for response in answer.get_function_responses()
+        if (told := answer_to(str(response.id), [answer])) is not None
+    )
+
+
+def _metadata(hearing: Hearing) -> dict[str, Any]:
+    """What ADK's agent reads of an event the next time: whose conversation it is, and how that stands."""
+    return {**hearing.task, "a2a:response": {"status": {"state": hearing.state or "completed"}}}
+
+
+def _problem(told: str, metadata: Mapping[str, Any]) -> _Failed:
+    """The failure that an error event of ADK's reports."""
+    noted = str(metadata.get("a2a:status_code") or "")
+    found = _STATUS.search(told)
+    status = int(noted) if noted.isdecimal() else int(found[1]) if found else None
+    advice = " (not authenticated; see auth=)" if status == 401 else ""
+    passing = status is None or status >= 500 or status in (408, 425, 429)
+    told = told.removeprefix("A2A request failed: ")
+    return _Failed(f"it failed: {' '.join(told.split()):.300}{advice}", passing=passing)

@@ -1,0 +1,355 @@
+"""The one plugin that a stack of middleware becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from typing import Any, Final, cast
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.middleware import runs
+from adk_fluent.backends.adk.middleware.answers import content_of, response_of
+from adk_fluent.backends.adk.middleware.calls import step_of, surround, take_step, wrap_tools
+from adk_fluent.backends.adk.middleware.context import HookContext
+from adk_fluent.backends.adk.middleware.stack import PLUGIN, Stack, callback_of, stack_at, stack_of
+from adk_fluent.backends.adk.running.convert import to_agent_event
+from adk_fluent.backends.adk.running.replacing import replaced
+from adk_fluent.backends.adk.running.toolsets import every_agent
+from adk_fluent.backends.adk.steps.tree import below
+from adk_fluent.errors import MiddlewareError, sentence, what_happened
+from adk_fluent.ir.base import Node, walk
+
+
+class MiddlewarePlugin(BasePlugin):
+    """Calls the middleware of an app; made by `plugin_of`, with the callbacks in use and no others.
+
+    Which middleware acts on an agent, the agent knows: it was compiled with it.
+
+    Args:
+        everything: the middleware of the whole app, in order.
+    """
+
+    def __init__(self, everything: Stack) -> None:
+        super().__init__(name=PLUGIN)
+        self._everything = everything
+        self._authors: tuple[BaseAgent | None, dict[str, Stack]] = (None, {})
+
+    def author(self, ctx: InvocationContext, name: str) -> Stack:
+        """The middleware that acts on what an agent says."""
+        root = cast(BaseAgent, ctx.agent).root_agent
+        if self._authors[0] is not root:
+            self._authors = (root, {agent.name: stack_at(agent) for agent in below(root)})
+        own = self._authors[1].get(name)
+        own = stack_at(root) if own is None else own
+        outer = private.caller(ctx)
+        return own if outer is None else stack_of(outer).around(own.middleware)
+
+    @property
+    def everything(self) -> Stack:
+        """The middleware of the whole app."""
+        return self._everything
+
+    async def close(self) -> None:
+        """Close the middleware; see `close`."""
+        await close(self._everything.middleware)
+
+
+async def close(middleware: Iterable[object]) -> None:
+    """Close some middleware, each whatever the others do; one that a run needs stays open.
+
+    Older ADKs close the plugins of a run after each agent inside a tool, in the middle of it.
+
+    Raises:
+        MiddlewareError: one could not be closed.
+    """
+    failed: MiddlewareError | None = None
+    for each in middleware:
+        closing = getattr(each, "close", None)
+        try:
+            if closing is not None and not runs.using(each):
+                await closing()
+        except Exception as error:  # noqa: BLE001  # it is somebody else's
+            what = sentence(what_happened(error))
+            problem = MiddlewareError(f"{type(each).__name__}.close() raised {what}")
+            problem.__cause__ = error
+            failed = failed or problem
+    if failed is not None:
+        raise failed
+
+
+async def close_inside(root: Node) -> None:
+    """Close the middleware of a tree."""
+    await close(Stack(each for node in walk(root) for each in node.annotations.middleware).middleware)
+
+
+def middleware_plugins(root: BaseAgent) -> list[BasePlugin]:
+    """The plugin that a tree of native agents needs, if it or an agent inside its tools has middleware."""
+    found = [each for agent in every_agent(root) for each in stack_at(agent).middleware]
+    return [plugin_of(Stack(found))] if found else []
+
+
+# --- the run --------------------------------------------------------------------------------------
+
+
+async def _on_user_message(
+    self: MiddlewarePlugin, *, invocation_context: InvocationContext, user_message: types.Content
+) -> types.Content | None:
+    if private.caller(invocation_context) is not None:  # an agent's tool asks: no user said that
+        return None
+    runs.begin(invocation_context, self.everything.middleware)
+    ctx, given = HookContext(invocation_context), user_message
+    for hook in self.everything.of("on_user_message"):
+        answer = await hook.ask(ctx, lambda said: content_of(said, "user", "on_user_message"), given)
+        if answer is not None:
+            given = answer
+            break
+    await ctx.store()
+    return None if given is user_message else given
+
+
+async def _before_run(
+    self: MiddlewarePlugin, *, invocation_context: InvocationContext
+) -> types.Content | None:
+    if private.caller(invocation_context) is not None:
+        return None
+    runs.begin(invocation_context, self.everything.middleware)
+    ctx, answer = HookContext(invocation_context), None
+    for hook in self.everything.of("before_run"):
+        answer = await hook.ask(ctx, lambda said: content_of(said, "model", "before_run"))
+        if answer is not None:
+            break
+    await ctx.store()
+    return answer
+
+
+async def _after_run(self: MiddlewarePlugin, *, invocation_context: InvocationContext) -> None:
+    if private.caller(invocation_context) is not None:
+        return
+    try:
+        ctx = HookContext(invocation_context)
+        for hook in self.everything.of("after_run"):
+            await hook.ask(ctx, _ignored)
+        await ctx.store()
+    finally:
+        runs.end(invocation_context)
+
+
+async def _on_run_error(
+    self: MiddlewarePlugin, *, invocation_context: InvocationContext, error: Exception
+) -> None:
+    if private.caller(invocation_context) is not None:
+        return
+    try:
+        ctx = HookContext(invocation_context)
+        for hook in self.everything.of("on_run_error"):
+            await hook.ask(ctx, _ignored, error)
+        await ctx.store()
+    finally:
+        runs.end(invocation_context)
+
+
+async def _on_event(
+    self: MiddlewarePlugin, *, invocation_context: InvocationContext, event: Event
+) -> Event | None:
+    hooks = self.author(invocation_context, event.author).of("on_event")
+    if not hooks:
+        return None
+    ctx, current = HookContext(invocation_context, event.author), event
+    for hook in hooks:
+        ctx.event = current
+        given = to_agent_event(current, ctx.session_id)
+        changed = await hook.ask(ctx, partial(replaced, current, given), given)
+        current = current if changed is None else changed
+    await ctx.store()
+    return None if current is event else current
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+async def _before_agent(
+    self: MiddlewarePlugin, *, agent: BaseAgent, callback_context: CallbackContext
+) -> types.Content | None:
+    ctx = HookContext(callback_context, agent.name)
+    for hook in stack_of(ctx.invocation).of("before_agent"):
+        answer = await hook.ask(ctx, lambda said: content_of(said, "model", "before_agent"), agent.name)
+        if answer is not None:
+            return answer
+    return None
+
+
+async def _after_agent(
+    self: MiddlewarePlugin, *, agent: BaseAgent, callback_context: CallbackContext
+) -> types.Content | None:
+    ctx, answer = HookContext(callback_context, agent.name), None
+    for hook in stack_of(ctx.invocation).of("after_agent"):
+        said = await hook.ask(ctx, lambda said: content_of(said, "model", "after_agent"), agent.name)
+        answer = answer if said is None else said
+    return answer
+
+
+async def _on_agent_error(
+    self: MiddlewarePlugin, *, agent: BaseAgent, callback_context: CallbackContext, error: Exception
+) -> None:
+    ctx = HookContext(callback_context, agent.name)
+    for hook in stack_of(ctx.invocation).of("on_agent_error"):
+        await hook.ask(ctx, _ignored, agent.name, error)
+
+
+def _ignored(answer: object) -> None:
+    """What a hook returns where there is nothing to be answered."""
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+async def _before_model(
+    self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_request: LlmRequest
+) -> LlmResponse | None:
+    ctx = HookContext(callback_context)
+    stack = stack_of(ctx.invocation)
+    if ctx.operation is None:
+        take_step(callback_context)
+        if stack.of("around_tool"):
+            wrap_tools(llm_request)
+        if stack.of("around_model"):
+            surround(ctx.invocation)
+    for hook in stack.of("before_model"):
+        answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request)
+        if answer is not None:
+            return answer
+    return None
+
+
+async def _after_model(
+    self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_response: LlmResponse
+) -> LlmResponse | None:
+    ctx, current = HookContext(_in_step(callback_context)), llm_response
+    for hook in stack_of(ctx.invocation).of("after_model"):
+        changed = await hook.ask(ctx, partial(response_of, hook.name, current), current)
+        current = current if changed is None else changed
+    return None if current is llm_response else current
+
+
+async def _on_model_error(
+    self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
+) -> LlmResponse | None:
+    ctx = HookContext(_in_step(callback_context))
+    for hook in stack_of(ctx.invocation).of("on_model_error"):
+        answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request, error)
+        if answer is not None:
+            return answer
+    return None
+
+
+def _in_step(ctx: CallbackContext) -> CallbackContext:
+    """The context whose writes ADK stores: before 2.x, plugins get another one after a call."""
+    if getattr(ctx, "operation", None) is not None:
+        return ctx
+    return step_of(private.invocation(ctx)) or ctx
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+async def _before_tool(
+    self: MiddlewarePlugin, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+) -> Any:
+    ctx = HookContext(tool_context, tool=tool)
+    for hook in stack_of(ctx.invocation).of("before_tool"):
+        answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args)
+        if answer is not None:
+            return answer
+    return None
+
+
+async def _after_tool(
+    self: MiddlewarePlugin,
+    *,
+    tool: BaseTool,
+    tool_args: dict[str, Any],
+    tool_context: ToolContext,
+    result: Any,
+) -> Any:
+    ctx, current = HookContext(tool_context, tool=tool), result
+    for hook in stack_of(ctx.invocation).of("after_tool"):
+        changed = await hook.ask(ctx, _as_it_is, tool.name, tool_args, current)
+        current = current if changed is None else changed
+    return None if current is result else current
+
+
+async def _on_tool_error(
+    self: MiddlewarePlugin,
+    *,
+    tool: BaseTool,
+    tool_args: dict[str, Any],
+    tool_context: ToolContext,
+    error: BaseException,
+) -> Any:
+    ctx = HookContext(tool_context, tool=tool)
+    for hook in stack_of(ctx.invocation).of("on_tool_error"):
+        if hook.native or isinstance(error, Exception):  # ADK 2.x tells plugins of a cancellation, too
+            answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args, error)
+            if answer is not None:
+                return answer
+    return None
+
+
+def _as_it_is(answer: Any) -> Any:
+    """What a tool gives is passed on, whatever it is."""
+    return answer
+
+
+# --- which of them there are ----------------------------------------------------------------------
+
+
+_CALLBACKS: Final[Mapping[str, Callable[..., Any]]] = {
+    "on_user_message": _on_user_message,
+    "before_run": _before_run,
+    "after_run": _after_run,
+    "on_run_error": _on_run_error,
+    "on_event": _on_event,
+    "before_agent": _before_agent,
+    "after_agent": _after_agent,
+    "on_agent_error": _on_agent_error,
+    "before_model": _before_model,
+    "after_model": _after_model,
+    "on_model_error": _on_model_error,
+    "before_tool": _before_tool,
+    "after_tool": _after_tool,
+    "on_tool_error": _on_tool_error,
+}
+
+_ALWAYS: Final = frozenset({"before_run", "after_run", "on_run_error"})
+"""What begins and ends the values of a run."""
+
+_PREPARED: Final = frozenset({"after_model", "on_model_error", "around_model", "around_tool"})
+"""Hooks that `before_model` prepares: where writes to state are stored, and what tools there are."""
+
+
+def _callbacks(stack: Stack) -> frozenset[str]:
+    used = _ALWAYS | (stack.hooks.keys() & _CALLBACKS.keys())
+    return used | {"before_model"} if stack.hooks.keys() & _PREPARED else used
+
+
+def plugin_of(everything: Stack) -> MiddlewarePlugin:
+    """The plugin for the middleware of an app."""
+    return _shaped(_callbacks(everything))(everything)
+
+
+@cache
+def _shaped(hooks: frozenset[str]) -> type[MiddlewarePlugin]:
+    """The plugin with these callbacks alone."""
+    methods = {callback_of(hook): _CALLBACKS[hook] for hook in hooks}
+    return type("MiddlewarePlugin", (MiddlewarePlugin,), {"__module__": __name__, **methods})

@@ -1,0 +1,136 @@
+"""Runs a native agent as it is, and says where an expression of it does anything else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
+from google.adk.models.llm_request import LlmRequest
+
+from adk_fluent.backends.adk.running.native import adopt
+from adk_fluent.backends.adk.running.unscripted import Scripting
+from adk_fluent.backends.events import AgentEvent
+from adk_fluent.backends.mock import MockBackend
+from adk_fluent.config import ExecutionConfig
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What one run did.
+
+    Attributes:
+        events: author, words, tool calls and results, what was written, and who was handed over to, in order.
+        requests: agent → what its model was asked, in order.
+        state: the session's state afterwards.
+    """
+
+    events: list[Row]
+    requests: Mapping[str, list[Row]]
+    state: Mapping[str, Any]
+
+    def without(self, keys: Set[str]) -> Played:
+        """The same but for what was written under some keys."""
+        if not keys:
+            return self
+
+        def rest(values: Mapping[str, Any]) -> dict[str, Any]:
+            return {key: value for key, value in values.items() if key not in keys}
+
+        events = [(*row[:_WRITTEN], rest(row[_WRITTEN]), *row[_WRITTEN + 1 :]) for row in self.events]
+        return Played(events, self.requests, rest(self.state))
+
+
+_WRITTEN: Final = 4
+"""Where in a row stands what an event writes."""
+
+
+def changing(one: Played, again: Played) -> Set[str]:
+    """The keys under which two runs of the same write different values, such as the time."""
+    return {key for key in one.state if key in again.state and one.state[key] != again.state[key]}
+
+
+async def played(value: Any, backend: MockBackend, prompt: str, state: Mapping[str, Any]) -> Played:
+    """One run of an agent, a workflow or an app of ADK's, with a script in place of its models."""
+    scripting = Scripting(backend.model_for, backend.helper_for)
+    root = value.root_agent if isinstance(value, App) else value
+    scripted = scripting.of(root) if isinstance(root, BaseAgent) else root
+    if isinstance(value, App):
+        scripted = value.model_copy(update={"root_agent": scripted})
+    compiled = adopt(scripted, ExecutionConfig())
+    if not isinstance(root, BaseAgent):  # its models cannot be replaced, so a plugin answers in their place
+        compiled.app.plugins.extend(backend.plugins())
+    events = await backend.run(compiled, prompt, session_id="proof", state=dict(state))
+    session = await backend.session(compiled, "proof")
+    return of(events, backend, session.state)
+
+
+def of(events: Iterable[AgentEvent], backend: MockBackend, state: Mapping[str, Any]) -> Played:
+    """What there is to compare of a run."""
+    requests = {name: [_asked(request) for request in asked] for name, asked in backend.calls.items()}
+    kept = {key: value for key, value in state.items() if value is not None}
+    return Played([row for event in events if any((row := _row(event))[1:])], requests, kept)
+
+
+def _row(event: AgentEvent) -> Row:
+    actions: Any = getattr(event.raw, "actions", None)
+    return (
+        event.author,
+        event.content or "",
+        [(call.tool_name, _without_ids(call.args)) for call in event.tool_calls],
+        [(given.tool_name, _without_ids(given.result)) for given in event.tool_responses],
+        dict(getattr(actions, "state_delta", None) or {}),
+        getattr(actions, "transfer_to_agent", None) or "",
+        event.error or "",
+    )
+
+
+def _asked(request: LlmRequest) -> Row:
+    contents = [(content.role, [_part(part) for part in content.parts or []]) for content in request.contents]
+    config: Any = request.config
+    return str(config.system_instruction or ""), contents, sorted(request.tools_dict)
+
+
+def _part(part: Any) -> Row:
+    call, given = part.function_call, part.function_response
+    return (
+        part.text,
+        call and (call.name, _without_ids(call.args)),
+        given and (given.name, _without_ids(given.response)),
+    )
+
+
+def _without_ids(value: Any) -> Any:
+    """A value without the ids that ADK draws for calls, which differ in every run."""
+    if isinstance(value, str):
+        return _ID.sub("adk-id", value)
+    if isinstance(value, Mapping):
+        return {key: _without_ids(held) for key, held in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_without_ids(held) for held in cast("list[Any]", value)]
+    return value
+
+
+_ID: Final = re.compile(r"\badk-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+
+def differences(one: Played, other: Played) -> list[str]:
+    """Where two runs differ, in a line each; none if they are alike."""
+    found = [
+        f"event {place + 1} is {mine!r:.200} and {theirs!r:.200}"
+        for place, (mine, theirs) in enumerate(zip(one.events, other.events, strict=False))
+        if mine != theirs
+    ]
+    if len(one.events) != len(other.events):
+        found.append(f"there are {len(one.events)} events and {len(other.events)}")
+    for agent in sorted({*one.requests, *other.requests}):
+        if (mine := one.requests.get(agent)) != (theirs := other.requests.get(agent)):
+            found.append(f"the model of {agent!r} is asked {mine!r:.400} and {theirs!r:.400}")
+    if one.state != other.state:
+        found.append(f"the state afterwards is {dict(one.state)!r:.200} and {dict(other.state)!r:.200}")
+    return found

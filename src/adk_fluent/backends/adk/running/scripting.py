@@ -1,0 +1,62 @@
+"""What backends share on which no agent's own model is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.adk.models import BaseLlm, LLMRegistry
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+
+from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.adk.running.runner import fresh_services
+from adk_fluent.backends.adk.running.unscripted import Unscripted, with_scripted_tools
+from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+
+
+class ScriptedBackend(ADKBackend):
+    """ADK's real runner, where something else answers in the place of every model.
+
+    That holds for the agents inside tools, such as ADK's `AgentTool`, too. What the runs store is kept with
+    this backend alone, unless services are given. `model_for`, `helper_for` and `another_model` say what
+    answers, each with a `ScriptedLlm`.
+    """
+
+    def __init__(self, **services: Any) -> None:
+        super().__init__(**services)
+        self._services = self._services.over(fresh_services())
+
+    def prepare(self, node: Node) -> Node:
+        """The tree, in whose tools no agent has a model of its own."""
+        return with_scripted_tools(node, self.model_for, self.helper_for)
+
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+        """What is said in place of another process: as for an agent of that name, without a call."""
+        named: dict[str, Any] = {} if node.output_schema is None else {"output_schema": node.output_schema}
+        if node.output_key is not None:
+            named["output_key"] = node.output_key
+        return model_of_name(self.model_for(AgentNode(name=node.name, **named), origin))
+
+    def plugins(self) -> list[BasePlugin]:
+        """Those of every run, and what answers for agents that no script could be given to before."""
+        return [*super().plugins(), Unscripted(self._answer)]
+
+    async def _answer(self, agent: str, request: LlmRequest) -> LlmResponse:
+        model = self.model_for(AgentNode(name=agent), agent)
+        assert isinstance(model, BaseLlm)
+        return [response async for response in model.generate_content_async(request)][-1]
+
+
+def model_of_name(model: str | BaseLlm | None) -> BaseLlm:
+    """The model itself, of its name; `None` stands for ADK's default."""
+    named = model or DEFAULT_MODEL
+    return LLMRegistry.new_llm(named) if isinstance(named, str) else named
+
+
+def name_of_model(model: str | BaseLlm | None) -> str:
+    """The name of a model; `None` stands for ADK's default."""
+    named = model or DEFAULT_MODEL
+    return named if isinstance(named, str) else named.model

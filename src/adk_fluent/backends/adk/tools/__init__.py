@@ -1,0 +1,1 @@
+"""Tools of agents as tools of ADK's, and what happens around their calls."""

@@ -1,0 +1,152 @@
+"""The activities of a worker: each really does one step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from adk_fluent.backends.adk.durable import sessions
+from adk_fluent.backends.adk.durable.failures import told_of
+from adk_fluent.backends.adk.durable.steps import Json, Step, Table
+from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+from adk_fluent.backends.adk.running.runner import Services
+
+KINDS: Final = ("model", "tool", "function", "callback", "artifact")
+BATCH: Final = 0.05
+"""Seconds for which pieces of an answer are gathered before they are sent to the run."""
+
+
+def steps(table: Table, client: Client) -> list[Callable[..., Any]]:
+    """One activity for each kind of step."""
+
+    async def do(told: dict[str, Any], call: str) -> Any:
+        step = Step(told["kind"], told["key"], told["agent"], told["data"])
+        async with _alive(), _Pieces(client, call) as pieces:
+            try:
+                return await table.perform(step, pieces.tell)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                raise _failure(error) from error
+
+    def named(kind: str) -> Callable[..., Any]:
+        async def run(told: dict[str, Any], call: str) -> Any:
+            return await do(told, call)
+
+        return activity.defn(name=kind)(run)
+
+    return [named(kind) for kind in KINDS]
+
+
+def _failure(error: Exception) -> ApplicationError:
+    """An error as the run gets it; the engine does not try the step again."""
+    return ApplicationError(str(error), told_of(error), type=type(error).__name__, non_retryable=True)
+
+
+@asynccontextmanager
+async def _alive() -> AsyncGenerator[None]:
+    """Tells Temporal that the step is being done, so that a dead worker is noticed soon."""
+    limit = activity.info().heartbeat_timeout
+    seconds = (limit.total_seconds() if limit else 5.0) / 4
+
+    async def beat() -> None:
+        while True:
+            activity.heartbeat()
+            await asyncio.sleep(seconds)
+
+    task = asyncio.ensure_future(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+class _Pieces:
+    """Sends pieces of an answer to the run, in batches."""
+
+    def __init__(self, client: Client, call: str) -> None:
+        self._client, self._call = client, call
+        self._waiting: list[Json] = []
+        self._sender: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> _Pieces:
+        return self
+
+    async def tell(self, piece: Json) -> None:
+        """Take a piece."""
+        if self._call:
+            self._waiting.append(piece)
+            if self._sender is None or self._sender.done():
+                self._sender = asyncio.ensure_future(self._send_later())
+
+    async def _send_later(self) -> None:
+        await asyncio.sleep(BATCH)
+        await self._send()
+
+    async def _send(self) -> None:
+        pieces, self._waiting = self._waiting, []
+        if pieces:
+            info = activity.info()
+            assert info.workflow_id is not None
+            handle = self._client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+            await handle.signal("pieces", args=[self._call, info.attempt, pieces])
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        if self._sender is not None:
+            if error is None:
+                await asyncio.wait([self._sender])
+                await self._send()
+            else:
+                self._sender.cancel()
+
+
+def session_activity(compiled: Compiled, services: Callable[[], Services]) -> Callable[..., Any]:
+    """The activity that reads and writes stored sessions."""
+    backend = ADKBackend()
+
+    @activity.defn(name="session")
+    async def session(asked: dict[str, Any]) -> Any:
+        try:
+            return await _session(backend, compiled, services(), asked)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            raise _failure(error) from error
+
+    return session
+
+
+async def _session(
+    backend: ADKBackend, compiled: Compiled, services: Services, asked: Mapping[str, Any]
+) -> Json:
+    given = {name: value for name, value in asked.items() if name != "do"}
+    whose = {name: asked[name] for name in ("app_name", "user_id", "session_id")}
+    assert services.session_service is not None
+    match asked["do"]:
+        case "open":
+            return await sessions.opened(services, **given)
+        case "save":
+            return await sessions.saved(services, **given)
+        case "load":
+            found = await services.session_service.get_session(**whose)
+            return found and found.model_dump(mode="json", exclude_none=True)
+        case "forget":
+            return await services.session_service.delete_session(**whose)
+        case _:
+            given.pop("app_name")
+            return await backend.rewind(compiled, **given, services=_all(services))
+
+
+def _all(services: Services) -> dict[str, Any]:
+    return {
+        "session_service": services.session_service,
+        "artifact_service": services.artifact_service,
+        "memory_service": services.memory_service,
+        "credential_service": services.credential_service,
+    }

@@ -1,0 +1,105 @@
+"""Connections to a Temporal server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import weakref
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from temporalio.client import Client, TLSConfig
+from temporalio.service import RPCError
+
+from adk_fluent.errors import ArgumentError, EngineError, what_happened
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.codec import ir_hash
+from adk_fluent.ir.naming import resolve_names
+
+LOCAL = "127.0.0.1:7233"
+"""Where a server listens that was started without further ado."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a Temporal server is, and how to reach it.
+
+    Attributes:
+        host: host and port.
+        namespace: the namespace on it.
+        tls: whether and how to encrypt; a `TLSConfig` names certificates.
+        api_key: what Temporal Cloud is told.
+    """
+
+    host: str = LOCAL
+    namespace: str = "default"
+    tls: bool | TLSConfig = False
+    api_key: str | None = None
+
+    def __post_init__(self) -> None:
+        host = cast(object, self.host)
+        _, colon, port = host.rpartition(":") if isinstance(host, str) else ("", "", "")
+        if not colon or not port.isdigit():
+            raise ArgumentError(f"address={host!r:.60}: it is HOST:PORT, such as {LOCAL!r}.")
+
+    def at(self, host: str) -> Address:
+        """The same on another host."""
+        return replace(self, host=host)
+
+    @property
+    def port(self) -> int:
+        """The port."""
+        return int(self.host.rpartition(":")[2])
+
+    async def client(self) -> Client:
+        """A connection; one per event loop.
+
+        Raises:
+            EngineError: no server answers there.
+        """
+        clients = _clients.setdefault(asyncio.get_running_loop(), {})
+        if self not in clients:
+            clients[self] = await self._connect()
+        return clients[self]
+
+    async def _connect(self) -> Client:
+        more: dict[str, Any] = {} if self.api_key is None else {"api_key": self.api_key}
+        for attempt in range(_STARTING + 1):
+            try:
+                return await Client.connect(self.host, namespace=self.namespace, tls=self.tls, **more)
+            except (RPCError, RuntimeError, OSError) as error:
+                if "not healthy yet" not in str(error) or attempt == _STARTING:
+                    raise EngineError(
+                        f"No Temporal server answers at {self.host}: {_reason(error)}. Start one (adk-fluent "
+                        "worker TARGET --dev does), or give another address."
+                    ) from error
+            await asyncio.sleep(0.1)
+        raise AssertionError
+
+
+_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Client]] = (
+    weakref.WeakKeyDictionary()
+)
+
+_STARTING: Final = 100
+"""How often, a tenth of a second apart, a server is asked that listens and does not answer yet."""
+
+
+def _reason(error: Exception) -> str:
+    """What a failed connection says, without what its parts say once more."""
+    found = re.search(r"(?:message: |os error |ConnectError\()\"?([^\",)]+)", str(error))
+    return (
+        "nobody listens there"
+        if "refused" in str(error)
+        else found.group(1)
+        if found
+        else what_happened(error)
+    )
+
+
+def queue_of(node: Node, name: str | None = None) -> str:
+    """The task queue on which the runs of an expression are: its name, or another, and its hash.
+
+    So a worker with newer code never gets the runs of the older one.
+    """
+    return f"{name or resolve_names(node).root.name}@{ir_hash(node)[:12]}"

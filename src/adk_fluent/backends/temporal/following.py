@@ -1,0 +1,133 @@
+"""Reading along in a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from typing import Any, Final, NoReturn, cast
+
+from temporalio.client import (
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateHandle,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+    WorkflowUpdateStage,
+)
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
+from temporalio.service import RPCError, RPCStatusCode
+
+from adk_fluent.backends.adk.durable.failures import raised
+from adk_fluent.backends.adk.steps.concurrency import is_cancelled
+from adk_fluent.backends.temporal.workflow import Page
+from adk_fluent.errors import EngineError, RunError, what_happened
+
+PATIENCE: Final = 60
+"""How often, a second apart, a server that does not answer is asked again."""
+
+_GONE: Final = RPCStatusCode.NOT_FOUND
+_AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN)
+
+
+class Following:
+    """The events of a run, page by page.
+
+    Args:
+        reads_along: whether events are wanted as they happen.
+
+    Attributes:
+        page: the last page.
+    """
+
+    def __init__(self, handle: WorkflowHandle[Any, Any], reads_along: bool) -> None:
+        self._handle, self._whole = handle, not reads_along
+        self.page: Page = Page([])
+
+    async def events(
+        self, cursor: int, first: WorkflowUpdateHandle[Page] | None
+    ) -> AsyncGenerator[str, None]:
+        """The events from a place on, to the end of the run or until it waits.
+
+        Who stops reading before cancels the run.
+
+        Args:
+            first: the first page, where it is on its way.
+        """
+        ended = False
+        try:
+            while not ended:
+                self.page = await self._next(cursor, first)
+                first, ended = None, self.page.status != "running"
+                for event in self.page.events:
+                    cursor += 1
+                    yield event
+        except (EngineError, RunError):
+            ended = True
+            raise
+        finally:
+            if not ended:
+                await stopped(self._handle, gently=True)
+        if self.page.error is not None:
+            raise raised(self.page.error)
+
+    async def _next(self, cursor: int, asked: WorkflowUpdateHandle[Page] | None) -> Page:
+        for _ in range(PATIENCE):
+            try:
+                if asked is None:
+                    asked = await cast(Any, self._handle).start_update(
+                        "read",
+                        args=[cursor, self._whole],
+                        wait_for_stage=WorkflowUpdateStage.ACCEPTED,
+                        result_type=Page,
+                    )
+                assert asked is not None
+                return await asked.result()
+            except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+                if is_cancelled():
+                    raise asyncio.CancelledError from error
+                asked = None
+            except WorkflowUpdateFailedError:
+                return await self._closed(cursor)
+            except RPCError as error:
+                if error.status == _GONE:
+                    return await self._closed(cursor)
+                if error.status not in _AWAY and "failed state" not in str(error):
+                    raise EngineError(f"The Temporal server refused: {what_happened(error)}.") from error
+                await asyncio.sleep(1)
+        raise EngineError(
+            f"The Temporal server has not answered for {PATIENCE} s; the run {self._handle.id!r} goes on "
+            "when it does. Ask for its session later."
+        )
+
+    async def _closed(self, cursor: int) -> Page:
+        """The rest of a run whose workflow is closed."""
+        try:
+            await self._handle.result()
+        except WorkflowFailureError as error:
+            if not isinstance(error.cause, ApplicationError):
+                raise_failure(error, f"run {self._handle.id!r}")
+        return await self._handle.query("page", cursor, result_type=Page)
+
+
+async def stopped(handle: WorkflowHandle[Any, Any], *, gently: bool = False) -> None:
+    """Stop a run, if it is there."""
+    with suppress(RPCError):
+        await asyncio.shield(handle.cancel() if gently else handle.terminate("nobody took it up"))
+
+
+def raise_failure(error: WorkflowFailureError, what: str) -> NoReturn:
+    """Raise what a workflow failed with.
+
+    Raises:
+        RunError: it was stopped from outside, or took too long; or what the run itself raised.
+    """
+    match error.cause:
+        case ApplicationError(details=[told, *_]):
+            raise raised(cast("Mapping[str, Any]", told)) from None
+        case CancelledError() | TerminatedError():
+            raise RunError(f"The {what} was stopped from outside, before it ended.") from error
+        case TimeoutError():
+            raise RunError(f"The {what} took longer than it may; give run_timeout more seconds.") from error
+        case cause:
+            raise RunError(f"The {what} failed: {what_happened(cause)}") from error

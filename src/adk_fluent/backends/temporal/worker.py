@@ -1,0 +1,121 @@
+"""Workers: processes that do what runs ask for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final
+
+from temporalio.client import Client
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from adk_fluent.backends.adk.compat.ids import can_repeat
+from adk_fluent.backends.adk.durable.compiling import DurableBackend, Models
+from adk_fluent.backends.adk.durable.steps import Table
+from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.mock import MockBackend
+from adk_fluent.backends.temporal.activities import session_activity, steps
+from adk_fluent.backends.temporal.connecting import Address, queue_of
+from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkflow, serve
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import BackendError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.nodes import AgentNode, SequenceNode
+
+DECIDING: Final = 4
+"""How many runs a worker decides on at the same time: deciding is Python, which does one thing at a time."""
+
+Host = Callable[[Node, str, DurableBackend], Sequence[str]]
+"""Lets this process run an expression, whose own queue is named; gives the queues to work on."""
+
+_NONE: Models = MappingProxyType({})
+
+
+@asynccontextmanager
+async def working(
+    node: Node,
+    address: Address,
+    *,
+    queue: str | None = None,
+    models: Models | ADKBackend = _NONE,
+    services: Mapping[str, Any] = MappingProxyType({}),
+    concurrency: int = 100,
+    cached: int = 1000,
+    host: Host | None = None,
+) -> AsyncGenerator[None]:
+    """Inside, this process works on the runs of an expression.
+
+    Args:
+        queue: the name of the task queue; by default that of the expression.
+        models: agent → the model that it gets in place of its own.
+        services: the services of the runs, by name.
+        concurrency: how many steps are done at the same time.
+        cached: how many runs are kept in memory between their steps; others are run again from their history.
+        host: what says on which queues which parts of the expression run; by default all on its own.
+
+    Raises:
+        BackendError: the installed ADK cannot be run again from a history.
+        EngineError: no server answers.
+    """
+    if not can_repeat():
+        raise BackendError(
+            "TemporalBackend needs an ADK that can be run again from a history: google-adk>=2.8. Upgrade it."
+        )
+    client = await address.client()
+    await _warm()
+    table, plain = Table(), ADKBackend(**services)
+    backend = DurableBackend(table, plain.services, models)
+    backend.compile(node)  # fills the table, and fails here rather than in a run
+    activities = [*steps(table, client), session_activity(plain.compile(node), plain.services)]
+    async with AsyncExitStack() as stack:
+        for name in (host or _whole)(node, queue_of(node, queue), backend):
+            await stack.enter_async_context(_worker(client, name, activities, concurrency, cached))
+        yield
+
+
+def _whole(node: Node, queue: str, backend: DurableBackend) -> Sequence[str]:
+    """The whole expression on one queue."""
+    serve(queue, node, backend)
+    return [queue]
+
+
+_warmed: list[bool] = []
+
+
+async def _warm() -> None:
+    """Run something once: what ADK imports and prepares only then takes longer than a decision may."""
+    if not _warmed:
+        _warmed.append(True)
+        backend = MockBackend(default="ok")
+        first = resolve_names(SequenceNode(children=(AgentNode(name="a"), AgentNode(name="b")))).root
+        for node in (first, first.children[0]):
+            await backend.run(backend.compile(node, ExecutionConfig(contracts="off")), "go")
+
+
+def _worker(
+    client: Client, queue: str, activities: Sequence[Callable[..., Any]], concurrency: int, cached: int
+) -> Worker:
+    return Worker(
+        client,
+        task_queue=queue,
+        workflows=[Run, SegmentRun, SessionWorkflow],
+        activities=activities,
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+        max_concurrent_activities=concurrency,
+        max_cached_workflows=cached,
+        max_concurrent_workflow_tasks=DECIDING,
+        workflow_task_executor=ThreadPoolExecutor(DECIDING, "adk_fluent_deciding"),
+        graceful_shutdown_timeout=timedelta(seconds=10),
+    )
+
+
+async def work(node: Node, address: Address, **options: Any) -> None:
+    """Work on the runs of an expression until cancelled; takes what `working` takes."""
+    async with working(node, address, **options):
+        await asyncio.Event().wait()

@@ -1,0 +1,106 @@
+"""`adk-fluent convert`: a project in plain ADK as fluent source."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from adk_fluent.adopt.proving import run_alike
+from adk_fluent.adopt.source import bare, written
+from adk_fluent.analysis.facts import analyse
+from adk_fluent.backends.stand_ins import stand_in
+from adk_fluent.cli.errors import UsageError
+from adk_fluent.cli.target import Target, load
+from adk_fluent.errors import what_happened
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.tools import ends_loops
+
+SAME, DIFFERS = 0, 1
+"""Exit codes of `--verify`."""
+
+
+def convert(target: str, output: Path | None, *, verify: bool) -> int:
+    """Print, or write, TARGET as source.
+
+    Args:
+        output: the file to write; printed by default.
+        verify: import what was written and run both sides with a scripted model; 1 if they differ.
+
+    Raises:
+        UsageError: TARGET cannot be loaded, or was made with adk-fluent.
+        ArgumentError: something in it can be referred to in no way.
+    """
+    found = load(target)
+    if found.expression is not None:
+        raise UsageError(f"{target} is an adk-fluent expression already.")
+    source = written(found.value)
+    if output is None:
+        sys.stdout.write(source.text)
+    else:
+        try:
+            output.write_text(source.text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"Cannot write {str(output)!r}: {error.strerror}.") from error
+        _say(f"wrote {output}")
+    for line in source.native:
+        _say(f"left native: {line}")
+    return _proved(found, source.text) if verify else SAME
+
+
+def _proved(found: Target, text: str) -> int:
+    with tempfile.TemporaryDirectory(prefix="adk_fluent_") as folder:
+        file = Path(folder) / "adk_fluent_converted.py"
+        file.write_text(text, encoding="utf-8")
+        pipeline = load(f"{file}:pipeline").expression
+    assert pipeline is not None
+    differences = _differences(found.value, pipeline)
+    for line in differences:
+        _say(f"differs: {line}")
+    if not differences:
+        _say("verified: the same tree, and, with a scripted model, the same events, state and model requests")
+    return DIFFERS if differences else SAME
+
+
+def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
+    from adk_fluent.adopt.adopting import adopt
+
+    adopted = adopt(native)
+    if bare(adopted) != bare(pipeline):
+        return ["the tree is another"]
+    needed = (read for read in analyse(adopted).reads if read.level == "required")
+    state = {read.key: f"the {read.key}" for read in needed}
+    try:
+        with redirect_stdout(sys.stderr):  # its callbacks and tools run
+            for script in _scripts(adopted.node):
+                if found := asyncio.run(run_alike(native, pipeline, answers=script, state=state)):
+                    return found
+    except Exception as error:  # noqa: BLE001  # the user's own functions run
+        return [f"a run fails: {what_happened(error)}"]
+    return []
+
+
+def _scripts(root: Node) -> Iterator[dict[str, Any]]:
+    """Answers for runs that come everywhere: every loop is left, and every agent handed over to."""
+    from adk_fluent.testing import call_tool  # with ADK
+
+    agents = [node for node in walk(root) if isinstance(node, AgentNode)]
+    leaving: dict[str, Any] = {agent.name: stand_in(agent, root) for agent in agents}
+    leaving |= {
+        agent.name: ["An answer.", call_tool("exit_loop")] for agent in agents if ends_loops(agent.tools)
+    }
+    yield leaving
+    for agent in agents:
+        for child in agent.children:
+            hands_over = call_tool("transfer_to_agent", agent_name=child.name)
+            yield {**leaving, agent.name: [hands_over, leaving[agent.name]]}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,117 @@
+"""Functions that need something which nobody gives them, neither a model nor `.inject`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
+from typing import Any, Final, cast, get_type_hints
+
+from adk_fluent.contracts.issues import MissingResource
+from adk_fluent.contracts.refusals import Refusal
+from adk_fluent.errors import ResourceError
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.resources import Call, lacking, wanted
+from adk_fluent.ir.tools import ToolSpec, agents_inside, innermost
+from adk_fluent.spelling import did_you_mean
+
+_TOLD_TO_MODELS: Final = frozenset({str, int, float, bool, list, dict, "str", "int", "float", "bool"})
+"""Types of parameters, as they are or as they are written, that need no second look."""
+
+
+def unprovided(root: Node, names: Iterable[str], given: frozenset[str] = frozenset()) -> Iterator[Refusal]:
+    """Parameters of functions that nobody fills.
+
+    Args:
+        names: the unique names of the nodes, parents first.
+        given: what is injected around.
+    """
+    named = iter(names)
+    pending = [(root, given)]
+    while pending:
+        node, given = pending.pop()
+        if own := node.annotations.resources:
+            given = given.union(name for name, _ in own)
+        name = next(named)
+        if (calls := node.calls()) or "tools" in node.given:  # as of few agents
+            yield from _of(node, calls, name, given)
+        if children := node.children:
+            pending.extend((child, given) for child in reversed(children))
+
+
+def _of(node: Node, calls: Iterable[Call], name: str, given: frozenset[str]) -> Iterator[Refusal]:
+    for call in calls:
+        if call.function is not None and (parameter := lacking(call, given)) is not None:
+            hint = _hint(parameter, name, given) if call.injected else _ELSEWHERE
+            yield _missing(name, call.what, call.function, parameter, "which nobody gives it", hint)
+    if isinstance(node, AgentNode) and "tools" in node.given:
+        for function in functions_of(node.tools):
+            if (parameter := _untold(function, given)) is not None:
+                why, hint = "which no model can give and nobody injects", _hint(parameter, name, given)
+                yield _missing(name, "its tool", function, parameter, why, hint)
+        for tree in agents_inside(node.tools):
+            yield from unprovided(tree, (inner.name or inner.label for inner in walk(tree)), given)
+
+
+def _missing(name: str, what: str, function: object, parameter: str, why: str, hint: str) -> Refusal:
+    called = function_name(function, "<lambda>" if inspect.isroutine(function) else type(function).__name__)
+    message = f"{name}: {what} {called!r} takes {parameter!r}, {why}"
+    return Refusal(MissingResource, ResourceError, name, message, hint)
+
+
+_ELSEWHERE: Final = (
+    "Resources are given to tools, callbacks, taps, functions that are steps, and what chooses among steps."
+)
+
+
+def _hint(parameter: str, name: str, given: Iterable[str]) -> str:
+    return f"Add .inject({parameter}=...) to {name}, or around it.{did_you_mean(parameter, given)}"
+
+
+def functions_of(tools: Iterable[object]) -> Iterator[Callable[..., Any]]:
+    """The functions among some tools, those in ADK's `FunctionTool` included."""
+    for tool in tools:
+        for part in innermost(tool):
+            function = getattr(part, "func", part)
+            is_tool = isinstance(part, ToolSpec | partial | type) or hasattr(function, "run_async")
+            if callable(function) and not is_tool:
+                yield function
+
+
+def _untold(function: Callable[..., Any], given: frozenset[str]) -> str | None:
+    """The first parameter of a tool that is no resource, and that ADK cannot tell a model about."""
+    function = function if inspect.isroutine(function) else type(function).__call__
+    written: Mapping[str, object] = getattr(function, "__annotations__", {})
+    try:
+        if _TOLD_TO_MODELS.issuperset(hint for name, hint in written.items() if name != "return"):
+            return None  # as of most tools
+        hints = get_type_hints(function)
+    except (NameError, TypeError):  # only ADK knows what it makes of that
+        return None
+    hidden = {"return", *wanted(function, given)}
+    return next((name for name, hint in hints.items() if name not in hidden and not _can_be_told(hint)), None)
+
+
+def _can_be_told(hint: object) -> bool:
+    try:
+        return _has_schema(hint)
+    except TypeError:  # it has no hash
+        return True
+
+
+@lru_cache(1024)
+def _has_schema(hint: object) -> bool:
+    """Whether pydantic, by which ADK tells models of types, knows a type; ADK itself fills in its own."""
+    from pydantic import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, TypeAdapter
+
+    if "google.adk." in repr(hint):
+        return True
+    try:
+        TypeAdapter(cast(Any, hint)).json_schema()
+    except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema):
+        return False
+    except Exception:  # noqa: BLE001  # a type that is wrong in another way, which ADK will say
+        return True
+    return True

@@ -1,0 +1,339 @@
+"""What asking the agents of a pipeline takes, in expectation: how often, and with how many tokens."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, Literal
+
+from adk_fluent.analysis.plan import Plan, Step
+from adk_fluent.analysis.talk.history import audible
+from adk_fluent.analysis.talk.sight import sight_of
+from adk_fluent.context.asking import Question, Volume
+from adk_fluent.context.spec import Context
+from adk_fluent.cost.branching import branch_probabilities
+from adk_fluent.cost.choosing import Situation, choose, price_in
+from adk_fluent.cost.helpers import rewritten
+from adk_fluent.cost.inside import Place, agents_in_tools
+from adk_fluent.cost.models import chosen_by, without_price
+from adk_fluent.cost.prices import Price, name_of, price_of
+from adk_fluent.cost.reckoning import Asked, Fixed, Rates, Said, Talk
+from adk_fluent.cost.requests import around_words, longest_answer, told
+from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode
+
+Way = Literal["expected", "low", "high"]
+"""Which way is taken where nothing was said: as is likely, or the cheapest, or the dearest."""
+
+CALL: Final = 25
+"""Tokens of a tool call, a transfer among them."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all walks through a tree, and through the agents in its tools, find out once.
+
+    Attributes:
+        fixed: what is the same in every call of an agent.
+        rates: prices.
+        notes: what is taken for granted of what asks a helper model, in words.
+        places: where agents stand; those in tools behind the agent that has the tool.
+    """
+
+    fixed: dict[Step, Fixed] = field(default_factory=dict[Step, Fixed])
+    rates: dict[tuple[str, ModelSelectorNode | None], Rates] = field(
+        default_factory=dict["tuple[str, ModelSelectorNode | None]", Rates]
+    )
+    notes: dict[tuple[str, str], str] = field(default_factory=dict["tuple[str, str]", str])
+    places: dict[Step, Place] = field(default_factory=dict[Step, Place])
+
+    def note(self, step: Step, what: str, told: str) -> None:
+        """Note what is taken for granted, the first time."""
+        self.notes.setdefault((step.name, what), f"{step.name}: {what} {told}")
+
+
+@dataclass(slots=True)
+class Asking(ABC):
+    """A walk through the tree.
+
+    Attributes:
+        plan: the tree.
+        traffic: what is assumed.
+        prices: prices that win over all others.
+        way: which way is taken where nothing was said.
+        earlier: what is said in a turn, for what is seen of those before.
+        labels: state key → tokens of the labels that a route compares it with.
+        shared: what walks find out once.
+        caller: of agents in a tool, where the agent stands that has it, and what it asks.
+        asked: the calls.
+        requests: how long the longest request of each agent is.
+        priced: whether calls are to be priced; else only requests are found.
+        talk: the conversation of this turn so far.
+        vague: whether something was not said, so that the cheapest way is another than the dearest.
+    """
+
+    plan: Plan
+    traffic: TrafficAssumptions
+    prices: Mapping[str, Price]
+    way: Way = "expected"
+    earlier: tuple[Said, ...] = ()
+    labels: Mapping[str, float] = field(default_factory=dict[str, float])
+    shared: Shared = field(default_factory=Shared)
+    caller: tuple[Place, ModelSelectorNode | None, str] = ((), None, "")
+    asked: list[Asked] = field(default_factory=list[Asked])
+    talk: Talk = field(default_factory=Talk)
+    vague: bool = False
+    sizes: dict[str, float] = field(default_factory=dict[str, float])
+    requests: dict[Step, float] = field(default_factory=dict[Step, float])
+    priced: bool = True
+    moved: float = 0
+    active: list[Step] = field(default_factory=list[Step])
+
+    @abstractmethod
+    def visit(self, step: Step, weight: float) -> None:
+        """Pass a step that is reached this often."""
+
+    @abstractmethod
+    def weighed(self, ways: Iterable[tuple[float, Callable[[float], None]]], weight: float) -> None:
+        """Several ways on from here, each this likely; none hears another."""
+
+    @abstractmethod
+    def extreme(self, children: list[Step], may_skip: bool, weight: float) -> None:
+        """The cheapest or the dearest of some children; of all of these only that one happens."""
+
+    def agent(self, step: Step, weight: float) -> None:
+        """Ask a model, perhaps several times because of its tools, and perhaps go on with a delegate."""
+        traffic, fixed = self.traffic, self.fixed_of(step)
+        answer = fixed.answer
+        shares, left = branch_probabilities(step, traffic) if step.children else ({}, 1.0)
+        free = [child for child in step.children if child not in shares]
+        self.vague = self.vague or bool(free)
+        usual = left / (len(free) + 1) if self.way == "expected" else 0.0
+        handed = sum(shares.values()) + usual * len(free)
+        tools = self._tool_calls(step)
+        spoken = (1 - handed) * answer + handed * CALL
+        request, questions = self.request(step, fixed)
+        self.requests[step] = max(request, self.requests.get(step, 0.0))
+        each = CALL + self._tool_result(step, fixed, weight * tools) + 2 * traffic.tokens_per_message
+        calls = (1 + tools) * (1 + traffic.retries)
+        tokens = request * (1 + tools) + each * tools * (tools + 1) / 2
+        output = spoken + CALL * tools
+        again = 1 + traffic.retries
+        self._charge(step, fixed, weight, calls, tokens * again, output * again)
+        for question in questions:
+            self._ask_helper(step, fixed, question, weight * again)
+        self.talk.add(step, (1 - handed) * answer + handed * 2 * CALL, 1)
+        for key in fixed.answered:
+            self.sizes[key] = answer
+        ways = [(share, partial(self.visit, child)) for child, share in shares.items()]
+        if self.way == "expected":
+            ways += [(usual, partial(self.visit, child)) for child in free]
+        elif free:
+            ways.append((left, partial(self.extreme, free, True)))
+        if ways:
+            self.weighed(ways, weight)
+
+    def _tool_calls(self, step: Step) -> float:
+        if not step.node.tools:
+            return 0.0
+        given = number_of(self.traffic.tool_calls, step.origin, step.name)
+        self.vague = self.vague or given is None
+        return given if given is not None else {"expected": 1.0, "low": 0.0, "high": 2.0}[self.way]
+
+    def _tool_result(self, step: Step, fixed: Fixed, calls: float) -> float:
+        """Tokens of what a call of a tool gives back, on average; the agents in tools are asked meanwhile."""
+        found = self.traffic.tool_result_tokens
+        if not fixed.inside or calls <= 0 or not self.priced:
+            return found
+        result = found * (1 - sum(fixed.inside.values()))
+        alone = replace(self.traffic, avg_input_tokens=CALL, turns_per_session=1)
+        for tree, share in fixed.inside.items():
+            caller = self.shared.places[step], fixed.selector, fixed.model
+            turn = type(self)(
+                tree.plan, alone, self.prices, self.way, (), tree.labels, self.shared, caller, self.asked,
+                vague=self.vague, sizes=dict(self.sizes),
+            )  # fmt: skip
+            turn.visit(tree.plan.root, calls * share)
+            self.vague, self.sizes = turn.vague, turn.sizes
+            result += share * (turn.talk.said[-1].tokens if turn.talk.said else 0.0)
+        return result
+
+    def _charge(
+        self, step: Step, fixed: Fixed, weight: float, calls: float, tokens: float, output: float
+    ) -> None:
+        if not self.priced:
+            return
+        model, rates = self.price(step, fixed, tokens / calls)
+        cost = rates.cost(tokens / calls, tokens, output)
+        self.asked.append(Asked(step, model, calls * weight, tokens * weight, output * weight, cost * weight))
+
+    def _ask_helper(self, step: Step, fixed: Fixed, question: Question, calls: float) -> None:
+        """Ask what the context, or the prompt, of an agent wants to know."""
+        if not self.priced:
+            return
+        if question.answer is None:
+            self.shared.note(step, question.of, "asks an embedding model, and what that costs is not in here")
+            return
+        if question.model is None:
+            model, rates = self.price(step, fixed, question.tokens)
+        else:
+            model = name_of(question.model)
+            rates = self._rates(step, model, None)
+        cost = rates.cost(question.tokens, question.tokens, question.answer)
+        tokens, answer = question.tokens * calls, question.answer * calls
+        self.asked.append(Asked(step, model, calls, tokens, answer, cost * calls))
+        told = f"asks {model} once for each of its answers, and gets {question.answer:,.0f} tokens"
+        self.shared.note(step, question.of, told)
+
+    def request(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[Question]]:
+        """Tokens of an agent's first request, and what helper models are asked for it."""
+        traffic = self.traffic
+        if fixed.sight.history == "last":
+            heard = (one for one in reversed(self.talk.said) if audible(one.step.branch, step.branch))
+            last = next(heard, None)
+            shown = traffic.avg_input_tokens if last is None else last.tokens + fixed.around
+            questions: Sequence[Question] = ()
+        else:
+            volume, questions = self._conversation(step, fixed)
+            shown = traffic.avg_input_tokens + volume
+        tokens = fixed.tokens + sum(map(self.size, fixed.keys)) + shown + traffic.tokens_per_message
+        for written in rewritten(step.node, self.size, traffic):
+            tokens -= written.shorter
+            if written.anew:
+                questions = (*questions, written.question)
+            else:
+                told = "asks once, for all runs of a process, and what that costs is not in here"
+                self.shared.note(step, written.question.of, told)
+        return tokens, questions
+
+    def _conversation(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[Question]]:
+        """Tokens of what an agent is shown of the conversation, and what helper models make of it."""
+        if fixed.sight.history == "none":
+            return 0.0, ()
+        traffic, talk = self.traffic, self.talk
+        around = fixed.around + traffic.tokens_per_message
+        if fixed.sight.is_whole:
+            tokens, messages = self._heard(talk.apart, step, fixed)
+            tokens += talk.tokens + talk.messages * around - talk.own.get(step, 0.0) * fixed.around
+            messages += talk.messages
+        else:
+            tokens, messages = self._heard(talk.said, step, fixed)
+        turns, earlier = self._before(step, fixed)
+        spec = fixed.spec
+        if spec is None or not spec.asks:
+            return tokens + earlier, ()
+        given = Volume(tokens + earlier, messages, earlier, turns, traffic.avg_input_tokens)
+        questions, left = spec.expected(given, traffic.avg_output_tokens)
+        if questions:
+            self.sizes.update(dict.fromkeys(spec.made, traffic.avg_output_tokens))
+        return left.tokens, questions
+
+    def _heard(self, said: Iterable[Said], step: Step, fixed: Fixed) -> tuple[float, float]:
+        """Tokens of what an agent is shown of some words, and how many messages that is."""
+        tokens, count, each, sight = 0.0, 0.0, self.traffic.tokens_per_message, fixed.sight
+        for speaker, words, messages in said:
+            if audible(speaker.branch, step.branch) and sight.admits(speaker) != "no":
+                tokens += words + messages * (each + fixed.around * (speaker is not step))
+                count += messages
+        return tokens, count
+
+    def _before(self, step: Step, fixed: Fixed) -> tuple[float, float]:
+        """Earlier turns, of which half the session's are there on average, and tokens of them."""
+        turns = (self.traffic.turns_per_session - 1) / 2
+        if fixed.turns is not None:
+            turns = min(turns, fixed.turns - 1)
+        if turns <= 0 or not fixed.sight.earlier:
+            return 0.0, 0.0
+        traffic, sight = self.traffic, fixed.sight
+        tokens = traffic.avg_input_tokens + traffic.tokens_per_message if sight.user else 0.0
+        return turns, (tokens + self._heard(self.earlier, step, fixed)[0]) * turns
+
+    def size(self, key: str) -> float:
+        """Tokens of a state value."""
+        if (found := self.sizes.get(key)) is not None:
+            return found
+        given = self.traffic.key_tokens
+        return given.get(key, 50) if isinstance(given, Mapping) else given
+
+    def fixed_of(self, step: Step) -> Fixed:
+        """What is the same in every call of an agent; found once."""
+        if (found := self.shared.fixed.get(step)) is None:
+            found = self.shared.fixed[step] = self._fix(step)
+            self.shared.places[step] = (*self.caller[0], step.index)
+        return found
+
+    def _fix(self, step: Step) -> Fixed:
+        node, traffic = step.node, self.traffic
+        characters, keys = told(step, self.plan.root.node)
+        spec = node.annotations.context
+        context = spec if isinstance(spec, Context) else None
+        selector, model = chosen_by(step)
+        if selector is None and not model:
+            _, selector, model = self.caller
+        quoting = traffic.quote_tokens
+        tokens = characters / traffic.characters_per_token + traffic.tokens_per_message
+        return Fixed(
+            tokens,
+            keys,
+            around_words(step) / traffic.characters_per_token if quoting is None else quoting,
+            sight_of(node),
+            context,
+            None if context is None else context.view().turns,
+            self._answer(step),
+            _answered(node),
+            selector,
+            model,
+            agents_in_tools(step, traffic) if node.given.get("tools") else {},
+        )
+
+    def _answer(self, step: Step) -> float:
+        """Tokens of an agent's answer."""
+        node, given = step.node, self.traffic.output_tokens
+        for name in (step.name, step.origin):
+            if name in given:
+                return given[name]
+        key = node.output_key
+        usual = self.labels.get(key) if isinstance(key, str) else None
+        answer = self.traffic.avg_output_tokens if usual is None else usual
+        most = longest_answer(node)
+        return answer if most is None else min(answer, most)
+
+    def price(self, step: Step, fixed: Fixed, tokens: float) -> tuple[str, Rates]:
+        """The model that an agent asks with a request of so many tokens, and what it costs."""
+        selector, model = fixed.selector, fixed.model
+        if selector is not None:
+            model = self._chosen(step, selector, tokens)
+        return model, self._rates(step, model, selector)
+
+    def _rates(self, step: Step, model: str, selector: ModelSelectorNode | None) -> Rates:
+        rates = self.shared.rates.get((model, selector))
+        if rates is None:
+            given = self.prices
+            price = price_of(model, given) if selector is None else price_in(selector, model, given)
+            if price is None:
+                raise ArgumentError(without_price(step, model, selector is not None))
+            rates = self.shared.rates[model, selector] = Rates.of(price)
+        return rates
+
+    def _chosen(self, step: Step, selector: ModelSelectorNode, tokens: float) -> str:
+        at = Situation(tokens=int(tokens))
+        self.vague = self.vague or selector.strategy == "adaptive"
+        if selector.strategy == "adaptive" and self.way == "high":
+            best = max(selector.candidates, key=lambda one: one.quality_tier)
+            at = at._replace(last=best.model)
+        return choose(selector, step.name, at)
+
+
+def _answered(node: AgentNode) -> tuple[str, ...]:
+    own = (node.output_key,) if isinstance(node.output_key, str) else ()
+    return (*own, *(written.key for written in node.written_fields))
+
+
+def number_of(numbers: float | Mapping[str, float] | None, *names: str) -> float | None:
+    """What was given for one of these names, or for all."""
+    if isinstance(numbers, Mapping):
+        return next((numbers[name] for name in names if name in numbers), None)
+    return numbers

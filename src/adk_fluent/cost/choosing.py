@@ -1,0 +1,153 @@
+"""Which of several models answers a call: the strategies of `.model_select`, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from adk_fluent.cost.prices import Price, price_of
+from adk_fluent.errors import ArgumentError, ModelError
+from adk_fluent.ir.annotations import ModelCandidate
+from adk_fluent.ir.nodes import ModelSelectorNode
+
+
+class Situation(NamedTuple):
+    """What a choice depends on, beside the candidates.
+
+    Attributes:
+        unmet: candidates whose condition does not hold.
+        tokens: how long the request is.
+        left: what is left of the budget in USD; `None` where there is none.
+        last: the model that answered the call before, in the same session.
+        promoted: whether the quality of that answer was too low.
+    """
+
+    unmet: frozenset[str] = frozenset()
+    tokens: int = 0
+    left: Decimal | None = None
+    last: str | None = None
+    promoted: bool = False
+
+
+def choose(selector: ModelSelectorNode, agent: str, at: Situation) -> str:
+    """The model that answers a call.
+
+    Args:
+        selector: the strategy and its candidates.
+        agent: whose call it is, for messages.
+        at: the situation.
+
+    Raises:
+        ModelError: none can; the message names the agent and says why.
+        ArgumentError: the strategy needs a price that nobody knows.
+        MissingExtraError: likewise, and `genai-prices` is not installed.
+
+    >>> small = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
+    >>> large = ModelCandidate("gemini-2.5-pro", 1.25, 5.00, quality_tier=2)
+    >>> selector = ModelSelectorNode(strategy="adaptive", candidates=(large, small))
+    >>> choose(selector, "a", Situation())
+    'gemini-2.5-flash'
+    >>> choose(selector, "a", Situation(last="gemini-2.5-flash", promoted=True))
+    'gemini-2.5-pro'
+    """
+    spent = selector.strategy == "budget_bounded" and at.left is not None and at.left <= 0
+    able = [] if spent else [one for one in ranking(selector, agent) if _why_not(one, at) is None]
+    if able:
+        return (_adapted(able, selector, at) if selector.strategy == "adaptive" else able[0]).model
+    if selector.fallback_model is not None:
+        return selector.fallback_model
+    raise ModelError(f"Agent {agent!r} has no model for this call: {_refusal(selector, at, spent)}")
+
+
+def ranking(selector: ModelSelectorNode, agent: str) -> Sequence[ModelCandidate]:
+    """The candidates as the strategy prefers them; `adaptive` starts with the first and goes on to the next.
+
+    A candidate is cheaper when a token in and a token out cost less together; of equal ones the first given
+    comes first.
+
+    Raises:
+        ArgumentError: the order depends on a price that nobody knows.
+        MissingExtraError: likewise, and `genai-prices` is not installed.
+    """
+    candidates = selector.candidates
+    if len(candidates) == 1:
+        return candidates
+    if selector.strategy in ("cost_optimized", "budget_bounded"):
+        return sorted(candidates, key=lambda one: _weight(one, agent))
+    sign = 1 if selector.strategy == "adaptive" else -1
+    tiers = [one.quality_tier for one in candidates]
+    unique = len(set(tiers)) == len(tiers)
+    return sorted(candidates, key=lambda one: (sign * one.quality_tier, 0 if unique else _weight(one, agent)))
+
+
+def price_of_candidate(candidate: ModelCandidate, prices: Mapping[str, Price] | None = None) -> Price | None:
+    """What a candidate costs: its own prices where it gives them, else those of the model.
+
+    Raises:
+        MissingExtraError: it gives none, and `genai-prices` is not installed.
+    """
+    if candidate.cost_per_1k_input is None or candidate.cost_per_1k_output is None:
+        return price_of(candidate.model, prices)
+    return Price.per_thousand(input=candidate.cost_per_1k_input, output=candidate.cost_per_1k_output)
+
+
+def price_in(
+    selector: ModelSelectorNode, model: str, prices: Mapping[str, Price] | None = None
+) -> Price | None:
+    """What a model that a selector chose costs; also its fallback, which may be a candidate as well."""
+    for candidate in selector.candidates:
+        if candidate.model == model:
+            return price_of_candidate(candidate, prices)
+    return price_of(model, prices)
+
+
+def gives_price(selector: ModelSelectorNode, model: str) -> bool:
+    """Whether the selector itself says what a model costs."""
+    return any(
+        one.model == model and one.cost_per_1k_input is not None and one.cost_per_1k_output is not None
+        for one in selector.candidates
+    )
+
+
+def unpriced(agent: str, model: str) -> str:
+    """The message for a model whose price is needed and unknown."""
+    return (
+        f"Agent {agent!r}: the price of model {model!r} is unknown. Give it: "
+        f"ModelCandidate({model!r}, cost_per_1k_input, cost_per_1k_output), or "
+        f"register_price({model!r}, Price.per_million(input=…, output=…)) of adk_fluent.cost."
+    )
+
+
+def _weight(candidate: ModelCandidate, agent: str) -> Decimal:
+    price = price_of_candidate(candidate)
+    if price is None:
+        raise ArgumentError(unpriced(agent, candidate.model))
+    return price.input + price.output
+
+
+def _adapted(able: Sequence[ModelCandidate], selector: ModelSelectorNode, at: Situation) -> ModelCandidate:
+    """The tier of the call before, or the next higher one; `able` rises in quality."""
+    tier = next((one.quality_tier for one in selector.candidates if one.model == at.last), None)
+    if tier is None:
+        return able[0]
+    least = tier + at.promoted
+    return next((one for one in able if one.quality_tier >= least), able[-1])
+
+
+def _why_not(candidate: ModelCandidate, at: Situation) -> str | None:
+    if candidate.model in at.unmet:
+        return "its condition does not hold"
+    if candidate.max_tokens is not None and at.tokens > candidate.max_tokens:
+        return f"it may get {candidate.max_tokens:,} tokens, and the request has about {at.tokens:,}"
+    return None
+
+
+def _refusal(selector: ModelSelectorNode, at: Situation, spent: bool) -> str:
+    if spent:
+        key = selector.budget_key
+        return (
+            f'the budget "{key}" is used up. Fill it up, or add fallback_model= to go on with another model.'
+        )
+    reasons = "; ".join(f"{one.model!r}: {_why_not(one, at)}" for one in selector.candidates)
+    return f"{reasons}. Add a candidate without such a limit, or fallback_model=."

@@ -1,0 +1,359 @@
+"""What a pipeline will cost, before it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from adk_fluent import _html as html
+from adk_fluent.analysis.facts import was_built
+from adk_fluent.analysis.plan import Plan, Step, plan
+from adk_fluent.cost.asking import Way
+from adk_fluent.cost.branching import branch_names, branch_probabilities, labels_of
+from adk_fluent.cost.choosing import gives_price
+from adk_fluent.cost.inside import Place, foreign_agents, trees_in_tools
+from adk_fluent.cost.prices import Price, price_of
+from adk_fluent.cost.reckoning import Asked, Said
+from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.cost.walk import Turn
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.base import root_of
+from adk_fluent.ir.nodes import AgentNode, LoopNode, MapOverNode, ModelSelectorNode, RouteNode, TransferNode
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCost:
+    """What one agent costs with one model, per invocation of the pipeline, on average.
+
+    Attributes:
+        agent: its name, unique in the pipeline.
+        origin: the name the user gave it.
+        model: the model.
+        calls: model calls.
+        input_tokens: tokens of the requests.
+        output_tokens: tokens of the answers.
+        cost: USD.
+    """
+
+    agent: str
+    origin: str
+    model: str
+    calls: float
+    input_tokens: float
+    output_tokens: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What a pipeline costs, on average; all sums are in USD.
+
+    Attributes:
+        agents: what each agent costs per invocation, in the order of the pipeline.
+        invocations_per_day: how often it runs.
+        per_invocation: what one run costs.
+        low: what a day costs when everything that was not said goes the cheapest way.
+        high: what a day costs when it goes the dearest.
+        assumptions: what the estimate takes for granted, in words.
+    """
+
+    agents: tuple[AgentCost, ...]
+    invocations_per_day: float
+    per_invocation: float
+    low: float
+    high: float
+    assumptions: tuple[str, ...]
+
+    @property
+    def total_estimated(self) -> float:
+        """What a day costs."""
+        return self.per_invocation * self.invocations_per_day
+
+    @property
+    def per_agent(self) -> Mapping[str, float]:
+        """Agent, by the name it was given → what it costs a day."""
+        return self._per("origin")
+
+    @property
+    def per_model(self) -> Mapping[str, float]:
+        """Model → what it costs a day."""
+        return self._per("model")
+
+    @property
+    def per_step(self) -> Mapping[str, float]:
+        """Agent, by its unique name → what it costs per invocation; for pictures."""
+        return self._per("agent", 1)
+
+    def _per(self, what: str, times: float | None = None) -> Mapping[str, float]:
+        often = self.invocations_per_day if times is None else times
+        found: dict[str, float] = {}
+        for one in self.agents:
+            name: str = getattr(one, what)
+            found[name] = found.get(name, 0.0) + one.cost * often
+        return MappingProxyType(found)
+
+    def notes(self) -> Mapping[str, str]:
+        """Agent, by its unique name → what it costs, for a picture (`expr.visualize(cost=…)`)."""
+        return {name: f"{dollars(cost)} per invocation" for name, cost in self.per_step.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON can hold it; the layout is stable, and `version` says which it is."""
+        names = AgentCost.__slots__
+        return {
+            "version": 1,
+            "invocations_per_day": self.invocations_per_day,
+            "total_estimated": self.total_estimated,
+            "per_invocation": self.per_invocation,
+            "low": self.low,
+            "high": self.high,
+            "per_agent": dict(self.per_agent),
+            "per_model": dict(self.per_model),
+            "agents": [{name: getattr(one, name) for name in names} for one in self.agents],
+            "assumptions": list(self.assumptions),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A line for each agent, and one for the sum: calls and tokens per invocation, USD per day."""
+        shown = [
+            (
+                one.agent,
+                one.model,
+                f"{one.calls:.2f}",
+                f"{one.input_tokens:,.0f}",
+                f"{one.output_tokens:,.0f}",
+                dollars(one.cost * self.invocations_per_day),
+            )
+            for one in self.agents
+        ]
+        total = dollars(self.total_estimated)
+        return [*shown, ("total", "", "", "", "", total)]
+
+    def __str__(self) -> str:
+        rows = [HEAD, *self.rows()]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column < 2 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*lines, "", *self._sums(), *(f"- {said}" for said in self.assumptions)])
+
+    def _sums(self) -> list[str]:
+        sure = self.low == self.high
+        between = "" if sure else f", between {dollars(self.low)} and {dollars(self.high)}"
+        return [
+            f"{dollars(self.per_invocation)} per invocation; {dollars(self.total_estimated)} a day{between}.",
+            "Assumed:",
+        ]
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the table, and what was assumed."""
+        between = f"{dollars(self.low)} to {dollars(self.high)}"
+        sums = [("per invocation", dollars(self.per_invocation)), ("a day", dollars(self.total_estimated))]
+        facts = html.facts([*sums, ("between", between), ("assumed", "\n".join(self.assumptions))])
+        return html.table(HEAD, self.rows()) + facts
+
+
+HEAD: Final = ("agent", "model", "calls", "tokens in", "out", "per day")
+
+
+def dollars(amount: float) -> str:
+    """A sum as people read it.
+
+    >>> dollars(1234.5), dollars(0.5), dollars(0.0001234), dollars(0)
+    ('$1,234.50', '$0.50', '$0.000123', '$0.00')
+    """
+    return f"${amount:,.2f}" if amount == 0 or amount >= 0.1 else f"${amount:.6f}"
+
+
+def estimate_cost(
+    subject: object,
+    traffic: TrafficAssumptions | None = None,
+    *,
+    prices: Mapping[str, Price] | None = None,
+) -> CostEstimate:
+    """What a pipeline will cost, without running it and without importing google.adk.
+
+    It walks the pipeline: routes by their probabilities, loops by their rounds, maps by their items. For each
+    agent it counts what its model will be sent (its instruction, the user's message, and of the conversation
+    what its context shows it) and what it answers, at the price of its model; what its context and prompt ask
+    helper models; and what the agents in its tools take.
+
+    Args:
+        subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.
+        traffic: how it is used; by default 1,000 messages a day of 500 tokens, with answers of 200.
+        prices: prices by model name that win over all others.
+
+    Raises:
+        ArgumentError: a price is unknown, a name in `traffic` means nothing here, or probabilities do not add
+            up; the message names the agent and says what to write.
+        ModelError: no candidate of a `.model_select` can take an agent's request.
+        MissingExtraError: a price is not given, and `genai-prices` is not installed.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> pipeline = Agent("draft", "m").instruct("Draft.") >> Agent("edit", "m").reads("x")
+        >>> price = Price.per_million(input=1, output=2)
+        >>> found = estimate_cost(pipeline, TrafficAssumptions(invocations_per_day=10), prices={"m": price})
+        >>> round(found.per_invocation, 4), list(found.per_agent)
+        (0.0019, ['draft', 'edit'])
+    """
+    root = root_of(subject)
+    if traffic is not None and not isinstance(traffic, TrafficAssumptions):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise ArgumentError(f"estimate_cost() takes TrafficAssumptions(…), not {type(traffic).__name__}.")
+    traffic = traffic or TrafficAssumptions()
+    tree = plan(root, resolved=was_built(subject))
+    traffic.check_names(_names(tree))
+    walk = Turn(tree, traffic, prices or {}, labels=labels_of(tree, traffic))
+    expected, vague = _walked(walk, "expected")
+    per_invocation = low = high = sum(one.cost for one in expected)
+    if vague:
+        low, high = (sum(one.cost for one in _walked(walk, way)[0]) for way in ("low", "high"))
+    day = traffic.invocations_per_day
+    return CostEstimate(
+        tuple(_merged(expected, walk.shared.places)),
+        day,
+        per_invocation,
+        min(low, per_invocation) * day,
+        max(high, per_invocation) * day,
+        tuple(_assumed(walk, expected)),
+    )
+
+
+def _walked(walk: Turn, way: Way) -> tuple[list[Asked], bool]:
+    """The calls of a turn, and whether anything in it was not said."""
+    said: tuple[Said, ...] = ()
+    while True:
+        turn = Turn(walk.plan, walk.traffic, walk.prices, way, said, walk.labels, walk.shared)
+        turn.visit(walk.plan.root, 1.0)
+        if said or walk.traffic.turns_per_session <= 1 or not turn.talk.said:
+            return turn.asked, turn.vague
+        said = tuple(turn.talk.said)  # of which the turns after it see what their contexts let them
+
+
+def _merged(asked: Iterable[Asked], places: Mapping[Step, Place]) -> Iterable[AgentCost]:
+    """One entry for each agent and model."""
+    found: dict[tuple[Step, str], list[float]] = {}
+    for one in asked:
+        sums = found.setdefault((one.step, one.model), [0.0, 0.0, 0.0, 0.0])
+        for number, value in enumerate(one[2:]):
+            sums[number] += value
+    ordered = sorted(found.items(), key=lambda entry: places[entry[0][0]])
+    return (AgentCost(step.name, step.origin, model, *sums) for (step, model), sums in ordered)
+
+
+def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
+    """What each field of the assumptions may name, also in the tools of agents."""
+    found: dict[str, dict[str, None]] = {
+        field: {}
+        for field in ("branch_probabilities", "output_tokens", "loop_iterations", "map_items", "tool_calls")
+    }
+    for step in tree.steps:
+        node = step.node
+        both = dict.fromkeys((step.origin, step.name))
+        if node.children and node.runs in ("one_of", "by_model"):
+            names = sorted({name for _, names in branch_names(step) for name in names})
+            found["branch_probabilities"] |= dict.fromkeys(names)
+        if isinstance(node, TransferNode):
+            found["branch_probabilities"][node.target] = None
+        if node.speaks:
+            found["output_tokens"] |= both
+        elif isinstance(node, LoopNode):
+            found["loop_iterations"] |= both
+        elif isinstance(node, MapOverNode):
+            found["map_items"] |= {**both, node.list_key: None}
+        if isinstance(node, AgentNode) and node.tools:
+            found["tool_calls"] |= both
+            for inner in trees_in_tools(node):
+                found["branch_probabilities"] |= dict.fromkeys((inner.root.name, inner.root.origin))
+                for field, names in _names(inner).items():
+                    found[field] |= names
+    return found
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+def _assumed(walk: Turn, asked: list[Asked]) -> Iterable[str]:
+    """What the estimate takes for granted."""
+    tree, traffic = walk.plan, walk.traffic
+    yield (
+        f"{traffic.invocations_per_day:,g} invocations a day, of {traffic.avg_input_tokens:,g} tokens, "
+        f"answered in {traffic.avg_output_tokens:,g} unless a label or a limit says less"
+    )
+    if traffic.turns_per_session > 1:
+        turns = f"{traffic.turns_per_session:g}"
+        yield f"sessions of {turns} turns, which see the turns before as far as contexts let them"
+    kinds = {step.node.runs for step in tree.steps}
+    for step in tree.steps:
+        if step.children or step.node.speaks:
+            yield from _of_step(step, traffic, walk)
+    yield from walk.shared.notes.values()
+    if "until_one_succeeds" in kinds:
+        failing = f"{traffic.fallback_rate:.0%}"
+        yield f"what stands before a // fails in {failing} of runs; all branches of a race are paid for"
+    if traffic.retries:
+        yield f"{traffic.retries:g} more attempts per model call"
+    yield (
+        f"{traffic.characters_per_token:g} characters per token of instructions, "
+        f"{traffic.tokens_per_message:g} tokens around each message; no cached input, images or audio"
+    )
+    if acting := dict.fromkeys(type(one).__name__ for step in tree.steps for one in _middleware(step)):
+        yield f"what middleware ({', '.join(acting)}) adds or spares is not in here"
+    yield _dated(walk, asked)
+
+
+def _middleware(step: Step) -> tuple[object, ...]:
+    return step.node.annotations.middleware
+
+
+def _of_step(step: Step, traffic: TrafficAssumptions, walk: Turn) -> Iterable[str]:
+    node = step.node
+    if node.given.get("tools"):
+        for name in foreign_agents(node):
+            yield f"{step.name}: what {name} costs, a native agent in a tool of it, is not in here"
+    if (fixed := walk.shared.fixed.get(step)) is not None and fixed.inside:
+        shares = ", ".join(f"{tree.plan.root.name} {share:.0%}" for tree, share in fixed.inside.items())
+        yield f"{step.name}: of its calls of tools, {shares}"
+    if isinstance(node, RouteNode) and step.children:
+        yield f"{step.name}: {_shares(step, traffic)}"
+    elif isinstance(node, LoopNode):
+        yield f"{step.name}: {walk.rounds(step):g} rounds"
+    elif isinstance(node, MapOverNode):
+        yield f"{step.name}: {walk.items(step):g} items"
+    elif node.runs == "by_model" and step.children:
+        yield f"{step.name}: {_shares(step, traffic)}"
+    elif node.speaks and node.runs != "by_model":
+        yield f"{step.name} is served elsewhere; what it costs there is not in here"
+
+
+def _shares(step: Step, traffic: TrafficAssumptions) -> str:
+    named, left = branch_probabilities(step, traffic)
+    free = [child for child in step.children if child not in named]
+    own = step.node.runs == "by_model"
+    usual = left / (len(free) + own) if len(free) + own else 0.0
+    shares = [f"{child.name} {named.get(child, usual):.0%}" for child in step.children]
+    return ", ".join([*([f"answers itself {left - usual * len(free):.0%}"] if own else []), *shares])
+
+
+def _dated(walk: Turn, asked: list[Asked]) -> str:
+    """Where the prices are from."""
+    sources: dict[str, None] = {}
+    found: dict[tuple[str, ModelSelectorNode | None], None] = {}
+    for one in asked:
+        found[one.model, walk.shared.fixed[one.step].selector] = None
+    for model, selector in found:
+        if selector is not None and gives_price(selector, model):
+            sources["the candidates"] = None
+        elif (price := price_of(model, walk.prices)) is not None:
+            sources[price.source] = None
+    return f"prices as of {', '.join(sources)}" if sources else "no model is asked"

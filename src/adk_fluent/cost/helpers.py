@@ -1,0 +1,59 @@
+"""What a model is asked to make of an agent's instruction before the agent is told it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from adk_fluent.context.asking import Question
+from adk_fluent.cost.requests import of_instruction
+from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.prompt.rendering import CHARACTERS_PER_TOKEN, question_for
+from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
+
+
+class Rewritten(NamedTuple):
+    """A part of an instruction that a model rewrites.
+
+    Attributes:
+        question: what it is asked.
+        anew: whether it is asked in every run; a text that never changes is rewritten once and kept.
+        shorter: by how many tokens the part is shorter then.
+    """
+
+    question: Question
+    anew: bool
+    shorter: float
+
+
+def rewritten(
+    node: AgentNode, size: Callable[[str], float], traffic: TrafficAssumptions
+) -> Iterator[Rewritten]:
+    """The parts of an agent's instruction that a model rewrites (`P.compress`, `P.adapt`).
+
+    Args:
+        size: tokens of a state value.
+    """
+    instruction = node.given.get("instruction")
+    if not isinstance(instruction, PromptSpec) or not instruction.needs_model:
+        return
+    for part in _rewrites(instruction):
+        keys: list[str] = []
+        characters = of_instruction(part.source, keys)
+        tokens = characters / traffic.characters_per_token + sum(map(size, keys))
+        asked = question_for(part, "x" * int(tokens * CHARACTERS_PER_TOKEN))
+        if asked is None:  # it is short enough
+            continue
+        usual = tokens if part.operation == "adapt" else traffic.avg_output_tokens
+        answer = usual if part.max_tokens is None else min(tokens, part.max_tokens)
+        question = Question(f"P.{part.operation}", part.model, len(asked) / CHARACTERS_PER_TOKEN, answer)
+        yield Rewritten(question, bool(keys) or not part.source.static, tokens - answer)
+
+
+def _rewrites(prompt: PromptSpec) -> Iterator[Rewrite]:
+    for part in prompt.parts:
+        if isinstance(part, Rewrite):
+            yield part
+        elif isinstance(part, When):
+            yield from _rewrites(part.then)

@@ -1,0 +1,336 @@
+"""What a model call costs: prices of the `genai-prices` data set, and those given here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from adk_fluent.errors import ArgumentError, MissingExtraError
+from adk_fluent.ir.frozen import Frozen, frozen
+
+Amount = Decimal | int | float | str
+"""A sum of money in USD; a float counts as what it prints as."""
+
+_MILLION: Final = Decimal(1_000_000)
+NO_PRICES: Final = (
+    "Prices of models come from the package genai-prices; run: pip install 'adk-fluent[cost]', or give them: "
+    "register_price(model, Price.per_million(input=…, output=…)) of adk_fluent.cost."
+)
+
+
+class Tokens(NamedTuple):
+    """The tokens of one model call.
+
+    Attributes:
+        input_tokens: tokens of the request, the cached ones among them.
+        output_tokens: tokens of the answer, thoughts included.
+        cached_tokens: those of the request that the provider had cached.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+class HasTokens(Protocol):
+    """Whatever says how many tokens a call used: `Tokens`, or a `Usage` of a run."""
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of the request."""
+        ...
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of the answer."""
+        ...
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the request that the provider had cached."""
+        ...
+
+
+def tokens_of(usage_metadata: object) -> Tokens:
+    """The tokens that a response of google-genai reports (`response.usage_metadata`); `None` is no tokens.
+
+    What tools put into the request counts as input and thoughts count as output, as providers bill them.
+
+    >>> from types import SimpleNamespace
+    >>> tokens_of(SimpleNamespace(prompt_token_count=10, candidates_token_count=3, thoughts_token_count=2))
+    Tokens(input_tokens=10, output_tokens=5, cached_tokens=0)
+    """
+
+    def count(*names: str) -> int:
+        return sum(getattr(usage_metadata, name, None) or 0 for name in names)
+
+    return Tokens(
+        count("prompt_token_count", "tool_use_prompt_token_count"),
+        count("candidates_token_count", "thoughts_token_count"),
+        count("cached_content_token_count"),
+    )
+
+
+@frozen
+class Price(Frozen):
+    """What a model costs, in USD per million tokens.
+
+    Attributes:
+        input: for tokens of the request.
+        output: for tokens of the answer, thoughts included.
+        cached_input: for tokens of the request that the provider had cached; `None` is as `input`.
+        tiers: prices of long requests: with more input tokens than the number, all tokens of the call cost
+            that. In rising order.
+        source: where the price is from, as reports show it: `genai-prices 0.2.3`, or when it was given.
+
+    Example:
+        >>> price = Price.per_million(input=0.30, output=2.50)
+        >>> price.cost(Tokens(1_000, 200))
+        Decimal('0.0008')
+    """
+
+    input: Decimal
+    output: Decimal
+    cached_input: Decimal | None = None
+    tiers: tuple[tuple[int, Price], ...] = ()
+    source: str = "given"
+
+    def _fill(self, values: Mapping[str, object]) -> None:
+        amounts = {
+            name: amount(values[name], f"{name}= of a price")
+            for name in ("input", "output", "cached_input")
+            if name in values and (name, values[name]) != ("cached_input", None)
+        }
+        super()._fill({**values, **amounts})
+
+    @classmethod
+    def per_million(
+        cls,
+        *,
+        input: Amount,  # what everybody calls it
+        output: Amount,
+        cached_input: Amount | None = None,
+        as_of: date | None = None,
+    ) -> Self:
+        """A price in USD per million tokens, as providers' price lists state it.
+
+        Args:
+            input: for tokens of the request.
+            output: for tokens of the answer.
+            cached_input: for tokens of the request that the provider had cached; by default as `input`.
+            as_of: when it was looked up; reports show it.
+
+        Raises:
+            ArgumentError: an amount is negative, or no number.
+        """
+        source = "given" if as_of is None else f"given on {as_of.isoformat()}"
+        values = {"input": input, "output": output, "cached_input": cached_input, "source": source}
+        return cls(**values)  # pyright: ignore[reportArgumentType]  # what is no Decimal becomes one
+
+    @classmethod
+    def per_thousand(cls, *, input: Amount, output: Amount) -> Self:  # as above
+        """A price in USD per 1,000 tokens, as a `ModelCandidate` states it.
+
+        >>> Price.per_thousand(input=0.15, output=0.6).input
+        Decimal('150.00')
+        """
+        return cls.per_million(input=amount(input, "input=") * 1000, output=amount(output, "output=") * 1000)
+
+    def cost(self, tokens: HasTokens) -> Decimal:
+        """What one call of so many tokens costs, in USD."""
+        price: Price = self
+        for more_than, tier in self.tiers:
+            if tokens.input_tokens > more_than:
+                price = tier
+        cached = min(tokens.cached_tokens, tokens.input_tokens)
+        whole = price.input * (tokens.input_tokens - cached) + price.output * tokens.output_tokens
+        whole += (price.input if price.cached_input is None else price.cached_input) * cached
+        return whole / _MILLION
+
+
+def amount(value: object, where: str) -> Decimal:
+    """A sum in USD that a user gave.
+
+    Raises:
+        ArgumentError: it is negative, or no number; the message starts with `where`.
+    """
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        found = value if isinstance(value, Decimal) else Decimal(str(value))
+    except (InvalidOperation, TypeError) as error:
+        raise ArgumentError(f"{where} takes an amount in USD, not {value!r:.40}.") from error
+    if not found.is_finite() or found < 0:
+        raise ArgumentError(f"{where} takes an amount in USD from 0 up, not {value!r:.40}.")
+    return found
+
+
+# --- which model ----------------------------------------------------------------------------------
+
+_registered: dict[str, Price] = {}
+
+
+def register_price(model: str, price: Price) -> None:
+    """Set what a model costs, for estimates, results and budgets of this process; it wins over the data set.
+
+    Raises:
+        ArgumentError: the name is empty, or it is no `Price`.
+
+    >>> register_price("my-finetune", Price.per_million(input=1, output=4))
+    >>> cost_of("my-finetune", Tokens(1000, 1000))
+    Decimal('0.005')
+    >>> unregister_price("my-finetune")
+    """
+    if not isinstance(model, str) or not model.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise ArgumentError(f"register_price() takes the name of a model, not {model!r:.40}.")
+    if not isinstance(price, Price):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise ArgumentError(
+            f"register_price({model!r}, …) takes a Price, as Price.per_million(input=…, output=…), "
+            f"not {price!r:.40}."
+        )
+    _registered[model.strip().lower()] = price
+
+
+def unregister_price(model: str) -> None:
+    """Take back a price that was set; one that was not is no error."""
+    _registered.pop(model.strip().lower(), None)
+
+
+def price_of(model: object, prices: Mapping[str, Price] | None = None) -> Price | None:
+    """What a model costs now, or `None` if nobody knows.
+
+    Args:
+        model: a name as ADK takes it (`gemini-2.5-flash`, `openai/gpt-4o`, `projects/…/models/…`), one that a
+            response reports (`gpt-4o-2024-08-06`), or a `BaseLlm`.
+        prices: prices by model name that win over all others.
+
+    Raises:
+        MissingExtraError: the price is none of those given, and `genai-prices` is not installed.
+
+    >>> price = price_of("gemini-2.5-flash")
+    >>> price.input < price.output
+    True
+    """
+    name = name_of(model)
+    if not name:
+        return None
+    for given in (prices or {}, _registered):
+        if (price := _among(name, given)) is not None:
+            return price
+    snapshot = _data().get_snapshot()
+    return _listed(name, datetime.now(UTC).date(), _source(snapshot))
+
+
+def cost_of(model: object, usage: HasTokens, prices: Mapping[str, Price] | None = None) -> Decimal | None:
+    """What one call of a model cost in USD, or `None` if its price is unknown; never 0 for that.
+
+    Args:
+        model: as `price_of` takes it.
+        usage: the tokens of one call; of several together, price tiers for long requests would be wrong.
+        prices: prices by model name that win over all others.
+
+    Raises:
+        MissingExtraError: see `price_of`.
+    """
+    price = price_of(model, prices)
+    return None if price is None else price.cost(usage)
+
+
+def name_of(model: object) -> str:
+    """The name of a model: a string itself, or the `.model` of a `BaseLlm`; empty if there is none."""
+    name = model if isinstance(model, str) else getattr(model, "model", "")
+    return name if isinstance(name, str) else ""
+
+
+def _among(name: str, prices: Mapping[str, Price]) -> Price | None:
+    if not prices:
+        return None
+    lower = name.strip().lower()
+    return prices.get(name) or prices.get(lower) or prices.get(lower.rpartition("models/")[2])
+
+
+# --- the data set ---------------------------------------------------------------------------------
+
+_PROVIDERS: Final[Mapping[str, str]] = {"azure_ai": "azure", "fireworks_ai": "fireworks"}
+"""LiteLLM's names of providers that the data set calls otherwise and does not match itself."""
+
+
+@cache
+def _data() -> Any:
+    try:
+        return import_module("genai_prices.data_snapshot")
+    except ImportError as error:
+        raise MissingExtraError(NO_PRICES) from error
+
+
+@lru_cache(maxsize=1024)
+def _listed(name: str, today: date, source: str) -> Price | None:
+    """The price in the data set; kept for a day, since prices have dates from which they hold."""
+    provider, model = _split(name)
+    snapshot = _data().get_snapshot()
+    for spelled in _spellings(model):
+        try:
+            _, found = snapshot.find_provider_model(spelled, None, provider, None)
+        except LookupError:
+            continue
+        at = datetime(today.year, today.month, today.day, 12, tzinfo=UTC)
+        return _price(found.get_prices(at), source)
+    return None
+
+
+def _split(name: str) -> tuple[str | None, str]:
+    """The provider that a name tells, and the model's own name."""
+    lower = name.strip().lower()
+    head, slashes, model = lower.rpartition("models/")
+    if slashes:  # as Google's resources are named
+        return ("google" if head in ("", "publishers/google/") or "/google/" in head else None), model
+    provider, slash, rest = lower.partition("/")
+    if not slash:
+        return None, lower
+    return _PROVIDERS.get(provider, provider), rest
+
+
+def _spellings(model: str) -> Iterable[str]:
+    yield model
+    plain, dash, number = model.rpartition("-")
+    if dash and len(number) == 3 and number.isdigit():  # a release of Gemini, as `gemini-2.0-flash-001`
+        yield plain
+
+
+@cache
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"genai-prices {version('genai-prices')}"
+
+
+def _source(snapshot: Any) -> str:
+    """Which prices these are; ones that `genai_prices.UpdatePrices` fetched say when."""
+    return _version() + (
+        f", updated {snapshot.timestamp:%Y-%m-%d %H:%M}" if snapshot.from_auto_update else ""
+    )
+
+
+def _price(found: Any, source: str) -> Price | None:
+    """Our price of one in the data set; `None` for a model that is not billed by tokens of text."""
+    kinds = (found.input_mtok, found.output_mtok, found.cache_read_mtok)
+    if kinds[0] is None:
+        return None
+    starts = sorted({tier.start for kind in kinds if kind is not None for tier in getattr(kind, "tiers", ())})
+
+    def above(tokens: int, tiers: tuple[tuple[int, Price], ...] = ()) -> Price:
+        given, said, cached = (_at(kind, tokens) for kind in kinds)
+        assert given is not None
+        return Price(given, said or Decimal(0), cached, tiers=tiers, source=source)
+
+    return above(0, tuple((start, above(start + 1)) for start in starts))
+
+
+def _at(kind: Any, tokens: int) -> Decimal | None:
+    """The price of one kind of token in a request of so many tokens."""
+    passed = [tier.price for tier in getattr(kind, "tiers", ()) if tokens > tier.start]
+    return passed[-1] if passed else getattr(kind, "base", kind)

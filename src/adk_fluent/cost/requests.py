@@ -1,0 +1,141 @@
+"""How many tokens of a request are there before anybody has spoken: what an agent is told, and its tools."""
+
+from __future__ import annotations
+
+import inspect
+import os.path
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Final
+
+from adk_fluent.analysis.plan import Step
+from adk_fluent.context.spec import Context
+from adk_fluent.ir.annotations import InstructionSpec
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.template import Placeholder, segments
+from adk_fluent.ir.tools import GenerateOptions, ToolSpec, tool_name
+
+UNKNOWN_INSTRUCTION: Final = 400
+"""Characters of an instruction that a function gives, which nobody can foresee."""
+_IDENTITY: Final = len('You are an agent. Your internal name is "".\n\n')
+_DESCRIBED: Final = len(' The description about you is "".')
+_TRANSFER: Final = 1_500
+"""Characters that ADK adds for an agent that can hand over: its rules, and the tool."""
+_TARGET: Final = len("\n\nAgent name: \nAgent description: \n\n")
+_TOOL: Final = 60
+"""Characters around the name and description of a tool."""
+_PARAMETER: Final = 45
+"""Characters of a parameter beside its name."""
+_BLOCK: Final = len("<conversation_context>\n\n</conversation_context>\n\n")
+_SAID: Final = len("[]: \n")
+_QUOTED: Final = len("For context:[] said: ")
+_FENCED: Final = 500
+"""Characters around another agent's words where ADK marks them as a quotation."""
+
+
+def told(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
+    """Characters of an agent's system instruction and tools, and the keys whose values stand among them."""
+    node: AgentNode = step.node
+    given = node.given
+    characters = _IDENTITY + len(step.name)
+    if description := given.get("description"):
+        characters += _DESCRIBED + len(str(description))
+    keys: list[str] = []
+    for instruction in (
+        root.given.get("global_instruction"),
+        given.get("instruction"),
+        given.get("static_instruction"),
+    ):
+        if instruction is not None:
+            characters += of_instruction(instruction, keys)
+    if isinstance(spec := node.annotations.context, Context) and not spec.is_default:
+        shown = spec.view().keys
+        keys += shown
+        characters += _BLOCK + sum(_SAID + len(key) for key in shown)
+    if "tools" in given:
+        characters += sum(map(_tool, node.tools))
+    return characters + _handing_over(step), tuple(keys)
+
+
+def of_instruction(instruction: object, keys: list[str]) -> int:
+    """Characters of an instruction; the keys in it are added to `keys`, each time they stand there."""
+    if isinstance(instruction, InstructionSpec):
+        texts = instruction.templates
+        inside = {read.key for read in instruction.key_reads()}
+        keys += inside
+    elif isinstance(instruction, str):
+        texts = (instruction,)
+    else:
+        return UNKNOWN_INSTRUCTION
+    characters = 0
+    for text in texts:
+        for piece in segments(text):
+            if isinstance(piece, Placeholder):
+                keys.append(piece.key)
+            else:
+                characters += len(piece)
+    return characters
+
+
+def _tool(tool: object) -> int:
+    if isinstance(tool, ToolSpec) and tool.called is None and tool.held:  # several in one
+        return sum(map(_tool, tool.held))
+    function: Any = getattr(tool, "function", None) or getattr(tool, "func", tool)
+    name = tool_name(tool) or type(tool).__name__
+    described = (
+        inspect.getdoc(function) if hasattr(function, "__code__") else getattr(tool, "description", "")
+    )
+    code = getattr(function, "__code__", None)
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ("request",)
+    return _TOOL + len(name) + len(described or "") + sum(_PARAMETER + len(one) for one in names)
+
+
+def _handing_over(step: Step) -> int:
+    """Characters that ADK adds so that an agent can hand over to others."""
+    node: AgentNode = step.node
+    parent = step.parent
+    if not step.children and (parent is None or parent.node.runs != "by_model"):
+        return 0
+    targets = list(step.children)
+    if parent is not None and parent.node.runs == "by_model":
+        if node.given.get("disallow_transfer_to_parent") is not True:
+            targets.append(parent)
+        if node.given.get("disallow_transfer_to_peers") is not True:
+            targets += [peer for peer in parent.children if peer is not step]
+    if not targets:
+        return 0
+    told = (
+        _TARGET + 2 * len(one.name) + len(str(one.node.given.get("description") or "")) for one in targets
+    )
+    return _TRANSFER + sum(told)
+
+
+def around_words(step: Step) -> int:
+    """Characters that are put around what another agent said."""
+    spec = step.node.annotations.context
+    if isinstance(spec, Context) and not spec.is_untouched and not spec.view().as_contents:
+        return _SAID + 10
+    return _FENCED if _fences() else _QUOTED + 10
+
+
+@cache
+def _fences() -> bool:
+    """Whether the installed ADK marks what other agents said as a quotation; found without importing it."""
+    spec = find_spec("google.adk")
+    if spec is None or spec.origin is None:
+        return True
+    return os.path.exists(os.path.dirname(spec.origin) + "/flows/llm_flows/context/_fencing.py")
+
+
+def longest_answer(node: AgentNode) -> int | None:
+    """The most tokens an agent may answer with, as far as it says so."""
+    content = node.annotations.content
+    config = node.given.get("generate_content_config")
+    if content is None and config is None:
+        return None
+    if isinstance(config, GenerateOptions):
+        option = dict(config.options).get("max_output_tokens")
+    else:
+        option = getattr(config, "max_output_tokens", None)
+    found = [limit for limit in (option, content and content.max_output_tokens) if isinstance(limit, int)]
+    return min(found, default=None)

@@ -1,0 +1,237 @@
+"""One turn of a pipeline, in expectation: who is asked, how often, with how many tokens.
+
+Everything is an average. What was said is kept as it is where a branch is taken, and weighed by how likely
+the branch is once it is left; so an agent inside a branch sees what was said there in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from adk_fluent.analysis.plan import Plan, Step
+from adk_fluent.cost.asking import Asking, number_of
+from adk_fluent.cost.branching import branch_probabilities
+from adk_fluent.cost.reckoning import Asked, Talk
+from adk_fluent.cost.requests import longest_answer
+from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.ir.base import Runs
+from adk_fluent.ir.nodes import RaceNode, TransferNode
+from adk_fluent.ir.tools import ends_loops
+
+
+class Turn(Asking):
+    """A walk through the tree: composites; what its agents take, `Asking` says."""
+
+    __slots__ = ()
+
+    asked: list[Asked]
+    talk: Talk
+    vague: bool
+    sizes: dict[str, float]
+    moved: float
+
+    def visit(self, step: Step, weight: float) -> None:
+        """Pass a step that is reached this often."""
+        if weight > 0:
+            _VISITS[step.node.runs](self, step, weight)
+
+    # --- composites -------------------------------------------------------------------------------
+
+    def in_order(self, step: Step, weight: float) -> None:
+        """One child after another, until one hands over."""
+        left = 1.0
+        for child in step.children:
+            self.visit(child, weight * left)
+            left *= 1 - self.moved
+            self.moved = 0
+        # what follows a sequence that was left is not reached by way of it, but the target's work counts here
+
+    def again(self, step: Step, weight: float) -> None:
+        """Several rounds, of which the last may be less than likely."""
+        rounds = self.rounds(step)
+        for _ in range(int(rounds)):
+            self.in_order(step, weight)
+        if (rest := rounds - int(rounds)) > 0:
+            self.weighed([(rest, partial(self.in_order, step))], weight)
+
+    def rounds(self, step: Step) -> float:
+        """How many rounds a loop takes."""
+        node = step.node
+        given = number_of(self.traffic.loop_iterations, step.origin, step.name)
+        if given is not None:
+            return min(given, node.max_iterations)
+        inside = step.walk(self.plan.steps)
+        if node.until is None and not any(ends_loops(one.node.given.get("tools", ())) for one in inside):
+            return node.max_iterations
+        self.vague = True
+        return {"expected": min(2, node.max_iterations), "low": 1, "high": node.max_iterations}[self.way]
+
+    def at_once(self, step: Step, weight: float) -> None:
+        """All children; nobody hears a sibling, since each has a branch of its own."""
+        sizes = dict(self.sizes)
+        for child in step.children:
+            before, self.sizes = self.sizes, dict(sizes)
+            self.visit(child, weight)
+            self.sizes = {**before, **self.sizes}
+
+    def one_of(self, step: Step, weight: float) -> None:
+        """One branch, each as likely as was said."""
+        if step.node.speaks:  # a remote agent, whose own cost nobody here knows
+            self.weighed(
+                [(self.traffic.fallback_rate, partial(self.visit, one)) for one in step.children], weight
+            )
+            self.talk.add(step, self.traffic.avg_output_tokens, 1)
+            return
+        named, left = branch_probabilities(step, self.traffic)
+        free = [child for child in step.children if child not in named]
+        fixed = [(share, partial(self.visit, child)) for child, share in named.items()]
+        if not free:
+            self.weighed(fixed, weight)
+            return
+        self.vague = True
+        may_skip = step.node.may_be_skipped
+        if self.way == "expected":
+            self.weighed(
+                [*fixed, *((left / len(free), partial(self.visit, child)) for child in free)], weight
+            )
+        else:
+            self.weighed([*fixed, (left, partial(self.extreme, free, may_skip))], weight)
+
+    def extreme(self, children: list[Step], may_skip: bool, weight: float) -> None:
+        """The cheapest or the dearest of some children; of all of these only that one happens."""
+        asked, talk, sizes = self.asked, self.talk, self.sizes
+        ways: list[tuple[float, list[Asked], Talk, dict[str, float]]] = []
+        if may_skip:
+            ways.append((0.0, [], talk, sizes))
+        for child in children:
+            self.asked, self.talk, self.sizes = [], Talk(talk), dict(sizes)
+            self.visit(child, weight)
+            ways.append((sum(one.cost for one in self.asked), self.asked, self.talk, self.sizes))
+        best = (min if self.way == "low" else max)(ways, key=lambda way: way[0])
+        self.asked, self.talk, self.sizes = asked + best[1], best[2], best[3]
+
+    def until_one_succeeds(self, step: Step, weight: float) -> None:
+        """A race, all of whose branches are paid for; or a fallback, whose next is asked when one fails."""
+        children, self.vague = step.children, True
+        if isinstance(step.node, RaceNode):
+            if self.way == "low":
+                self.extreme(list(children), False, weight)
+                return
+            before = self.talk
+            self.talk = Talk(before)
+            for child in children:
+                self.visit(child, weight)
+            self._scale(before, 1 / len(children))
+            return
+        rate = {"expected": self.traffic.fallback_rate, "low": 0.0, "high": 1.0}[self.way]
+        share, ways = 1.0, list[tuple[float, Callable[[float], None]]]()
+        for child in children:
+            ways.append((share, partial(self.visit, child)))
+            share *= rate
+        self.weighed(ways, weight)
+
+    def per_item(self, step: Step, weight: float) -> None:
+        """The body once per item; each item has a branch of its own."""
+        node, items = step.node, self.items(step)
+        self.sizes[node.item_key] = self.size(node.list_key) / max(items, 1)
+        before = self.talk
+        self.talk = Talk(before)
+        self.visit(step.children[0], weight * items)
+        answer = self.talk.said[-1].tokens if len(self.talk.said) > len(before.said) else 0.0
+        self._scale(before, items)
+        self.sizes[node.output_key] = answer * items
+
+    def items(self, step: Step) -> float:
+        """How many items a map has."""
+        given = number_of(self.traffic.map_items, step.origin, step.name, step.node.list_key)
+        self.vague = self.vague or given is None
+        return given if given is not None else {"expected": 3.0, "low": 1.0, "high": 6.0}[self.way]
+
+    def around_one(self, step: Step, weight: float) -> None:
+        """The one child there is."""
+        self.visit(step.children[0], weight)
+
+    def none(self, step: Step, weight: float) -> None:
+        """A step that asks no model; a transfer goes on elsewhere."""
+        node = step.node
+        if isinstance(node, TransferNode) and step.target is not None and step.target not in self.active:
+            share = self.traffic.branch_probabilities.get(node.target)
+            if share is None:
+                self.vague = self.vague or node.condition is not None
+                likely = {"expected": 0.5, "low": 0.0, "high": 1.0}[self.way]
+                share = 1.0 if node.condition is None else likely
+            self.active.append(step.target)
+            self.weighed([(share, partial(self.visit, step.target))], weight)
+            self.active.pop()
+            self.moved = share
+        for key in node.key_writes:
+            if (value := _set_to(node, key)) is not None:
+                self.sizes[key] = len(str(value)) / self.traffic.characters_per_token
+            elif node.kind == "capture":
+                self.sizes[key] = self.traffic.avg_input_tokens
+
+    def weighed(self, ways: Iterable[tuple[float, Callable[[float], None]]], weight: float) -> None:
+        """Several ways on from here, each this likely; none hears another."""
+        before, sizes = self.talk, self.sizes
+        whole, after = Talk(before), dict(sizes)
+        for share, go in ways:
+            if share <= 0:
+                continue
+            self.talk, self.sizes = Talk(before), dict(sizes)
+            go(weight * share)
+            whole.add_weighed(self.talk.said[len(before.said) :], share)
+            after.update(self.sizes)
+        self.talk, self.sizes = whole, after
+
+    def _scale(self, before: Talk, factor: float) -> None:
+        """Weigh all that was said since."""
+        whole = Talk(before)
+        whole.add_weighed(self.talk.said[len(before.said) :], factor)
+        self.talk = whole
+
+
+def _set_to(node: Any, key: str) -> object:
+    """What an `S.set` writes to a key."""
+    for effect in getattr(getattr(node, "fn", None), "effects", ()):
+        if getattr(effect, "key", None) == key:
+            return getattr(effect, "value", None)
+    return None
+
+
+_VISITS: Final[Mapping[Runs, Callable[[Turn, Step, float], None]]] = {
+    "in_order": Turn.in_order,
+    "again": Turn.again,
+    "at_once": Turn.at_once,
+    "one_of": Turn.one_of,
+    "until_one_succeeds": Turn.until_one_succeeds,
+    "per_item": Turn.per_item,
+    "around_one": Turn.around_one,
+    "by_model": Turn.agent,
+    "none": Turn.none,
+}
+"""How each way of running children is passed."""
+
+
+def foreseen(tree: Plan) -> Mapping[Step, float]:
+    """How long the request of each agent is at least, of what is known before a run.
+
+    What agents are told and what is set counts in full, an answer as long as its agent may make it, and what
+    nobody can foresee (what the user writes, answers without a limit, values that are not known) not at all.
+    """
+    limits = {
+        step.name: float(longest_answer(step.node) or 0)
+        for step in tree.steps
+        if step.node.runs == "by_model"
+    }
+    nothing = TrafficAssumptions(
+        avg_input_tokens=0,
+        avg_output_tokens=0,
+        key_tokens=0,
+        tool_result_tokens=0,
+        output_tokens=limits,
+    )
+    turn = Turn(tree, nothing, {}, "low", priced=False)
+    turn.visit(tree.root, 1.0)
+    return turn.requests

@@ -1,0 +1,115 @@
+"""What of a recording comes after what, however fast each of it is."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from adk_fluent.debug.recording import Recording
+    from adk_fluent.debug.values import LLMInteraction, ToolInteraction
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One thing that happened.
+
+    Attributes:
+        at: the second at which it did.
+        agent: the agent or step whose it is.
+        branch: the branch of the conversation: a lane on which one agent runs after the other.
+        run: which of the recorded runs it belongs to, from 0.
+        kind: the `end` of an agent, an `event` of it, a step of a call of its `model`, or
+            `beside` that: of a tool or a question of its context, several of which may go on at once.
+    """
+
+    at: float
+    agent: str
+    branch: str | None = None
+    run: int = 0
+    kind: Literal["end", "event", "model", "beside"] = "event"
+
+
+class Lanes:
+    """The points of a recording, and what follows from their lanes.
+
+    Args:
+        recording: what was recorded.
+        until: only what happened before this place in it; by default all.
+    """
+
+    def __init__(self, recording: Recording, until: int | None = None) -> None:
+        points = _points(recording)
+        self.points: Mapping[int, Point] = {
+            seq: point for seq, point in points if until is None or seq < until
+        }
+        self._sorted = sorted(self.points)
+        self._places = recording.places
+        self._ends: dict[tuple[int, str | None, str], list[int]] = {}
+        for seq in self._sorted:
+            point = self.points[seq]
+            if point.kind == "end":
+                self._ends.setdefault((point.run, point.branch, point.agent), []).append(seq)
+
+    def is_over(self, earlier: int, by: int) -> bool:
+        """Whether what had not happened yet cannot happen any more when the other does.
+
+        So it is with what the same agent did earlier, with what agents did that had ended by then, and with
+        what those did that the ended one is made of.
+        """
+        point, later = self.points[earlier], self.points[by]
+        if point.run != later.run or later.kind == "beside":
+            return False
+        if point.agent == later.agent and point.branch == later.branch:
+            return True
+        if not _is_within(point.branch, later.branch):
+            return False
+        if later.kind == "end" and self._is_part(point.agent, later.agent):
+            return True
+        ends = self._ends.get((point.run, point.branch, point.agent), [])
+        return bisect_left(ends, earlier) < bisect_left(ends, by)
+
+    def _is_part(self, agent: str, of: str) -> bool:
+        inner, outer = self._places.get(agent), self._places.get(of)
+        return inner is not None and outer is not None and inner.startswith(f"{outer}[")
+
+
+def has_lost(recording: Recording, call: LLMInteraction | ToolInteraction) -> bool:
+    """Whether a call is of a branch that lost a race: how far it got until then is chance."""
+    since: dict[tuple[int, str, str | None], int] = {}
+    for choice in recording.choices:
+        contest = (choice.run, choice.contest, choice.branch)
+        began, since[contest] = since.get(contest, 0), choice.seq
+        lane = f"{choice.branch}.{choice.contest}" if choice.branch else choice.contest
+        at_stake = call.run == choice.run and began < call.started < choice.seq
+        inside = _is_within(call.branch, lane) and not _is_within(call.branch, f"{lane}.{choice.winner}")
+        if at_stake and inside:
+            return True
+    return False
+
+
+def _is_within(branch: str | None, other: str | None) -> bool:
+    """Whether a lane is another one, or part of it."""
+    return other is None or branch == other or (branch or "").startswith(f"{other}.")
+
+
+def _points(recording: Recording) -> Iterator[tuple[int, Point]]:
+    """Place → what happened there: events, ends of agents, calls of models and tools, and what they gave."""
+    for step in recording.steps:
+        yield step.seq, Point(step.at, step.event.author, step.event.branch, step.run)
+    for end in recording.ends:
+        yield end.seq, Point(end.at, end.agent_name, end.branch, end.run, "end")
+    for call in recording.llm_interactions:
+        of, kind = (call.agent_name, call.branch, call.run), "beside" if call.operation else "model"
+        yield call.started, Point(call.at, *of, kind)
+        for chunk in call.chunks:
+            yield chunk.seq, Point(call.at + chunk.at, *of, kind)
+        if call.error is not None and call.ended is not None:
+            yield call.ended, Point(call.at + call.seconds, *of, kind)
+    for used in recording.tool_interactions:
+        of = (used.agent_name, used.branch, used.run)
+        yield used.started, Point(used.at, *of, "beside")
+        if used.ended is not None:
+            yield used.ended, Point(used.at + used.seconds, *of, "beside")

@@ -1,0 +1,124 @@
+"""Whole recordings, made again: every run of one, on what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from adk_fluent.backends.adk.events.parts import content_from
+from adk_fluent.debug.recorder import Recorder
+from adk_fluent.debug.replaying import OnMismatch, ReplayerBackend, Tools
+from adk_fluent.errors import ADKFluentError, ReplayError
+
+if TYPE_CHECKING:
+    from adk_fluent.debug.recording import Recording
+    from adk_fluent.debug.values import RecordedRun
+    from adk_fluent.expr.base import Expr
+
+
+async def replayed(
+    recording: Recording, expression: Expr[Any], *, on_mismatch: OnMismatch, tools: Tools
+) -> Recording:
+    """Run an expression on what was recorded, and record that; see `Recording.replay`."""
+    tape = Recorder(redact=recording.metadata.get("redact") or ())
+    backend = ReplayerBackend(recording, on_mismatch, tools=tools)
+    replay = _Replay(recording, tape.install(expression), tape, backend)
+    for together in _at_once(recording):
+        await asyncio.gather(*map(replay.run, together))
+    return tape.get_recording()
+
+
+class _Replay:
+    """The runs of a recording, made again."""
+
+    def __init__(
+        self, recording: Recording, expression: Expr[Any], tape: Recorder, backend: ReplayerBackend
+    ) -> None:
+        self._recording, self._expression, self._tape = recording, expression, tape
+        self._backend = backend
+        self._sessions: dict[str, str] = {}
+        self._held: dict[str, Mapping[str, Any]] = {}
+        self._begun: dict[str, list[int]] = {}
+
+    async def run(self, index: int) -> None:
+        """Make one run again; it may end with an error if it did so."""
+        run = self._recording.runs[index]
+        try:
+            await self._made(run, self._prompt(run))
+        except ReplayError:
+            raise
+        except ADKFluentError:
+            if run.error is None:
+                raise
+        self._held[run.session_id] = _state_after(self._recording, index)
+        self._begun.setdefault(run.session_id, []).append(index)
+
+    async def _made(self, run: RecordedRun, prompt: Any) -> None:
+        session = self._sessions.setdefault(run.session_id, str(uuid.uuid4()))
+        options: dict[str, Any] = {"backend": self._backend, "user_id": run.user_id, "session_id": session}
+        now = _pending(self._tape.get_recording(), session)
+        if approvals := approvals_of(self._recording, run, now):
+            await self._expression.resume(approvals=approvals, **options)
+            return
+        held = self._held.get(run.session_id, {})
+        if state := {key: value for key, value in run.state.items() if held.get(key) != value}:
+            options["state"] = state
+        if run.streaming:
+            async with aclosing(cast(Any, self._expression.stream(prompt, **options))) as events:
+                async for _ in events:
+                    pass
+        else:
+            await self._expression.run(prompt, **options)
+
+    def _prompt(self, run: RecordedRun) -> Any:
+        return content_from(run.prompt)
+
+
+def approvals_of(recording: Recording, run: RecordedRun, now: Sequence[str]) -> dict[str, Any]:
+    """What a run that went on answered, under the ids that the requests have now; nothing for other runs.
+
+    Args:
+        now: the ids of all approvals that its session asked for so far.
+    """
+    parts: list[Mapping[str, Any]] = run.prompt.get("parts") or []
+    given = [cast("Mapping[str, Any]", each) for part in parts if (each := part.get("function_response"))]
+    ids = dict(zip(_pending(recording, run.session_id), now, strict=False))
+    return {ids.get(str(each["id"]), ""): _answer(each.get("response") or {}) for each in given}
+
+
+def _answer(response: Mapping[str, Any]) -> Any:
+    return response["payload"] if "payload" in response else bool(response.get("confirmed"))
+
+
+def _pending(recording: Recording, session_id: str) -> list[str]:
+    """The ids of all approvals that a session asked for."""
+    return [
+        asked.id
+        for step in recording.steps
+        if recording.runs[step.run].session_id == session_id
+        for asked in step.event.pending
+    ]
+
+
+def _state_after(recording: Recording, index: int) -> Mapping[str, Any]:
+    snapshots = zip(recording.steps, recording.state_snapshots, strict=True)
+    of_run = [state for step, state in snapshots if step.run == index]
+    return of_run[-1] if of_run else recording.runs[index].state
+
+
+def _at_once(recording: Recording) -> list[list[int]]:
+    """The runs, those together that went on at the same time."""
+    groups: list[list[int]] = []
+    until = -1
+    for index in range(len(recording.runs)):
+        places = [step.seq for step in recording.steps if step.run == index]
+        places += [c.started for c in recording.llm_interactions if c.run == index]
+        if groups and places and min(places) < until:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+        until = max([until, *places])
+    return groups

@@ -1,0 +1,312 @@
+"""`ReplayerBackend`: ADK's real runner, with recorded answers in the place of models and tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+from adk_fluent.backends.adk.events.parts import act, response_from, silence
+from adk_fluent.backends.adk.middleware.stack import as_outcome
+from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_name, name_of_model
+from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
+from adk_fluent.backends.adk.tools.inside import works_inside
+from adk_fluent.debug.errors import raised
+from adk_fluent.debug.order import PATIENCE
+from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end
+from adk_fluent.debug.requests import Asked, request_json
+from adk_fluent.debug.tape import Mismatch, Tape
+from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
+from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+
+if TYPE_CHECKING:
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+
+    from adk_fluent.backends.events import AgentEvent
+    from adk_fluent.debug.recording import Recording
+    from adk_fluent.debug.values import LLMInteraction, ToolInteraction
+    from adk_fluent.ir.base import Node
+    from adk_fluent.ir.nodes import AgentNode
+
+OnMismatch = Literal["error", "skip", "live"]
+Tools = Literal["recorded", "live"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The call that is about to be made, as the middleware next to the model sees it."""
+
+    key: str
+    asked: Asked
+    streaming: bool
+
+
+_place: ContextVar[_Place | None] = ContextVar("adk_fluent_replay", default=None)
+
+
+class ReplayerBackend(ScriptedBackend):
+    """Runs expressions on ADK's real runner, where a recording answers in the place of models and tools.
+
+    A call is answered by the one that the same agent made at the same point of its own calls, so parallel
+    branches do not mix. What happened at the same time happens again in the order of the recording: races
+    have the winner they had. Everything else really runs: routes, transforms, callbacks, middleware. A
+    backend plays its recording once; make another to play it again.
+
+    Args:
+        recording: what to play.
+        on_mismatch: what to do when a request is not the one that was recorded, or was not recorded at all:
+            raise a `ReplayError` that shows what changed, `skip` it with an empty answer, or ask the agent's
+            own model (`live`).
+        tools: whether tools give what was `recorded`, or really run (`live`). What works inside the run
+            alone, such as agents used as tools, always runs.
+        until: play only what was asked before this place (`seq`) of the recording; after it models and tools
+            are live.
+        live: the backend whose models are asked live; by default those of the agents themselves.
+        services: as for `ADKBackend`.
+
+    Attributes:
+        mismatches: the calls that were not recorded as they were made.
+
+    Raises:
+        ArgumentError: an argument is none of these.
+        RecordingError: it was recorded without its content.
+
+    Example:
+        >>> import asyncio
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.debug import Recorder
+        >>> from adk_fluent.testing import mock_backend
+        >>> recorder, pipeline = Recorder(), Agent("draft").writes("text") >> Agent("edit")
+        >>> script = mock_backend({"draft": "Helo.", "edit": "Hello."})
+        >>> _ = asyncio.run(pipeline.run("Hi", backend=script, middleware=[recorder]))
+        >>> asyncio.run(pipeline.run("Hi", backend=ReplayerBackend(recorder.get_recording()))).text
+        'Hello.'
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        on_mismatch: OnMismatch = "error",
+        *,
+        tools: Tools = "recorded",
+        until: int | None = None,
+        live: ADKBackend | None = None,
+        **services: Any,
+    ) -> None:
+        super().__init__(**services)
+        given: object = recording
+        if not callable(getattr(given, "to_json", None)):
+            raise ArgumentError(
+                f"ReplayerBackend() plays a Recording, not {given!r:.60}; Recording.load(path) reads one."
+            )
+        _one_of("on_mismatch", on_mismatch, ("error", "skip", "live"))
+        _one_of("tools", tools, ("recorded", "live"))
+        if any(not call.request for call in recording.llm_interactions):
+            raise RecordingError(
+                "This was recorded with capture_content=False, and what was not said cannot be played. "
+                "Record it again with the content."
+            )
+        self._tape = Tape(recording, until)
+        self._on_mismatch, self._tools = on_mismatch, tools
+        self._live = live or ADKBackend()
+        self.mismatches: list[Mismatch] = []
+
+    @property
+    def left(self) -> list[LLMInteraction | ToolInteraction]:
+        """What was recorded and not asked so far, in the order of the recording."""
+        return self._tape.left
+
+    # --- what answers -----------------------------------------------------------------------------
+
+    def model_for(self, node: AgentNode, origin: str, model: str | BaseLlm | None = None) -> BaseLlm:
+        """A model that gives what was recorded for the agent."""
+        return self._playing(node.name, model, self._live.model_for(node, origin, model))
+
+    def helper_for(
+        self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
+    ) -> BaseLlm:
+        """A model that gives what was recorded for a question of an agent's context."""
+        real = self._live.helper_for(node, origin, operation, model)
+        key = f"{node.name}:{operation}"
+        named = self._tape.model_asked(key) if model is None else model
+        return self._playing(key, named, real)
+
+    def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
+        """A model that gives what was recorded for the agent, under the name of one a middleware names."""
+        return self._playing(node.name, model, self._live.another_model(node, origin, model))
+
+    def prepare(self, node: Node) -> Node:
+        """The tree, with what looks on while it is played."""
+        self._tape.plays(node)
+        made = super().prepare(node)
+        own = made.annotations
+        watched = own.replace(middleware=(*own.middleware, _Watching(self)))  # inside all others
+        return made.replace(annotations=watched)
+
+    def _playing(self, key: str, named: str | BaseLlm | None, real: str | BaseLlm | None) -> ScriptedLlm:
+        model = named if real is None else real
+
+        def answer(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+            return self._answers(key, model, request)
+
+        script = Script(key, answer, "repeat", [])
+        return ScriptedLlm.of(script, merge_state=False, name=name_of_model(named))
+
+    async def _answers(
+        self, key: str, model: str | BaseLlm | None, request: LlmRequest
+    ) -> AsyncGenerator[LlmResponse, None]:
+        place = _place.get()
+        if place is None or place.key != key:  # nothing looks on here, as around an agent inside a tool
+            place = _Place(key, Asked(request_json(request)), streaming=False)
+        call = self._tape.model(key, place.asked)
+        found: LLMInteraction | None = self._found(call)
+        source = self._others(model, request, place.streaming) if found is None else self._played(found)
+        async with aclosing(source) as responses:
+            async for response in responses:
+                yield response
+        self._tape.passed(call)
+
+    async def _played(self, call: LLMInteraction) -> AsyncGenerator[LlmResponse, None]:
+        order = self._tape.order
+        for chunk in call.chunks:
+            await order.turn(chunk.seq)
+            order.mark(chunk.seq)
+            if chunk.seq in self._tape.recording.unheard:  # then it comes too late here as well
+                await order.idle()
+            yield response_from(chunk.response)
+        await self._ended(call)
+
+    async def _ended(self, call: LLMInteraction | ToolInteraction) -> None:
+        """The end of a call as it was recorded: well, with an error, or none at all."""
+        if call.ended is None:
+            await asyncio.sleep(call.seconds)
+            await self._tape.order.idle()
+            raise ReplayError(
+                f"A call of agent {call.agent_name!r} was given up in the recording, as in the branch of a "
+                "race that lost, and here it is waited for. Take on_mismatch='live', or record it again."
+            )
+        if call.error is not None:
+            await self._tape.order.turn(call.ended)
+            self._tape.order.mark(call.ended)
+            raise as_outcome(raised(call.error))
+
+    async def _others(
+        self, model: str | BaseLlm | None, request: LlmRequest, streaming: bool
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """What is answered in the place of what was not recorded."""
+        if self._on_mismatch == "skip" and self._tape.until is None:
+            yield silence()
+            return
+        self._tape.order.begin()
+        try:
+            live = model_of_name(model).generate_content_async(request, stream=streaming)
+            async with aclosing(live) as responses:
+                async for response in responses:
+                    yield response
+        finally:
+            self._tape.order.end()
+
+    def _found(self, call: Any) -> Any:
+        """A recorded call; `None` for what is answered otherwise."""
+        if not isinstance(call, Mismatch):
+            return call
+        if self._tape.until is not None and not call.changed:  # it is asked later than what is played
+            return None
+        self.mismatches.append(call)
+        self._tape.order.patience = PATIENCE
+        if self._on_mismatch == "error":
+            raise ReplayError(str(call))
+        return None
+
+    # --- what looks on ----------------------------------------------------------------------------
+
+    def happened(self, author: str, branch: str | None) -> None:
+        """An event of this author left."""
+        self._tape.happened(author, branch)
+
+    async def ended(self, agent: str, branch: str | None) -> None:
+        """An agent or step is about to end."""
+        await self._tape.ended(agent, branch)
+
+    async def tool(self, ctx: Context, name: str, args: dict[str, Any], call: CallTool) -> Any:
+        """What a call of a tool gives."""
+        inside = works_inside(ctx.tool)
+        recorded = self._tools == "recorded" and not inside
+        found = self._tape.tool(ctx.agent_name, name, args)
+        known: ToolInteraction | None = self._found(found) if recorded else None
+        if known is not None:
+            if known.ended is not None and known.error is None:
+                await self._tape.order.turn(known.ended)
+                self._tape.order.mark(known.ended)
+                _do(known, ctx)
+            await self._ended(known)
+            return known.result
+        if recorded and self._on_mismatch == "skip" and self._tape.until is None:
+            return {}
+        self._tape.order.begin()
+        try:
+            return await call(args)
+        finally:
+            self._tape.order.end()
+            self._tape.passed(found)
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        choices = ", ".join(map(repr, known[:-1]))
+        raise ArgumentError(f"ReplayerBackend({name}=) is {choices} or {known[-1]!r}, not {value!r:.40}.")
+
+
+def _do(call: ToolInteraction, ctx: Context) -> None:
+    """What a tool did beside its result, again; under the id that the call has now."""
+    native, wrote = cast(Any, ctx.native), cast("Mapping[str, Any]", call.actions.get("state_delta") or {})
+    for key, value in wrote.items():
+        ctx.state[key] = value
+    others = {name: value for name, value in call.actions.items() if name != "state_delta"}
+    act(native.actions, {name: _renamed(value, call, native) for name, value in others.items()})
+
+
+def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:
+    if not isinstance(value, dict) or call.call_id not in value:
+        return cast(Any, value)
+    held = cast("dict[str, Any]", value)
+    return {native.function_call_id if key == call.call_id else key: item for key, item in held.items()}
+
+
+class _Watching(Middleware):
+    """Sees what is asked of which agent, and what leaves."""
+
+    observes: ClassVar[bool] = True
+
+    def __init__(self, backend: ReplayerBackend) -> None:
+        self._backend = backend
+
+    async def on_event(self, ctx: Context, event: AgentEvent) -> None:
+        """An event leaves."""
+        if not event.is_partial and event.invocation_id == cast(Placed, ctx).run_id:
+            self._backend.happened(event.author, event.branch)
+
+    async def after_agent(self, ctx: Context, agent_name: str) -> None:
+        """An agent or step ends, when it is its turn to."""
+        if came_to_its_end(ctx):
+            await self._backend.ended(agent_name, cast(Placed, ctx).branch)
+
+    async def around_model(
+        self, ctx: Context, request: LlmRequest, call: CallModel
+    ) -> AsyncIterator[LlmResponse]:
+        """A model is asked: it is told by whom."""
+        key = ctx.agent_name if ctx.operation is None else f"{ctx.agent_name}:{ctx.operation}"
+        _place.set(_Place(key, asked_of(ctx, request), ctx.streaming))
+        async with aclosing(call(request)) as responses:
+            async for response in responses:
+                yield response
+
+    async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
+        """A tool is called."""
+        return await self._backend.tool(ctx, tool_name, args, call)

@@ -1,0 +1,226 @@
+"""Requests of models as JSON, and what differs between two of them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast, get_origin
+
+if TYPE_CHECKING:
+    from google.adk.models.llm_request import LlmRequest
+
+Json = dict[str, Any]
+
+_APART: Final = frozenset({"system_instruction", "tools", "response_schema", "response_json_schema"})
+"""Fields of a configuration that stand for themselves in what is recorded."""
+
+
+def request_json(request: LlmRequest) -> Json:
+    """All that a model is sent, as JSON: `model`, `instruction`, `contents`, `tools`, `answer`, `options`.
+
+    Live objects, such as a class that says what the answer must look like, become what a model is told of
+    them.
+    """
+    config: Any = request.config
+    options = plain(config)
+    shape = config.response_schema or getattr(config, "response_json_schema", None)
+    made: Json = {
+        "model": request.model,
+        "instruction": plain(config.system_instruction),
+        "contents": plain(request.contents),
+        "tools": [tool for tool in map(plain, config.tools or ()) if tool],
+        "answer": None if shape is None else plain(shape),
+        "options": {name: value for name, value in options.items() if name not in _APART},
+    }
+    return {name: value for name, value in made.items() if value not in (None, [], {})}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON holds it; what JSON has no form for is called by its type."""
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(
+        value, by_alias=False, exclude_none=True, bytes_mode="base64", inf_nan_mode="null", fallback=_named
+    )
+
+
+def _named(value: Any) -> Any:
+    schema = getattr(value, "model_json_schema", None)
+    if get_origin(value) is not None:
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(value).json_schema()
+    if isinstance(value, type):
+        return schema() if schema is not None else value.__qualname__
+    return f"<{type(value).__name__}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request with what it was made of.
+
+    Attributes:
+        request: as `request_json` gives it.
+        prompt: the agent's templates, as they are written.
+        state: the keys that the agent reads, with their values.
+    """
+
+    request: Mapping[str, Any]
+    prompt: tuple[str, ...] = ()
+    state: Mapping[str, Any] | None = None
+
+
+Compare = Callable[[Asked, Asked], Iterator[str]]
+
+
+def same_request(before: Asked, after: Asked, *, worded_alike: bool = True) -> bool:
+    """Whether two requests are the same; see `changed_channels`."""
+    if worded_alike:
+        return before.request == after.request
+    return not changed_channels(before, after, worded_alike=False)
+
+
+def changed_channels(before: Asked, after: Asked, *, worded_alike: bool = True) -> dict[str, list[str]]:
+    """Channel → what changed in it, as lines of a diff; empty for two requests that are the same.
+
+    Args:
+        worded_alike: whether both were put together by one release of ADK. Releases word the same
+            conversation and options differently, so else only what does not depend on that is compared.
+
+    `prompt` is what the agent is told to do, `state` the keys that it reads, `history` the conversation,
+    `answer` the form that its answer must have. An instruction whose text differs because the state does
+    counts as `state`.
+    """
+    if before == after:
+        return {}
+    compare = _ALIKE if worded_alike else _OWN
+    found = {channel: list(lines(before, after)) for channel, lines in compare.items()}
+    return {channel: lines for channel, lines in found.items() if lines}
+
+
+def _templates(before: Asked, after: Asked) -> Iterator[str]:
+    yield from lines_between("\n".join(before.prompt), "\n".join(after.prompt))
+
+
+def _prompt(before: Asked, after: Asked) -> Iterator[str]:
+    old, new = before.request.get("instruction"), after.request.get("instruction")
+    if old == new:
+        return
+    if before.prompt != after.prompt:
+        yield from lines_between("\n".join(before.prompt), "\n".join(after.prompt))
+    elif not any(_state(before, after)):
+        yield from lines_between(_text(old), _text(new))
+
+
+def _state(before: Asked, after: Asked) -> Iterator[str]:
+    if before.state is None or after.state is None or before.request == after.request:
+        return
+    for key in sorted({*before.state, *after.state}):
+        old, new = before.state.get(key), after.state.get(key)
+        if old != new:
+            yield from lines_between(f"{key} = {_text(old)}", f"{key} = {_text(new)}")
+
+
+def _history(before: Asked, after: Asked) -> Iterator[str]:
+    yield from _lists("contents", before, after, message_text)
+
+
+def _tools(before: Asked, after: Asked) -> Iterator[str]:
+    old = {name: _text(of) for name, of in _declared(before.request)}
+    new = {name: _text(of) for name, of in _declared(after.request)}
+    for name in dict.fromkeys([*old, *new]):
+        if name not in new:
+            yield f"- {name}"
+        elif name not in old:
+            yield f"+ {name}"
+        elif old[name] != new[name]:
+            yield from lines_between(f"{name}: {old[name]}", f"{name}: {new[name]}")
+
+
+def _declared(request: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each tool of a request: its name, and what the model is told of it."""
+    for number, tool in enumerate(cast("list[Any]", request.get("tools") or [])):
+        known = cast(Json, tool) if isinstance(tool, dict) else {}
+        functions = cast("list[Json]", known.get("function_declarations"))
+        if not functions:
+            yield next(iter(known), f"tool {number}"), tool
+        for declared in functions or ():
+            yield str(declared.get("name")), declared
+
+
+def _field(name: str) -> Compare:
+    def lines(before: Asked, after: Asked) -> Iterator[str]:
+        old, new = before.request.get(name), after.request.get(name)
+        if old != new:
+            yield from lines_between(_text(old), _text(new))
+
+    return lines
+
+
+def _lists(name: str, before: Asked, after: Asked, text: Any) -> Iterator[str]:
+    old: list[Any] = before.request.get(name) or []
+    new: list[Any] = after.request.get(name) or []
+    if old != new:
+        yield from lines_between("\n".join(map(text, old)), "\n".join(map(text, new)))
+
+
+_ALIKE: Final[Mapping[str, Compare]] = {
+    "prompt": _prompt,
+    "state": _state,
+    "history": _history,
+    "tools": _tools,
+    "answer": _field("answer"),
+    "model": _field("model"),
+    "options": _field("options"),
+}
+"""What may differ between two requests, in the order in which it is told."""
+
+_OWN: Final[Mapping[str, Compare]] = {"prompt": _templates, "state": _state, "model": _field("model")}
+"""What of it does not depend on the release of ADK."""
+
+
+def message_text(content: Mapping[str, Any]) -> str:
+    """One message of a conversation, for a person."""
+    parts = cast("list[Json]", content.get("parts") or [])
+    return f"{content.get('role') or 'user'}: {' '.join(map(part_text, parts))}"
+
+
+def part_text(part: Mapping[str, Any]) -> str:
+    """One part of a message, for a person."""
+    if "text" in part:
+        return str(part["text"])
+    if call := part.get("function_call"):
+        return f"<calls {call.get('name')}({_text(call.get('args') or {})})>"
+    if response := part.get("function_response"):
+        return f"<result of {response.get('name')}: {_text(response.get('response'))}>"
+    if blob := part.get("inline_data"):
+        return f"<{blob.get('mime_type')}, {len(blob.get('data') or '')} characters of base64>"
+    return f"<{', '.join(part)}>"
+
+
+def request_lines(request: Mapping[str, Any]) -> str:
+    """A recorded request, for a person."""
+    lines = [f"model: {request.get('model')}"]
+    if instruction := request.get("instruction"):
+        lines.append(f"instruction: {_text(instruction)}")
+    lines += [message_text(content) for content in request.get("contents") or ()]
+    if tools := [name for name, _ in _declared(request)]:
+        lines.append(f"tools: {', '.join(tools)}")
+    return "\n".join(lines)
+
+
+def lines_between(old: str, new: str) -> Iterator[str]:
+    """What is in one text and not in the other, line by line, each with its sign.
+
+    >>> list(lines_between("one\\ntwo", "one\\n2"))
+    ['- two', '+ 2']
+    """
+    for line in difflib.ndiff(old.splitlines(), new.splitlines()):
+        if line[:2] in ("- ", "+ "):
+            yield line
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

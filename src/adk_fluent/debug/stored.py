@@ -1,0 +1,202 @@
+"""Recordings as JSON, and files of them; reading one runs nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+from adk_fluent.backends.events import AgentEvent
+from adk_fluent.debug.events import event_from
+from adk_fluent.debug.values import (
+    Choice,
+    Chunk,
+    End,
+    Failure,
+    LLMInteraction,
+    RecordedRun,
+    Step,
+    ToolInteraction,
+)
+from adk_fluent.errors import RecordingError
+
+FORMAT: Final = "adk-fluent recording"
+MAJOR: Final = 1
+MINOR: Final = 1
+
+Json = dict[str, Any]
+V = TypeVar("V", RecordedRun, Step, End, Choice, LLMInteraction, ToolInteraction, Chunk, Failure)
+
+_UNSAID: Final[tuple[object, ...]] = (None, False, "", [], {})
+"""What a field of an event is without being said; 0 counts as `False`."""
+
+
+# --- out ------------------------------------------------------------------------------------------
+
+
+def document_of(recording: Any) -> str:
+    """The text of a file; the layout is stable, and `version` says which it is."""
+    made: Json = {"format": FORMAT, "version": f"{MAJOR}.{MINOR}"}
+    for each in fields(recording):
+        value = getattr(recording, each.name)
+        made[each.name] = [_data(item) for item in value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]  # of many types
+    return json.dumps(made, ensure_ascii=False, indent=1)
+
+
+def _data(value: Any) -> Json:
+    """A value as JSON, without what is as it is by default."""
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    if isinstance(value, AgentEvent):
+        return {name: held for name, held in value.to_dict().items() if held not in _UNSAID}
+    return {
+        each.name: _inner(held)
+        for each in fields(value)
+        if not _is_default(held := getattr(value, each.name), each)
+    }
+
+
+def _is_default(value: Any, of: Field[Any]) -> bool:
+    return value == of.default or (of.default is MISSING and value == {})
+
+
+def _inner(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_inner(item) for item in cast("tuple[Any, ...]", value)]
+    return _data(value) if isinstance(value, AgentEvent | Failure | Chunk | Mapping) else value
+
+
+def write(text: str, path: str | os.PathLike[str]) -> None:
+    """Write a file, whole or not at all; its folder is made when missing.
+
+    Raises:
+        RecordingError: it cannot be written.
+    """
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
+                file.write(text)
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise RecordingError(f"The recording cannot be written to {target}: {error.strerror}.") from error
+
+
+# --- in -------------------------------------------------------------------------------------------
+
+
+def read(path: str | os.PathLike[str]) -> str:
+    """The text of a file.
+
+    Raises:
+        RecordingError: it cannot be read, or is no text.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="surrogatepass")
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise RecordingError(f"{path} is no recording: it is not text.") from error
+
+
+def fields_in(text: str, where: str) -> Json:
+    """The fields of a recording.
+
+    Args:
+        where: where the text is from, for messages.
+
+    Raises:
+        RecordingError: it is no whole recording, or one of a later format.
+    """
+    found = _document(text, where)
+    try:
+        made = _fields(found)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        what = " ".join(str(error).split())
+        raise RecordingError(f"{where} is no whole recording: {what:.120}. Record it again.") from error
+    return made
+
+
+def _document(text: str, where: str) -> Json:
+    try:
+        found: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        # A text in it may itself be JSON, so that a file cut there ends with a bracket all the same.
+        unended = error.msg.startswith("Unterminated string")
+        if not text.lstrip().startswith("{"):
+            raise RecordingError(
+                f"{where} is no recording of adk-fluent; `adk-fluent record` makes one."
+            ) from error
+        cut = unended or not text.rstrip().endswith("}") or error.pos >= len(text.rstrip())
+        what = "it ends in the middle" if cut else error.msg
+        raise RecordingError(
+            f"{where} is no whole recording: {what} (line {error.lineno}, column {error.colno}). "
+            "Record it again."
+        ) from error
+    except RecursionError as error:
+        raise RecordingError(f"{where} is no recording: it is nested too deep.") from error
+    if not isinstance(found, dict) or cast(Json, found).get("format") != FORMAT:
+        raise RecordingError(f"{where} is no recording of adk-fluent; `adk-fluent record` makes one.")
+    version = str(cast(Json, found).get("version"))
+    if version.partition(".")[0] != str(MAJOR):
+        raise RecordingError(
+            f"{where} is a recording of format {version}, and this adk-fluent reads {MAJOR}.x. "
+            "Upgrade adk-fluent, or record it again."
+        )
+    return cast(Json, found)
+
+
+def _fields(found: Json) -> Json:
+    made: Json = {
+        "ir_hash": str(found.get("ir_hash", "")),
+        "pipeline": str(found.get("pipeline", "")),
+        "runs": tuple(_made(RecordedRun, each) for each in found.get("runs", ())),
+        "steps": tuple(_made(Step, each) for each in found.get("steps", ())),
+        "llm_interactions": tuple(_made(LLMInteraction, e) for e in found.get("llm_interactions", ())),
+        "tool_interactions": tuple(_made(ToolInteraction, e) for e in found.get("tool_interactions", ())),
+        "ends": tuple(_made(End, each) for each in found.get("ends", ())),
+        "choices": tuple(_made(Choice, each) for each in found.get("choices", ())),
+        "spans": tuple(dict(each) for each in found.get("spans", ())),
+        **{name: dict(found.get(name, {})) for name in ("places", "versions", "metadata")},
+    }
+    runs = len(made["runs"])
+    parts = ("steps", "llm_interactions", "tool_interactions", "ends", "choices")
+    for each in chain.from_iterable(made[part] for part in parts):
+        if not 0 <= each.run < runs:
+            raise ValueError(f"something in it belongs to run {each.run}, of {runs}")
+    return made
+
+
+def _made(cls: type[V], data: Any) -> V:
+    """A value of its JSON; what is not known of it is left out."""
+    if not isinstance(data, dict):
+        raise TypeError(f"a {cls.__name__} is {data!r:.40}")
+    found = cast(Json, data)
+    given: Json = {each.name: found[each.name] for each in fields(cls) if each.name in found}
+    for name, made in _INNER.items():
+        if given.get(name) is not None:
+            given[name] = made(given[name])
+    if cls is LLMInteraction and "prompt" in given:
+        given["prompt"] = tuple(map(str, given["prompt"]))
+    for name in ("run", "seq", "started"):
+        if not isinstance(given.get(name, 0), int):
+            raise TypeError(f"{name} of a {cls.__name__} is {given[name]!r:.40}")
+    return cls(**given)
+
+
+_INNER: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "error": lambda data: _made(Failure, data),
+    "chunks": lambda data: tuple(_made(Chunk, each) for each in data),
+    "event": event_from,
+}
+"""Field → what makes its value of JSON."""

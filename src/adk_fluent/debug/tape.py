@@ -1,0 +1,257 @@
+"""What a recording answers: which recorded call is the one that is made now."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Generic, TypeVar
+
+from adk_fluent.debug.lanes import Lanes
+from adk_fluent.debug.order import EXPECTED, Order
+from adk_fluent.debug.recording import Recording
+from adk_fluent.debug.redacting import Redactor
+from adk_fluent.debug.requests import (
+    Asked,
+    changed_channels,
+    lines_between,
+    plain,
+    request_lines,
+    same_request,
+)
+from adk_fluent.debug.values import LLMInteraction, ToolInteraction
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.nodes import ParallelNode, RaceNode
+from adk_fluent.spelling import did_you_mean
+
+_Places = dict[tuple[str, str | None], deque[int]]
+
+V = TypeVar("V", LLMInteraction, ToolInteraction)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A call that was not recorded as it is made.
+
+    Attributes:
+        agent: the agent that makes it, or `agent:operation`, or `agent/tool`.
+        call: which of its calls, from 1.
+        changed: channel → what differs, as lines of a diff: `prompt state history tools answer model options`
+            of a request, `args` of a tool. Empty if the recording has no such call.
+        message: the same in words.
+        recorded: the call that was recorded in its place.
+    """
+
+    agent: str
+    call: int
+    changed: Mapping[str, list[str]]
+    message: str
+    recorded: LLMInteraction | ToolInteraction | None = None
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class _Queue(Generic[V]):
+    """The recorded calls of one agent, or of one tool of it, that were not made again yet."""
+
+    def __init__(self, calls: Iterable[V] = ()) -> None:
+        self.left: list[V] = list(calls)
+        self.count = len(self.left)
+
+    def candidates(self) -> list[V]:
+        """The next one, and those that went on at the same time: which of them came first was chance."""
+        if not self.left:
+            return []
+        until = self.left[0].ended
+        return [call for call in self.left if until is None or call.started < until]
+
+
+class Tape:
+    """A recording that is played.
+
+    Args:
+        recording: what was recorded.
+        until: only what was asked before this place in it; by default all.
+    """
+
+    def __init__(self, recording: Recording, until: int | None = None) -> None:
+        self.until = until
+        self.recording = recording
+        self._redacted = Redactor(recording.metadata.get("redact") or ())
+        models = [call for call in recording.llm_interactions if self._is_in(call.started)]
+        tools = [call for call in recording.tool_interactions if self._is_in(call.started)]
+        self._models = _queues((call.key, call) for call in models)
+        self._tools = _queues((call.key, call) for call in tools)
+        self._asked: Counter[str] = Counter()
+        self._choices = self._chosen()
+        self._contests: dict[str, str] = {}
+        events = ((step.seq, step.event.author, step.event.branch) for step in recording.steps)
+        self._events = self._places(events)
+        self._ends = self._places((each.seq, each.agent_name, each.branch) for each in recording.ends)
+        self.order: Order = Order(Lanes(recording, until))
+        self._alike = recording.versions.get("google-adk") in (None, version("google-adk"))
+
+    def _is_in(self, seq: int) -> bool:
+        return self.until is None or seq < self.until
+
+    def _places(self, happened: Iterable[tuple[int, str, str | None]]) -> _Places:
+        """Agent and branch → where something of it is in the recording."""
+        found: _Places = {}
+        for seq, agent, branch in happened:
+            if self._is_in(seq):
+                found.setdefault((agent, branch), deque()).append(seq)
+        return found
+
+    def _chosen(self) -> dict[tuple[str, str | None], deque[str]]:
+        """Race and branch → the branches that it went on with."""
+        found: dict[tuple[str, str | None], deque[str]] = {}
+        for each in self.recording.choices:
+            if self._is_in(each.seq):
+                found.setdefault((each.contest, each.branch), deque()).append(each.winner)
+        return found
+
+    @property
+    def left(self) -> list[LLMInteraction | ToolInteraction]:
+        """What was recorded and not asked again, in order."""
+        queues = (*self._models.values(), *self._tools.values())
+        return sorted((call for queue in queues for call in queue.left), key=lambda call: call.started)
+
+    def model_asked(self, key: str) -> str | None:
+        """The name of the model that was asked under this key."""
+        queue = self._models.get(key)
+        return queue.left[0].model if queue is not None and queue.left else None
+
+    def model(self, key: str, asked: Asked) -> LLMInteraction | Mismatch:
+        """The recorded call that this one is."""
+        number = self._number(key)
+        queue = self._models.get(key)
+        if queue is None or not queue.left:
+            return self._unknown(key, number, queue, request_lines(asked.request))
+        state = self._state(asked)  # first, so that its secrets are known as such in the instruction
+        asked = Asked(self._redacted(dict(asked.request)), asked.prompt, state)
+        for call in queue.candidates():
+            if same_request(_asked(call), asked, worded_alike=self._alike):
+                return self._taken(queue, call)
+        first = self._taken(queue, queue.left[0])
+        changed = changed_channels(_asked(first), asked, worded_alike=self._alike)
+        return _differs(key, number, changed, first, "its request is not the one that was recorded")
+
+    def tool(self, agent: str, name: str, args: Mapping[str, Any]) -> ToolInteraction | Mismatch:
+        """The recorded call of a tool that this one is."""
+        key = f"{agent}/{name}"
+        number = self._number(key)
+        queue = self._tools.get(key)
+        if queue is None or not queue.left:
+            return self._unknown(key, number, queue, f"args: {args}")
+        given = self._redacted(plain(args))
+        for call in queue.candidates():
+            if call.args == given:
+                return self._taken(queue, call)
+        first = self._taken(queue, queue.left[0])
+        changed = {"args": list(lines_between(f"{first.args}", f"{given}"))}
+        return _differs(key, number, changed, first, "its arguments are not the ones that were recorded")
+
+    def passed(self, found: LLMInteraction | ToolInteraction | Mismatch) -> None:
+        """A call is over, however it was answered."""
+        call = found.recorded if isinstance(found, Mismatch) else found
+        if isinstance(call, LLMInteraction):
+            for chunk in call.chunks:
+                self.order.mark(chunk.seq)
+        if call is not None:
+            self.order.mark(call.ended)
+
+    def _taken(self, queue: _Queue[V], call: V) -> V:
+        queue.left.remove(call)
+        self.order.mark(call.started)
+        return call
+
+    def happened(self, author: str, branch: str | None) -> None:
+        """An event of this author left."""
+        if places := self._events.get((author, branch)):
+            self.order.mark(places.popleft())
+
+    async def ended(self, agent: str, branch: str | None) -> None:
+        """An agent ends, when it is its turn to; one that was given up before waits for that."""
+        if places := self._ends.get((agent, branch)):
+            place = places.popleft()
+            await self.order.turn(place)
+            self.order.mark(place)
+            if self._lost(agent, branch):
+                await self.order.idle()
+        elif branch and self.until is None and self.order.kept and agent in self.recording.places:
+            await self.order.idle()
+        if decided := self._choices.get((agent, branch)):
+            decided.popleft()
+
+    def _lost(self, agent: str, branch: str | None) -> bool:
+        """Whether it is a branch of a race that another one won."""
+        contest = self._contests.get(agent, "")
+        around = (branch or "").removesuffix(f"{contest}.{agent}").rstrip(".") or None
+        winners = self._choices.get((contest, around))
+        return bool(winners) and winners[0] != agent
+
+    def plays(self, tree: Node) -> None:
+        """What is about to run."""
+        named = {each.name: each for each in walk(resolve_names(tree).root)}
+        self.order.without(self.recording.places.keys() - named.keys())
+        contests = [each for each in named.values() if _is_contest(each)]
+        self._contests = {child.name: each.name for each in contests for child in each.children}
+        if self.recording.of_same_pipeline(tree):
+            self.order.patience = EXPECTED
+
+    def _state(self, asked: Asked) -> Mapping[str, Any] | None:
+        return None if asked.state is None else self._redacted(dict(asked.state))
+
+    def _number(self, key: str) -> int:
+        self._asked[key] += 1
+        return self._asked[key]
+
+    def _unknown(self, key: str, number: int, queue: _Queue[Any] | None, asked: str) -> Mismatch:
+        known = [*self._models, *self._tools]
+        if queue is None:
+            has = f"{did_you_mean(key, known)} It has {', '.join(known) or 'none'}."
+            said = f"{_who(key)} was never asked in the recording.{has}"
+        else:
+            times = f"{queue.count} call{'s' * (queue.count != 1)}"
+            said = f"{_who(key)}, call {number}: the recording has only {times} of it. It is asked:"
+            said += "".join(f"\n  {line}" for line in asked.splitlines())
+        return Mismatch(key, number, {}, said)
+
+
+def _is_contest(node: Node) -> bool:
+    """Whether the first of its children to end decides."""
+    return isinstance(node, RaceNode) or (isinstance(node, ParallelNode) and node.merge == "first_complete")
+
+
+def _who(key: str) -> str:
+    agent, _, tool = key.partition("/")
+    return f"Tool {tool!r} of agent {agent!r}" if tool else f"Agent {key!r}"
+
+
+def _differs(
+    key: str,
+    number: int,
+    changed: Mapping[str, list[str]],
+    recorded: LLMInteraction | ToolInteraction,
+    what: str,
+) -> Mismatch:
+    shown = "".join(
+        f"\n  {channel}:" + "".join(f"\n    {line}" for line in lines) for channel, lines in changed.items()
+    )
+    names = ", ".join(changed)
+    said = f"{_who(key)}, call {number}: {what} ({names or 'order'} changed).{shown}"
+    return Mismatch(key, number, dict(changed), said, recorded)
+
+
+def _asked(call: LLMInteraction) -> Asked:
+    return Asked(call.request, call.prompt, call.state)
+
+
+def _queues(calls: Iterable[tuple[str, V]]) -> dict[str, _Queue[V]]:
+    found: dict[str, list[V]] = {}
+    for key, call in calls:
+        found.setdefault(key, []).append(call)
+    return {key: _Queue(listed) for key, listed in found.items()}

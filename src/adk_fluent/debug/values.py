@@ -1,0 +1,235 @@
+"""What a recording is made of."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from adk_fluent.backends.events import AgentEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a model, a tool or a run raised.
+
+    Attributes:
+        type: the name of its class.
+        message: what it said.
+        status: the HTTP status in it, if it has one.
+    """
+
+    type: str
+    message: str = ""
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece of what a model answered.
+
+    Attributes:
+        response: the fields of ADK's `LlmResponse` that were set, as JSON.
+        at: seconds since the model was asked.
+        seq: its place among everything that was recorded.
+    """
+
+    response: Mapping[str, Any]
+    at: float = 0.0
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LLMInteraction:
+    """One call of a model.
+
+    Attributes:
+        agent_name: the agent whose call it was.
+        call: which of its calls, from 1; those of each `operation` are counted for themselves.
+        operation: what a context asked for beside the agent's own work, such as `summarize`.
+        model: the name of the model.
+        request: all that it was sent, as JSON: `model instruction contents tools answer options`.
+        prompt: the agent's templates, as they are written.
+        state: the keys that the agent reads, with their values.
+        chunks: what it answered, piece by piece; the last is whole, unless the call failed or was given up.
+        error: what it raised.
+        branch: the parallel branch it was asked on.
+        run: which of the recorded runs it belongs to, from 0.
+        started: its place among everything that was recorded.
+        ended: likewise; `None` for a call that was given up, such as that of the loser of a race.
+        at: seconds since the recording began, when it started.
+        seconds: how long it took.
+    """
+
+    agent_name: str
+    call: int = 1
+    operation: str | None = None
+    model: str | None = None
+    request: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    prompt: tuple[str, ...] = ()
+    state: Mapping[str, Any] | None = None
+    chunks: tuple[Chunk, ...] = ()
+    error: Failure | None = None
+    branch: str | None = None
+    run: int = 0
+    started: int = 0
+    ended: int | None = None
+    at: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The agent, or `agent:operation` for a question of its context; as in `mock_backend`."""
+        return self.agent_name if self.operation is None else f"{self.agent_name}:{self.operation}"
+
+    @property
+    def request_content(self) -> list[Any]:
+        """The conversation that it was sent."""
+        return list(self.request.get("contents") or ())
+
+    @property
+    def response_content(self) -> str:
+        """The text that it answered."""
+        whole = [chunk.response for chunk in self.chunks if not chunk.response.get("partial")]
+        parts = itertools.chain.from_iterable(map(_parts, whole))
+        return "".join(part.get("text") or "" for part in parts if not part.get("thought"))
+
+    @property
+    def latency_ms(self) -> float:
+        """How long it took, in milliseconds."""
+        return self.seconds * 1000
+
+
+def _parts(response: Mapping[str, Any]) -> list[Any]:
+    content: Mapping[str, Any] = response.get("content") or {}
+    return content.get("parts") or []
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInteraction:
+    """One call of a tool.
+
+    Attributes:
+        tool_name: the tool.
+        agent_name: the agent that called it.
+        call: which call of this tool by this agent, from 1.
+        call_id: the id of the call, as in the events.
+        args: what it was called with.
+        result: what it gave.
+        error: what it raised.
+        actions: what it did beside: the fields of ADK's `EventActions` that it changed.
+        branch: the parallel branch it was called on.
+        run: which of the recorded runs it belongs to, from 0.
+        started: its place among everything that was recorded.
+        ended: likewise; `None` if it was given up.
+        at: seconds since the recording began, when it started.
+        seconds: how long it took.
+    """
+
+    tool_name: str
+    agent_name: str = ""
+    call: int = 1
+    call_id: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    result: Any = None
+    error: Failure | None = None
+    actions: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    branch: str | None = None
+    run: int = 0
+    started: int = 0
+    ended: int | None = None
+    at: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The agent and the tool."""
+        return f"{self.agent_name}/{self.tool_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """One run: a turn of a conversation, or its going on after an approval.
+
+    Attributes:
+        prompt: what the user said: the fields of a `Content`.
+        session_id: the session it ran in.
+        user_id: whose it is.
+        state: what the state held before.
+        invocation_id: the run itself.
+        streaming: whether pieces of answers were asked for.
+        error: what it ended with, if it failed.
+    """
+
+    prompt: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    session_id: str = ""
+    user_id: str = "user"
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    invocation_id: str = ""
+    streaming: bool = False
+    error: Failure | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of what the user said."""
+        return "".join(part.get("text") or "" for part in self.prompt.get("parts") or ())
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An agent or another step that ran to its end, neither failing nor being given up.
+
+    Attributes:
+        agent_name: the agent or step.
+        branch: the parallel branch it ran on.
+        run: which of the recorded runs it belongs to, from 0.
+        seq: its place among everything that was recorded.
+        at: seconds since the recording began.
+    """
+
+    agent_name: str
+    branch: str | None = None
+    run: int = 0
+    seq: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of its branches a race, or a fan-out with `merge="first_complete"`, went on with.
+
+    Attributes:
+        contest: the race.
+        winner: the branch: the name of its root.
+        branch: the parallel branch that the race ran on.
+        run: which of the recorded runs it belongs to, from 0.
+        seq: its place among everything that was recorded.
+    """
+
+    contest: str
+    winner: str
+    branch: str | None = None
+    run: int = 0
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event with what the state was after it.
+
+    Attributes:
+        event: the event; `raw` is not recorded.
+        changed: what was other in the state than after the event before; `None` for a key that is gone.
+        lost: whether it is of a branch that lost a race: then the run did not give it, and nobody keeps it.
+        run: which of the recorded runs it belongs to, from 0.
+        seq: its place among everything that was recorded.
+        at: seconds since the recording began.
+    """
+
+    event: AgentEvent
+    changed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    lost: bool = False
+    run: int = 0
+    seq: int = 0
+    at: float = 0.0

@@ -1,0 +1,17 @@
+"""Dependency injection: what tools, callbacks and steps are given by name, and how long it lives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adk_fluent.backends.adk.resources import close
+    from adk_fluent.ir.resources import Resource
+
+__all__ = ["Resource", "close"]
+
+__getattr__: Callable[[str], object] = lazy(__name__)

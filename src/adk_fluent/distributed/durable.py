@@ -1,0 +1,135 @@
+"""Segments on the durable engine: each is a child workflow on a task queue of its own."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from adk_fluent.backends.adk.durable.compiling import DurableBackend
+from adk_fluent.backends.adk.durable.steps import current
+from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.backends.adk.steps.segment import Came, Elsewhere, Work
+from adk_fluent.backends.temporal.policy import config_json, config_of
+from adk_fluent.backends.temporal.workflow import TemporalEngine, serve, serve_segment
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.distributed.backend import DistributedBackend
+from adk_fluent.distributed.formats import from_bytes, to_bytes
+from adk_fluent.distributed.segments import Segment, cut
+from adk_fluent.distributed.working import Worker, crossing_of, events_of
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.naming import resolve_names
+from adk_fluent.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.adk.running.backend import Compiled
+    from adk_fluent.backends.temporal.worker import Host
+
+
+def hosting(segment: str | None = None) -> Host:
+    """What lets a worker run all segments of an expression, or one of them.
+
+    Args:
+        segment: its name.
+    """
+
+    def host(node: Node, queue: str, backend: DurableBackend) -> Sequence[str]:
+        parts = cut(resolve_names(node), ExecutionConfig())
+        names = [part.name for part in parts]
+        if segment is not None and segment not in names:
+            known = ", ".join(map(repr, names))
+            near = did_you_mean(segment, names)
+            raise ArgumentError(f"There is no segment {segment!r}.{near} The pipeline has {known}.")
+        wanted = [part for part in parts if segment in (None, part.name)]
+        return [_serve(part, node, queue, backend, whole=len(parts) == 1) for part in wanted]
+
+    return host
+
+
+def _serve(segment: Segment, node: Node, queue: str, backend: DurableBackend, *, whole: bool) -> str:
+    """Let this process run a segment; the first one runs in the workflow of the whole. Its queue."""
+    if segment.index == 0:
+        serve(queue, node, backend if whole else Parent(backend, queue))
+        return queue
+    name = _queue_of(segment, queue)
+    serve_segment(name, partial(_run, node, segment.name, backend))
+    return name
+
+
+def _queue_of(segment: Segment, queue: str) -> str:
+    """The task queue of a segment: the one that its boundary names, or one below that of the whole."""
+    transport = segment.boundary.transport
+    if transport is not None and transport.endpoint:
+        return f"{segment.queue}@{segment.ir_hash[:12]}"
+    return f"{queue}/{segment.name}"
+
+
+class Parent(DistributedBackend):
+    """Runs the first segment as steps, and each of the others as a child workflow.
+
+    Args:
+        backend: what makes steps.
+        queue: the task queue of the whole.
+    """
+
+    def __init__(self, backend: DurableBackend, queue: str) -> None:
+        super().__init__(backend)
+        self._durable, self._queue = backend, queue
+
+    def compile(
+        self,
+        node: Node,
+        config: ExecutionConfig | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        origins: Mapping[str, str] | None = None,
+    ) -> Compiled:
+        """A native app whose effects are steps, and whose later segments are child workflows."""
+        return self._durable.in_steps(super().compile(node, config, state=state, origins=origins))
+
+    def services(self, given: Mapping[str, Any] | None = None) -> Services:
+        """The services of a run."""
+        return self._durable.services(given)
+
+    def place(self, segment: Segment) -> Elsewhere:
+        """What runs a segment: a child workflow, wherever its workers are."""
+        return Child(segment, _queue_of(segment, self._queue))
+
+
+class Child:
+    """Has a segment run as a child workflow; what it needs and does crosses as bytes."""
+
+    def __init__(self, segment: Segment, queue: str) -> None:
+        self._segment, self._queue = segment, queue
+
+    async def run(self, work: Work) -> AsyncGenerator[Came, None]:
+        """What happens in the segment."""
+        segment, engine = self._segment, cast(TemporalEngine, current())
+        form = segment.boundary.serialization
+        asked = {
+            "data": b64encode(to_bytes(crossing_of(segment, work), form)).decode(),
+            "config": config_json(segment.config),
+            "streaming": work.streaming,
+        }
+        child = engine.child("adk_fluent.segment", asked, self._queue, f"segment {segment.name!r}")
+        async with aclosing(child) as told:
+            async for pieces in told:
+                for piece in [pieces] if isinstance(pieces, str) else pieces:
+                    for came in events_of(segment, from_bytes(b64decode(piece), form)):
+                        yield came
+
+
+async def _run(
+    node: Node, name: str, backend: DurableBackend, asked: Mapping[str, Any]
+) -> AsyncGenerator[str, None]:
+    """Run a segment with what crossed into it, and give what crosses back, event by event."""
+    parts = cut(resolve_names(node), config_of(asked["config"]))
+    segment = next(part for part in parts if part.name == name)
+    form = segment.boundary.serialization
+    crossing = from_bytes(b64decode(asked["data"]), form)
+    async with aclosing(Worker(segment, backend).run(crossing)) as back:
+        async for piece in back:
+            yield b64encode(to_bytes(piece, form)).decode()

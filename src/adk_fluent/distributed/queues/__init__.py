@@ -1,0 +1,1 @@
+"""Queues between a pipeline and its segments."""

@@ -1,0 +1,79 @@
+"""Message brokers, each as little as work and answers need: topics with at-least-once delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from adk_fluent.errors import ArgumentError, MissingExtraError
+
+SCHEMES: Final = ("redis", "rediss", "nats", "amqp", "amqps")
+"""The schemes of endpoints that a broker serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message.
+
+    Attributes:
+        body: what it holds.
+        headers: text about it.
+    """
+
+    body: bytes
+    headers: Mapping[str, str]
+
+
+Handler = Callable[[Message], Awaitable[None]]
+"""Takes a message. It is acknowledged when this returns; what raises is delivered again."""
+
+
+class Broker(Protocol):
+    """A connection to a message broker. Handlers are set before it starts."""
+
+    def handle(self, topic: str, handler: Handler, *, at_once: int, redeliver_after: float) -> None:
+        """Take the messages of a topic.
+
+        Args:
+            at_once: so many at the same time, and no more from the broker.
+            redeliver_after: seconds after which what was not acknowledged goes to somebody else.
+        """
+        ...
+
+    async def start(self) -> None:
+        """Connect, and begin to take messages."""
+        ...
+
+    async def publish(self, topic: str, message: Message) -> None:
+        """Put a message into a topic; returns when the broker has it."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect; what was not acknowledged goes to others."""
+        ...
+
+
+def broker_of(endpoint: str) -> Broker:
+    """The broker of an endpoint; the end of its path, which names the queue, does not count.
+
+    Raises:
+        ArgumentError: no broker serves its scheme.
+        MissingExtraError: what talks to it is not installed.
+    """
+    scheme, _, rest = endpoint.partition("://")
+    if scheme not in SCHEMES:
+        other = " Temporal's are served by TemporalBackend." if scheme == "temporal" else ""
+        raise ArgumentError(
+            f"TransportConfig(endpoint={endpoint!r}): queues are at {', '.join(s + '://' for s in SCHEMES)}."
+            f"{other}"
+        )
+    server = f"{scheme}://{rest.rstrip('/').rpartition('/')[0] or rest}"
+    try:
+        from adk_fluent.distributed.queues import faststream
+    except ImportError as error:
+        raise MissingExtraError(
+            f"A queue at {scheme}:// needs FastStream: pip install 'adk-fluent[queues]'."
+        ) from error
+    made: dict[str, Callable[[str], Any]] = {"nats": faststream.Nats, "amqp": faststream.Rabbit}
+    return made.get(scheme.removesuffix("s") if scheme == "amqps" else scheme, faststream.Redis)(server)

@@ -1,0 +1,140 @@
+"""Runs a segment with what crossed into it: in this process, or for another one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from adk_fluent import errors
+from adk_fluent.backends.adk.running.segments import continuing, run_segment
+from adk_fluent.backends.adk.steps.segment import Came, Work
+from adk_fluent.distributed.crossing import Crossing, inward, outward
+from adk_fluent.distributed.formats import from_bytes, to_bytes
+from adk_fluent.errors import ADKFluentError, SegmentError
+from adk_fluent.state.plain import unpack
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+    from adk_fluent.distributed.segments import Segment
+
+
+class InProcess:
+    """Runs a segment in this process, as an app of its own; what it needs and does crosses as bytes.
+
+    Args:
+        segment: the segment.
+        backend: what it runs on.
+    """
+
+    def __init__(self, segment: Segment, backend: ADKBackend) -> None:
+        self._segment = segment
+        self._worker = Worker(segment, backend)
+
+    async def run(self, work: Work) -> AsyncGenerator[Came, None]:
+        """What happens in the segment."""
+        segment, form = self._segment, self._segment.boundary.serialization
+        data = to_bytes(crossing_of(segment, work), form)
+        async for back in self._worker.run(from_bytes(data, form), work.services):
+            for came in events_of(segment, from_bytes(to_bytes(back, form), form)):
+                yield came
+
+
+class Worker:
+    """Runs a segment with what crossed into it.
+
+    Args:
+        segment: the segment.
+        backend: what it runs on.
+        resumable: whether a piece of work that broke off can go on after the steps that were finished.
+    """
+
+    def __init__(self, segment: Segment, backend: ADKBackend, *, resumable: bool | None = None) -> None:
+        self.segment = segment
+        self._config = segment.config if resumable is None else replace(segment.config, resumable=resumable)
+        self._backend = backend
+        self._compiled: Compiled | None = None
+
+    @property
+    def compiled(self) -> Compiled:
+        """The segment as a native app; compiled once."""
+        if self._compiled is None:
+            segment = self.segment
+            made = self._backend.compile(segment.node, self._config, state=None, origins=segment.origins)
+            self._compiled = continuing(made, segment.hears.authors | segment.hears.earlier)
+        return self._compiled
+
+    async def run(
+        self, crossing: Crossing, services: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[Crossing, None]:
+        """What comes back, event by event.
+
+        Args:
+            services: where artifacts and memories are, by name; by default those of the backend.
+
+        Raises:
+            SegmentError: the caller has another version of the segment.
+            SerializationError: it wrote what is no data.
+        """
+        if crossing.ir_hash != self.segment.ir_hash:
+            raise SegmentError(
+                f"Segment {self.segment.name!r} is another version here ({self.segment.ir_hash[:8]}) than at "
+                f"its caller ({crossing.ir_hash[:8]}). Deploy the same pipeline on both sides; one that "
+                "stands in a script which is run is another than in a module that is imported."
+            )
+        work = work_of(self.segment, crossing)
+        async for came in run_segment(self.compiled, work, self._backend.services(services)):
+            yield outward(self.segment, crossing, [came])
+
+
+def crossing_of(segment: Segment, work: Work) -> Crossing:
+    """What goes into a segment, of what its caller knows."""
+    return inward(
+        segment,
+        state=work.state,
+        history=work.history,
+        events=work.events,
+        message=work.message,
+        run_id=work.run_id,
+        user_id=work.user_id,
+        session_id=work.session_id,
+        own=work.own,
+        answer=work.answer,
+        streaming=work.streaming,
+    )
+
+
+def work_of(segment: Segment, crossing: Crossing) -> Work:
+    """What a segment is given, of what crossed."""
+    return Work(
+        run_id=crossing.run_id,
+        user_id=crossing.user_id,
+        session_id=crossing.session_id,
+        state=unpack(crossing.state, segment.fields),
+        message=crossing.message,
+        history=[happened.event for happened in crossing.history],
+        events=[happened.event for happened in crossing.events],
+        own=[(happened.event, unpack(happened.delta, segment.fields)) for happened in crossing.own],
+        answer=crossing.answer,
+        streaming=crossing.streaming,
+    )
+
+
+def events_of(segment: Segment, back: Crossing) -> list[Came]:
+    """What happened in a segment, of what came back."""
+    return [(happened.event, unpack(happened.delta, segment.fields)) for happened in back.events]
+
+
+def check_failed(segment: Segment, back: Crossing) -> None:
+    """Raise what a segment failed with somewhere else: its own error where that is one of adk-fluent's.
+
+    Raises:
+        ADKFluentError: it did.
+    """
+    if back.error is None:
+        return
+    kind, message = back.error
+    known = getattr(errors, kind, None)
+    if isinstance(known, type) and issubclass(known, ADKFluentError):
+        raise known(message)
+    raise SegmentError(f"Segment {segment.name!r} failed: {kind}: {message}")

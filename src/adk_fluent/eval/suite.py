@@ -1,0 +1,231 @@
+"""`FluentEvalSuite`: cases, what they are judged by, and what they are run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from adk_fluent.errors import EvalError
+from adk_fluent.eval.cases import FluentCase, named
+from adk_fluent.eval.checking import check_suite
+from adk_fluent.eval.judges import FluentJudge
+from adk_fluent.eval.metrics import PrebuiltMetrics, metric_name
+from adk_fluent.eval.simulation import UserSimulation
+from adk_fluent.ir.base import Node, root_of
+
+if TYPE_CHECKING:
+    from google.adk.evaluation.eval_set import EvalSet
+
+    from adk_fluent.backends.protocol import Backend
+    from adk_fluent.config import ExecutionConfig
+    from adk_fluent.eval.report import FluentEvalReport
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how many runs are done, and how many there are."""
+
+
+@dataclass(frozen=True)
+class FluentEvalSuite:
+    """Cases, what they are judged by, and the pipeline they are run on.
+
+    Args:
+        pipeline: an expression, or what was built of one.
+        cases: the conversations, with what is expected of each.
+        metrics: metrics of ADK's that judge every case which states what they need: `PrebuiltMetrics` or
+            their names.
+        thresholds: metric → the least score that passes; 0.5 where none is given.
+        num_runs: how often each case is run.
+        custom_judges: functions that score, beside the metrics.
+        simulation: a model that plays the user; a case's input is then only how it begins.
+        name: what the suite is called.
+        tags: the tags that cases may have; any, if there are none here.
+        trajectory_match: `exact`: the calls are those expected and no others; `in_order` and `any_order`:
+            those expected are among them.
+        judge_model: the model that metrics ask which need one.
+        judge_samples: how often such a metric asks it per turn.
+        rubrics: what metrics whose name begins with `rubric_based` look for, one sentence each.
+        backend: what runs the cases unless `run` is given another; a function without parameters is called
+            for each run of a case, so that each has a script of its own.
+
+    Raises:
+        EvalError: a case names a step, tool, tag or metric that does not exist (the nearest is named), or
+            something is not what it should be.
+
+    Example:
+        >>> import asyncio
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.testing import mock_backend
+        >>> suite = FluentEvalSuite(
+        ...     pipeline=Agent("helper").instruct("Help."),
+        ...     cases=[FluentCase("Hi", reference_response="Hello!")],
+        ...     metrics=["response_match_score"],
+        ...     backend=mock_backend({"helper": "Hello."}),
+        ... )
+        >>> asyncio.run(suite.run()).pass_rate
+        1.0
+    """
+
+    pipeline: Any
+    cases: Sequence[FluentCase] = ()
+    metrics: Sequence[PrebuiltMetrics | str] = ()
+    thresholds: Mapping[PrebuiltMetrics | str, float] = field(
+        default_factory=dict["PrebuiltMetrics | str", float]
+    )
+    num_runs: int = 1
+    custom_judges: Sequence[FluentJudge] = ()
+    simulation: UserSimulation | None = None
+    name: str = "eval"
+    tags: Collection[str] = ()
+    trajectory_match: Literal["exact", "in_order", "any_order"] = "exact"
+    judge_model: str = "gemini-2.5-flash"
+    judge_samples: int = 1
+    rubrics: Sequence[str] = ()
+    backend: Backend | Callable[[], Backend] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.metrics, str) or isinstance(self.cases, FluentCase):
+            raise EvalError("FluentEvalSuite: cases and metrics are lists.")
+        cases = tuple(self.cases)
+        if self.simulation is not None and not cases:
+            cases = (FluentCase(self.simulation.starting_prompt, metadata={"id": "simulation"}),)
+        for name, value in (
+            ("cases", cases),
+            ("metrics", tuple(map(metric_name, self.metrics))),
+            ("thresholds", {metric_name(key): value for key, value in self.thresholds.items()}),
+            ("custom_judges", tuple(self.custom_judges)),
+            ("tags", tuple(self.tags)),
+            ("rubrics", tuple(self.rubrics)),
+        ):
+            object.__setattr__(self, name, value)
+        check_suite(self)
+
+    @property
+    def root(self) -> Node:
+        """The tree that the cases are run on."""
+        return root_of(self.pipeline)
+
+    @property
+    def named_cases(self) -> Mapping[str, FluentCase]:
+        """The cases by name: `metadata["id"]`, or words of the input."""
+        return named(self.cases)
+
+    def simulation_of(self, case: FluentCase) -> UserSimulation | None:
+        """What plays the user of a case; nothing if the case says all that the user does."""
+        if self.simulation is None or case.metadata.get("simulated") is False:
+            return None
+        return self.simulation
+
+    async def run(
+        self,
+        *,
+        backend: Backend | Callable[[], Backend] | None = None,
+        config: ExecutionConfig | None = None,
+        parallelism: int = 4,
+        progress: bool | Progress = False,
+        engine: Literal["auto", "adk", "light"] = "auto",
+        tags: Collection[str] = (),
+    ) -> FluentEvalReport:
+        """Run every case `num_runs` times, and judge what it did.
+
+        Each run of a case has a session, artifacts and memory of its own. A run that fails fails its case,
+        and the others go on.
+
+        Args:
+            backend: what runs the cases; the suite's own by default, and else the models of the pipeline.
+            config: how the pipeline is run.
+            parallelism: how many runs go on at the same time.
+            progress: a bar on the standard error output, or what is called with (done, total).
+            engine: `adk` is ADK's `LocalEvalService`; `light` is the same metrics without what that needs;
+                `auto` takes ADK's where it is installed.
+            tags: run only cases that have one of these.
+
+        Raises:
+            EvalError: a metric needs a cloud service (nothing has run then), a tag is unknown, or an option
+                is wrong.
+            MissingExtraError: `engine="adk"`, or a metric, needs the extra `eval`.
+            BackendError: the backend does not run on ADK.
+        """
+        from adk_fluent.eval.running import run_suite
+
+        return await run_suite(
+            self,
+            backend=backend if backend is not None else self.backend,
+            config=config,
+            parallelism=parallelism,
+            progress=progress,
+            engine=engine,
+            tags=tags,
+        )
+
+    # --- files and ADK's objects ------------------------------------------------------------------
+
+    def to_eval_set(self) -> EvalSet:
+        """The cases as one of ADK's sets; see `to_eval_set_file` for what does not fit."""
+        from adk_fluent.eval.files import to_eval_set
+
+        return to_eval_set(self)
+
+    def to_eval_set_file(
+        self, path: str | PathLike[str], config: str | PathLike[str] | None = None
+    ) -> tuple[str, ...]:
+        """Write the cases as `adk eval` and ADK's web page read them.
+
+        Args:
+            path: the file, whose name should end in `.evalset.json`.
+            config: also write the metrics here, for `adk eval --config_file_path`.
+
+        Returns:
+            What ADK's format cannot say, in one line each; it is not in the files.
+
+        Raises:
+            EvalError: something in a case cannot be written as JSON.
+        """
+        from adk_fluent.eval.files import to_eval_set_file
+
+        return to_eval_set_file(self, path, config)
+
+    @classmethod
+    def from_eval_set(
+        cls, source: str | PathLike[str] | EvalSet, pipeline: Any, **options: Any
+    ) -> FluentEvalSuite:
+        """A suite of one of ADK's sets, or of a file with one.
+
+        Args:
+            source: the set, or the path of a `.evalset.json` file.
+            pipeline: what the cases are run on.
+            options: anything else a suite takes; the metrics are ADK's own defaults unless given.
+
+        Raises:
+            EvalError: the file is none; the message names line and column.
+        """
+        from adk_fluent.eval.files import from_eval_set
+
+        return from_eval_set(source, pipeline, options)
+
+    def to_yaml(self, path: str | PathLike[str] | None = None) -> str:
+        """The suite as YAML, without its pipeline, judges and backend; also written to `path`.
+
+        Raises:
+            EvalError: a case holds what YAML cannot, such as a predicate.
+        """
+        from adk_fluent.eval.files import to_yaml
+
+        return to_yaml(self, path)
+
+    @classmethod
+    def from_yaml(cls, path: str | PathLike[str], pipeline: Any = None, **options: Any) -> FluentEvalSuite:
+        """A suite of a YAML or JSON file. No code in it is run.
+
+        Args:
+            path: the file.
+            pipeline: what the cases are run on.
+            options: anything else a suite takes, in place of what the file says.
+
+        Raises:
+            EvalError: the file cannot be read, or holds something else; the message names line and column.
+        """
+        from adk_fluent.eval.files import from_yaml
+
+        return from_yaml(path, pipeline, options)

@@ -1,0 +1,369 @@
+"""`A`: steps that keep files beside the state, and bring them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from adk_fluent._namespace import Namespace
+from adk_fluent.artifacts import operations
+from adk_fluent.artifacts.content import DECODINGS
+from adk_fluent.artifacts.formats import Unfit, to_json
+from adk_fluent.artifacts.mime import NAMES, Mime, is_mime
+from adk_fluent.artifacts.names import fault_of, stem
+from adk_fluent.artifacts.tools import ArtifactTool
+from adk_fluent.context.artifacts import ForLlm
+from adk_fluent.context.spec import Context
+from adk_fluent.errors import ArgumentError, ExpressionError
+from adk_fluent.expr.arguments import check_key, describe, function, observer, one_of
+from adk_fluent.expr.base import Expr, Step
+from adk_fluent.ir.files import USER_SCOPE
+from adk_fluent.ir.matching import Predicate, plain, truth_of
+from adk_fluent.ir.nodes import ArtifactNode, SequenceNode
+from adk_fluent.spelling import did_you_mean
+from adk_fluent.state.delta import detached
+
+Scope = Literal["session", "user"]
+Decode = Literal["text", "json", "csv", "markdown", "base64"]
+
+
+class ArtifactStep(Step):
+    """A step that does something with artifacts; what the `A` factories give."""
+
+    __slots__ = ()
+
+
+def _step(operation: operations.ArtifactOperation) -> ArtifactStep:
+    return ArtifactStep.from_node(ArtifactNode(operation=operation))
+
+
+def artifact_steps(expression: object, where: str) -> tuple[ArtifactNode, ...]:
+    """The `A` operations that an expression consists of.
+
+    Raises:
+        ArgumentError: it is none, or holds something else.
+    """
+    node = cast("Expr[Any]", expression).node if isinstance(expression, Expr) else None
+    steps = node.children if isinstance(node, SequenceNode) else (node,)
+    found = tuple(step for step in steps if isinstance(step, ArtifactNode))
+    if len(found) != len(steps) or not found:
+        raise ArgumentError(f"{where} takes A operations only, not {describe(cast(object, expression))}.")
+    return found
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def _file(filename: object, scope: str, where: str) -> str:
+    """The name of an artifact as ADK has it."""
+    if not isinstance(filename, str):
+        raise ArgumentError(f"{where} takes a filename as text, not {describe(filename)}.")
+    one_of(scope, ("session", "user"), f"{where[:-1]}scope=)")
+    if fault := fault_of(filename):
+        raise ArgumentError(f"{where} takes a filename such as 'report.md', and {filename!r:.60} {fault}.")
+    return filename if scope == "session" or filename.startswith(USER_SCOPE) else USER_SCOPE + filename
+
+
+def _key(key: object, filename: str, where: str, option: str, ending: str = "") -> str:
+    """The state key that goes with a file: the one given, else the file's own name."""
+    if key is not None:
+        return check_key(key, f"{where[:-1]}{option}=)")
+    name = stem(filename)
+    if not name.isidentifier():
+        raise ArgumentError(
+            f"{where}: {filename!r:.60} gives no name that a state key could have; say which: {option}='...'"
+            + (f", with A.snapshot({filename!r:.60}, into_key='...')." if where == "A.load()" else ".")
+        )
+    return name + ending
+
+
+def _mime(mime: object, where: str) -> str | None:
+    if mime is None or (isinstance(mime, str) and is_mime(mime)):
+        return mime
+    shown = did_you_mean(mime, NAMES.values()) if isinstance(mime, str) else ""
+    name = mime.upper().lstrip(".") if isinstance(mime, str) else ""
+    hint = f" Did you mean A.mime.{name}?" if name in NAMES else shown
+    what = f"{where[:-1]}mime=) takes a MIME type such as 'text/markdown'"
+    raise ArgumentError(f"{what}, not {mime!r:.60}.{hint}")
+
+
+def _metadata(metadata: object, where: str) -> tuple[tuple[str, Any], ...]:
+    if metadata is None:
+        return ()
+    given = cast("Mapping[object, Any]", metadata)
+    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in given):
+        raise ArgumentError(
+            f"{where[:-1]}metadata=) takes a dict with text keys, not {describe(cast(object, metadata))}."
+        )
+    try:
+        to_json(given)
+    except Unfit as error:
+        raise ArgumentError(f"{where[:-1]}metadata=) {error}.") from error
+    return tuple((str(key), detached(value)) for key, value in given.items())
+
+
+def _pairs(pairs: tuple[object, ...], where: str) -> tuple[tuple[str, str], ...]:
+    if not pairs:
+        raise ExpressionError(f"{where} needs at least one pair: (filename, key).")
+    found: list[tuple[str, str]] = []
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(cast("tuple[object, ...]", pair)) != 2:
+            raise ArgumentError(f"{where} takes pairs: (filename, key), not {describe(cast(object, pair))}.")
+        filename, key = cast("tuple[object, object]", pair)
+        found.append((_file(filename, "session", where), check_key(key, where)))
+    return tuple(found)
+
+
+# --- the operations -------------------------------------------------------------------------------
+
+
+class _Tools(metaclass=Namespace):
+    """Tools by which a model itself saves, loads and lists artifacts: `A.tool`."""
+
+    _called = "A.tool"
+
+    @staticmethod
+    def save() -> ArtifactTool:
+        """`save_artifact(filename, content)`: the model saves a text as a new version of an artifact."""
+        return ArtifactTool("save")
+
+    @staticmethod
+    def load() -> ArtifactTool:
+        """`load_artifacts(artifact_names)`: ADK's own tool, which shows the model what it asks for."""
+        return ArtifactTool("load")
+
+    @staticmethod
+    def list() -> ArtifactTool:
+        """`list_artifacts()`: the model gets the names of the artifacts there are."""
+        return ArtifactTool("list")
+
+
+class A(metaclass=Namespace):
+    """Artifact operations. Each factory but `for_llm` gives a step for a pipeline.
+
+    An artifact is a file, in versions, that ADK's artifact service keeps beside the state: with the session,
+    or under a name that starts with `user:` for all sessions of a user. A filename may hold `{key}`, which
+    the state fills in.
+
+    Example:
+        >>> from adk_fluent import A, Agent
+        >>> Agent("writer").writes("report") >> A.publish("report.md") >> Agent("mailer")
+        Pipeline(writer, publish, mailer)
+    """
+
+    mime = Mime
+    """MIME types by name: `A.mime.MARKDOWN`."""
+    tool = _Tools
+    """Tools for models: `A.tool.save()`, `A.tool.load()`, `A.tool.list()`."""
+
+    # --- saving -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def publish(
+        filename: str,
+        from_key: str | None = None,
+        *,
+        mime: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        scope: Scope = "session",
+    ) -> ArtifactStep:
+        """Save the value at a state key as a new version of an artifact.
+
+        Text is saved in UTF-8, bytes as they are, a list of dicts in a CSV file as a table, and everything
+        else as JSON. In a file of a type that is no text, such as an image, text must be base64.
+
+        Args:
+            from_key: the state key; by default the file's name without its ending.
+            mime: the type; by default what the filename ends in says, else what the value is.
+            metadata: data of your own that ADK keeps with the version; what JSON can hold.
+            scope: keep it with the `session`, or for all sessions of the `user`.
+
+        Raises:
+            ArgumentError: no filename, no MIME type, or no key that the filename could stand for.
+            ArtifactError: at run time, the value cannot be written, or there is no artifact service.
+
+        >>> A.publish("report.md", from_key="draft").node.operation
+        Publish(filename='report.md', key='draft')
+        """
+        where = "A.publish()"
+        name = _file(filename, scope, where)
+        return _step(
+            operations.Publish(
+                filename=name,
+                key=_key(from_key, name, where, "from_key"),
+                mime=_mime(mime, where),
+                metadata=_metadata(metadata, where),
+            )
+        )
+
+    @staticmethod
+    def save(
+        filename: str,
+        content: object,
+        *,
+        mime: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        scope: Scope = "session",
+    ) -> ArtifactStep:
+        """Save content that is known now, written as by `publish`, as a new version of an artifact.
+
+        >>> A.save("terms.txt", content="No refunds.").node.operation
+        Save(filename='terms.txt', content='No refunds.')
+        """
+        where = "A.save()"
+        if content is None:
+            raise ArgumentError(f"{where} needs content=: text, bytes, or what JSON can hold.")
+        return _step(
+            operations.Save(
+                filename=_file(filename, scope, where),
+                content=detached(content),
+                mime=_mime(mime, where),
+                metadata=_metadata(metadata, where),
+            )
+        )
+
+    @staticmethod
+    def publish_many(*pairs: tuple[str, str]) -> ArtifactStep:
+        """Save several state values: `A.publish_many(("a.md", "draft"), ("b.json", "facts"))`.
+
+        Nothing is saved unless every value can be.
+        """
+        return _step(operations.PublishMany(pairs=_pairs(pairs, "A.publish_many()")))
+
+    # --- loading ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def snapshot(
+        filename: str,
+        into_key: str | None = None,
+        *,
+        version: int | None = None,
+        decode: Decode = "text",
+        scope: Scope = "session",
+    ) -> ArtifactStep:
+        """Copy an artifact into the state.
+
+        Args:
+            into_key: the state key; by default the file's name without its ending.
+            version: which version, the first being 0; by default the latest.
+            decode: what the state gets: the `text`, what `json` text holds, the rows of a `csv` table as
+                dicts, the sections of a `markdown` text, or the bytes in `base64`.
+            scope: whether it is the `session`'s, or the `user`'s.
+
+        Raises:
+            ArtifactError: at run time, it is not there or cannot be decoded, or there is no artifact service.
+
+        >>> A.snapshot("prices.csv", decode="csv").node.operation
+        Snapshot(filename='prices.csv', key='prices', decode='csv')
+        """
+        where = "A.snapshot()"
+        one_of(decode, tuple(DECODINGS), "A.snapshot(decode=)")
+        if version is not None and (not isinstance(version, int) or isinstance(version, bool) or version < 0):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"A.snapshot(version=) takes a number from 0 on, not {version!r:.40}.")
+        name = _file(filename, scope, where)
+        key = _key(into_key, name, where, "into_key")
+        return _step(operations.Snapshot(filename=name, key=key, version=version, decode=decode))
+
+    @staticmethod
+    def load(filename: str, *, scope: Scope = "session") -> ArtifactStep:
+        """Copy an artifact, as text, into the key that is its name without its ending.
+
+        >>> A.load("user:profile.md").node.key_writes
+        ('profile',)
+        """
+        name = _file(filename, scope, "A.load()")
+        return _step(operations.Load(filename=name, key=_key(None, name, "A.load()", "into_key")))
+
+    @staticmethod
+    def snapshot_many(*pairs: tuple[str, str]) -> ArtifactStep:
+        """Copy several artifacts, as text, into the state; nothing is written unless all are there."""
+        found = _pairs(pairs, "A.snapshot_many()")
+        keys = [key for _, key in found]
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            raise ExpressionError(f"A.snapshot_many() gives two artifacts the key {twice!r}.")
+        return _step(operations.SnapshotMany(pairs=found))
+
+    # --- looking after them -----------------------------------------------------------------------
+
+    @staticmethod
+    def list(into_key: str = "artifacts") -> ArtifactStep:
+        """Write the names of all artifacts in order; those of the user start with `user:`."""
+        return _step(operations.List(key=check_key(into_key, "A.list(into_key=)")))
+
+    @staticmethod
+    def version(filename: str, into_key: str | None = None, *, scope: Scope = "session") -> ArtifactStep:
+        """Write the number of an artifact's latest version, the first being 0.
+
+        Args:
+            into_key: the state key; by default the file's name without its ending, and `_version`.
+        """
+        name = _file(filename, scope, "A.version()")
+        key = _key(into_key, name, "A.version()", "into_key", "_version")
+        return _step(operations.Version(filename=name, key=key))
+
+    @staticmethod
+    def delete(filename: str, *, scope: Scope = "session") -> ArtifactStep:
+        """Delete every version of an artifact; one that is not there is none."""
+        return _step(operations.Delete(filename=_file(filename, scope, "A.delete()")))
+
+    # --- values in another form -------------------------------------------------------------------
+
+    @staticmethod
+    def as_json(key: str) -> ArtifactStep:
+        """Replace the value at a key by JSON text."""
+        return _step(operations.AsJson(key=check_key(key, "A.as_json()")))
+
+    @staticmethod
+    def as_csv(key: str) -> ArtifactStep:
+        """Replace a list of dicts by CSV text: the keys as column names, then a line for each dict."""
+        return _step(operations.AsCsv(key=check_key(key, "A.as_csv()")))
+
+    @staticmethod
+    def as_text(key: str) -> ArtifactStep:
+        """Replace a value by text: a list has a line for each item, a dict one for each entry."""
+        return _step(operations.AsText(key=check_key(key, "A.as_text()")))
+
+    @staticmethod
+    def from_json(key: str) -> ArtifactStep:
+        """Replace JSON text, with a Markdown fence around it or without, by the value that it holds."""
+        return _step(operations.FromJson(key=check_key(key, "A.from_json()")))
+
+    @staticmethod
+    def from_csv(key: str) -> ArtifactStep:
+        """Replace CSV text by a list of dicts of texts, whose keys are the cells of the first line."""
+        return _step(operations.FromCsv(key=check_key(key, "A.from_csv()")))
+
+    @staticmethod
+    def from_markdown(key: str) -> ArtifactStep:
+        """Replace Markdown text by a dict: heading → the text below it; `""` → what is before them."""
+        return _step(operations.FromMarkdown(key=check_key(key, "A.from_markdown()")))
+
+    # --- the rest ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def for_llm(filename: str, *, scope: Scope = "session") -> Context:
+        """A `C` spec: an agent's model gets the artifact itself, beside what the agent sees anyway.
+
+        Images, audio, video and PDF are sent as such, text as text; of anything else the model is told that
+        it is there. Alone it leaves the conversation as it is; with `C.none() + A.for_llm(...)` only the
+        current user message stays beside it.
+
+        Raises:
+            ArtifactError: at run time, it is not there, or there is no artifact service.
+
+        >>> from adk_fluent import Agent, C
+        >>> Agent("eye").context(C.none() + A.for_llm("cat.png")).node.annotations.context
+        C.none() + A.for_llm('cat.png')
+        """
+        return ForLlm(_file(filename, scope, "A.for_llm()"))
+
+    @staticmethod
+    def when(predicate: Predicate | str, operation: Expr[Any]) -> ArtifactStep:
+        """Run an A operation, or a chain of them, only if `predicate(state)` holds.
+
+        Args:
+            predicate: a function of the state, or a key that must be set and true.
+        """
+        where = "A.when()"
+        test = observer(function(plain(truth_of(predicate, where), where), where), where)
+        return _step(operations.When(test=test, steps=artifact_steps(operation, where)))

@@ -1,0 +1,81 @@
+"""`Native`: an object of ADK's that a node holds, known by identity."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Final, cast
+
+from adk_fluent.ir.frozen import Frozen, frozen
+
+_RUNNABLE: Final = frozenset({"BaseAgent", "BaseNode", "App"})
+
+
+@frozen
+class Native(Frozen):
+    """An agent, workflow or app of ADK's. Two are equal if they are the same object."""
+
+    value: Any
+
+    @property
+    def name(self) -> str:
+        """The name it has."""
+        return str(getattr(self.value, "name", "native"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the agents in it."""
+        return tuple(inner.name for inner in _below(self.value) if inner is not self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Native) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return hash(id(self.value))
+
+    def __repr__(self) -> str:
+        return f"<{type(self.value).__name__} {self.name!r}>"
+
+
+def _below(agent: Any) -> Iterator[Any]:
+    seen, pending = set[int](), [agent]
+    while pending:
+        current = pending.pop()
+        if id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            pending.extend(getattr(current, "sub_agents", ()))
+            pending.extend(getattr(getattr(current, "graph", None), "nodes", ()))
+
+
+def is_native(value: object) -> bool:
+    """Whether ADK itself made it and can run it: an agent, a workflow, a node of one, or an `App`.
+
+    Asked without importing ADK: whoever has such an object has imported it.
+    """
+    if isinstance(value, type) or "google.adk" not in sys.modules:
+        return False
+    return any(
+        cls.__name__ in _RUNNABLE and cls.__module__.startswith("google.adk.") for cls in type(value).__mro__
+    )
+
+
+def object_path(value: object) -> str | None:
+    """`module:name` under which an imported module of the user's holds an object, or `None`."""
+    found: list[str] = []
+    for name, module in list(sys.modules.items()):
+        if isinstance(cast(object, module), ModuleType) and not name.startswith(("pydantic", "adk_fluent")):
+            for attribute, held in list(vars(module).items()):
+                if held is value and attribute.isidentifier():
+                    found.append(f"{name}:{attribute}")
+    return min(
+        found, key=lambda path: (path.startswith(("__main__", "google.")), len(path), path), default=None
+    )
+
+
+def object_at(path: str) -> object | None:
+    """The object that a module which is imported already holds under such a path."""
+    module, _, name = path.partition(":")
+    held = sys.modules.get(module)
+    return cast("object | None", vars(held).get(name)) if isinstance(held, ModuleType) else None

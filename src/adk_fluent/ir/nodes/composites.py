@@ -1,0 +1,201 @@
+"""Nodes that run others: in order, at once, one of them, again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Final, Literal, Self
+
+from adk_fluent.ir._generated import LoopFields, ParallelFields, SequenceFields
+from adk_fluent.ir.annotations import EdgeSemantics
+from adk_fluent.ir.base import Node, Runs, node
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
+from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.resources import Call
+
+NO_LIMIT: Final = 1_000_000
+"""Rounds of a loop that ends only when an agent says so; ADK's limit of model calls ends it long before."""
+
+
+@node
+class SequenceNode(SequenceFields):
+    """Runs its children one after another."""
+
+    kind: ClassVar[str] = "sequence"
+    runs: ClassVar[Runs] = "in_order"
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        return self.replace(children=children)
+
+    @property
+    def edge_semantics(self) -> tuple[EdgeSemantics, ...]:
+        """How text travels from each child to the next; one fewer than there are children."""
+        return tuple(child.annotations.edge or EdgeSemantics() for child in self.children[:-1])
+
+
+@node
+class ParallelNode(ParallelFields):
+    """Runs its children at the same time, each on a conversation branch of its own."""
+
+    kind: ClassVar[str] = "parallel"
+    runs: ClassVar[Runs] = "at_once"
+    apart: ClassVar[bool] = True
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+    merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        return self.replace(children=children)
+
+
+@node
+class LoopNode(LoopFields):
+    """Runs its children in order, again and again, until `until` holds, one escalates or the limit is met.
+
+    `until` is tested after each round, so the children run at least once.
+    """
+
+    kind: ClassVar[str] = "loop"
+    runs: ClassVar[Runs] = "again"
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+    max_iterations: int = 10
+    until: Predicate | None = None
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        return self.replace(children=children)
+
+    def calls(self) -> Iterable[Call]:
+        yield Call(self.until, "its until()")
+
+    def key_reads(self) -> KeyReads:
+        return declared([self.until], "until", "tolerant")
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        return silent([self.until]), []
+
+
+@node
+class RouteNode(Node):
+    """Runs the first branch whose predicate holds, else `default`, else nothing.
+
+    Attributes:
+        key: the state key that comparisons are about.
+        rules: predicates, each with the branch to run when it holds.
+        default: what runs when none holds.
+        read_fields: the schema field that `key` was given as, if it was.
+    """
+
+    kind: ClassVar[str] = "route"
+    runs: ClassVar[Runs] = "one_of"
+    key: str | None = None
+    rules: tuple[tuple[Predicate, Node], ...] = ()
+    default: Node | None = None
+    read_fields: tuple[StateFieldRef, ...] = ()
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        branches = tuple(branch for _, branch in self.rules)
+        return branches if self.default is None else (*branches, self.default)
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        rules = tuple((test, child) for (test, _), child in zip(self.rules, children, strict=False))
+        return self.replace(rules=rules, default=None if self.default is None else children[-1])
+
+    @property
+    def may_be_skipped(self) -> bool:
+        return self.key is None and self.default is None
+
+    def calls(self) -> Iterable[Call]:
+        return (Call(test, "its test") for test, _ in self.rules if not isinstance(test, Match))
+
+    def key_reads(self) -> KeyReads:
+        tests = [test for test, _ in self.rules]
+        compared = [test for test in tests if isinstance(test, Match)]
+        for key in dict.fromkeys((*given_keys(self.key), *(test.key for test in compared))):
+            mine = [test for test in compared if test.key == key]
+            tolerant = bool(mine) and all(test.op == "ne" for test in mine)
+            yield KeyRead(key, "route", "tolerant" if tolerant else "required")
+        yield from declared([test for test in tests if not isinstance(test, Match)], "predicate")
+
+    def undeclared(self) -> tuple[list[object], list[object]]:
+        return silent(test for test, _ in self.rules), []
+
+
+@node
+class FallbackNode(Node):
+    """Runs its children in order until one succeeds."""
+
+    kind: ClassVar[str] = "fallback"
+    runs: ClassVar[Runs] = "until_one_succeeds"
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        return self.replace(children=children)
+
+
+@node
+class RaceNode(Node):
+    """Runs its children at the same time and keeps only what the first to succeed did."""
+
+    kind: ClassVar[str] = "race"
+    runs: ClassVar[Runs] = "until_one_succeeds"
+    apart: ClassVar[bool] = True
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        return self.replace(children=children)
+
+
+@node
+class MapOverNode(Node):
+    """Runs `body` once per item of the list at `list_key` and writes the answers, in order.
+
+    Attributes:
+        item_key: where the body finds its item; gone afterwards.
+        output_key: where the list of answers is written.
+        concurrency: how many items run at the same time.
+    """
+
+    kind: ClassVar[str] = "map"
+    runs: ClassVar[Runs] = "per_item"
+    apart: ClassVar[bool] = True
+    list_key: str
+    body: Node
+    item_key: str = "_item"
+    output_key: str = "results"
+    concurrency: int = 5
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        return self.replace(body=children[0])
+
+    @property
+    def may_be_skipped(self) -> bool:
+        return True
+
+    def key_reads(self) -> KeyReads:
+        yield KeyRead(self.list_key, "list", type=list)
+
+    @property
+    def key_writes(self) -> tuple[str, ...]:
+        return (self.output_key,)
+
+
+@node
+class TimeoutNode(Node):
+    """Gives `body` a number of seconds, then cancels it and raises."""
+
+    kind: ClassVar[str] = "timeout"
+    runs: ClassVar[Runs] = "around_one"
+    body: Node
+    seconds: float
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        return self.replace(body=children[0])

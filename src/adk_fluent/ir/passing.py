@@ -1,0 +1,179 @@
+"""How the answer of a step reaches the next one in its sequence: whole, or in pieces while it is generated.
+
+The backend runs what this says, and the checks tell what it comes to, so that both agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from adk_fluent.ir.annotations import EdgeSemantics
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.nodes import AgentNode, TransferNode
+
+CHUNK_SIZE: Final = 100
+"""Tokens of a piece of a `chunked` edge that does not say."""
+CHARACTERS_PER_TOKEN: Final = 4
+"""The usual estimate for English text."""
+
+Taking = Literal["pieces", "runs"]
+"""What the next step does with pieces: it takes each (a tap, a function), or it runs once for each."""
+
+
+@frozen
+class Passage(Frozen):
+    """How the answer of one step reaches the next.
+
+    Attributes:
+        edge: what the edge says.
+        taking: what the next step does with pieces; `None` where it gets the answer whole.
+        live: whether pieces leave while the answer is generated, and not only once it stands.
+        speakers: the agents whose words it is made of; names.
+        why: why it does not go in pieces, or not while it is generated.
+    """
+
+    edge: EdgeSemantics
+    taking: Taking | None
+    live: bool
+    speakers: frozenset[str] = frozenset()
+    why: str = ""
+
+    @property
+    def characters(self) -> int | None:
+        """Characters of a piece at most; `None` for pieces as they are generated."""
+        if self.edge.buffering != "chunked":
+            return None
+        return (self.edge.chunk_size or CHUNK_SIZE) * CHARACTERS_PER_TOKEN
+
+
+def passages(steps: Sequence[Node]) -> Mapping[int, Passage]:
+    """How answers go on in pieces between steps that run in order: place of the first of two → how.
+
+    Args:
+        steps: the steps, with unique names.
+    """
+    found: dict[int, Passage] = {}
+    for index, step in enumerate(steps[:-1]):
+        edge = leaving(step)
+        if edge is not None and edge.buffering != "full":
+            found[index] = _passage(edge, step, steps[index + 1])
+    return found
+
+
+def in_words(edge: EdgeSemantics | None) -> str:
+    """How an answer goes on by an edge; nothing where it goes on whole.
+
+    >>> in_words(EdgeSemantics("chunked", chunk_size=20))
+    'in pieces of 20 tokens'
+    """
+    match edge.buffering if edge is not None else "full":
+        case "chunked":
+            assert edge is not None
+            return f"in pieces of {edge.chunk_size or CHUNK_SIZE} tokens"
+        case "token":
+            return "token by token"
+        case _:
+            return ""
+
+
+def leaving(step: Node) -> EdgeSemantics | None:
+    """The edge by which an answer leaves a step: its own, or that of the step in it which runs last."""
+    while step.annotations.edge is None and step.children and step.runs in ("in_order", "around_one"):
+        step = step.children[-1]
+    return step.annotations.edge
+
+
+def speakers(step: Node) -> tuple[AgentNode, ...]:
+    """The agents one of which gives the answer of a step."""
+    if isinstance(step, AgentNode):
+        return tuple(node for node in walk(step) if isinstance(node, AgentNode))
+    children = step.children
+    if step.runs in ("in_order", "again"):
+        children = next(((child,) for child in reversed(children) if speakers(child)), ())
+    return tuple(found for child in children for found in speakers(child))
+
+
+def _passage(edge: EdgeSemantics, step: Node, taker: Node) -> Passage:
+    answering = speakers(step)
+    names = frozenset(agent.name for agent in answering)
+    why = _kept_whole(edge, step, answering, taker)
+    if why:
+        return Passage(edge, None, False, names, why)
+    waits = _settled_late(step)
+    return Passage(edge, "pieces" if taker.takes_pieces else "runs", not waits, names, waits)
+
+
+def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[AgentNode], taker: Node) -> str:
+    """Why an answer cannot go in pieces; empty if it can."""
+    if any(_structured(agent) for agent in answering):
+        return "it answers in JSON, a piece of which says nothing"
+    if taker.takes_pieces:
+        return ""
+    if edge.buffering == "token":
+        return f"{taker.name} cannot work on single tokens"
+    inside = tuple(walk(taker))
+    if taker.runs == "one_of" and not taker.speaks:
+        return f"{taker.name} chooses by the whole answer"
+    if not any(node.speaks for node in inside):
+        return f"no model answers in {taker.name}"
+    if any(node.may_pause for node in inside):
+        return f"{taker.name} may ask a person, who is asked once and not for each piece"
+    if any(isinstance(node, TransferNode) for node in inside):
+        return f"{taker.name} may hand over"
+    if any(_structured(agent) for agent in speakers(taker)):
+        return f"{taker.name} answers in JSON, and such answers cannot be joined"
+    return ""
+
+
+def _settled_late(step: Node) -> str:
+    """Why what a step says is its answer only when it has ended; empty if it is from the first word."""
+    if any(node.may_pause for node in walk(step)):
+        return "it may wait for a person before it ends"
+    if isinstance(step, AgentNode):
+        return "another agent may answer in its place" if step.children else ""
+    if step.runs in ("in_order", "around_one", "one_of"):
+        if any(isinstance(node, TransferNode) for node in walk(step)):
+            return "it may hand over"
+        last = step.children[-1:] if step.runs == "in_order" else step.children
+        for child in last:
+            if not child.speaks and not child.children:
+                return f"{child.name or child.label} runs after it has spoken"
+            if why := _settled_late(child):
+                return why
+        return ""
+    return _LATE.get(step.runs, "its answer stands only when it has ended")
+
+
+_LATE: Final[Mapping[str, str]] = {
+    "again": "only its last round counts",
+    "at_once": "several answer at the same time",
+    "per_item": "several answer at the same time",
+    "until_one_succeeds": "it may fail and another answer in its place",
+}
+
+
+def _structured(agent: AgentNode) -> bool:
+    """Whether an agent answers in JSON."""
+    written = agent.written_fields
+    data = len(written) > 1 or any(not field.is_text for field in written)
+    return data or agent.output_schema not in (UNSET, None)
+
+
+def cut(text: str, size: int, *, whole: bool = True) -> list[str]:
+    """A text in pieces of at most `size` characters, each ending between words where it can.
+
+    Joined, they are the text again. Where it is not yet `whole`, the last piece is what is left for later.
+
+    >>> cut("one two three", 8), cut("abcdefgh", 3)
+    (['one two ', 'three'], ['abc', 'def', 'gh'])
+    """
+    found: list[str] = []
+    while len(text) > size:
+        end = next((n for n in range(size, 0, -1) if text[n - 1].isspace()), size)
+        if text[size].isspace() and not text[size - 1].isspace():
+            end = size
+        found.append(text[:end])
+        text = text[end:]
+    return [*found, text] if text or not whole else found

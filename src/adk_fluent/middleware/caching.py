@@ -1,0 +1,190 @@
+"""`cache`: the same request is answered once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from adk_fluent.errors import what_happened
+from adk_fluent.middleware.arguments import positive
+from adk_fluent.middleware.messages import problem_in
+from adk_fluent.middleware.protocol import CallModel, Context, Middleware
+from adk_fluent.middleware.stores import Store, store_of
+
+if TYPE_CHECKING:
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+
+logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
+
+FORMAT: Final = 1
+"""The version of what is stored; an entry of another one is not read."""
+
+
+def cache(store: str | os.PathLike[str] = "memory", ttl: float | None = None) -> Cache:
+    """Answer a request that was answered before from a store, without asking the model.
+
+    A request is the same if everything that is sent is: model, messages with their images, instruction,
+    tools, schema and every option. A streamed answer is replayed as the same pieces, and only where the run
+    streams. Kept are whole answers only: no errors, nothing that broke off. Which responses came from the
+    store is said by `custom_metadata["adk_fluent.cached"]` of their events; they report no tokens, since none
+    were used.
+
+    A store that cannot be reached is reported on the logger `adk_fluent.middleware`, and the model is asked.
+
+    Args:
+        store: `memory` (1,024 answers of this process), a folder (extra `diskcache`; a gigabyte, for all
+            processes), or a URL such as `redis://localhost:6379/0` (extra `redis`). Entries are JSON, and
+            reading them runs no code.
+        ttl: seconds that an answer is kept; by default for as long as there is room.
+
+    Raises:
+        ArgumentError: there is no such store, or `ttl` is not positive.
+        MissingExtraError: the package that the store needs is not installed.
+
+    Example:
+        >>> import asyncio
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.testing import mock_backend
+        >>> agent, backend = Agent("a").middleware(cache()), mock_backend({"a": ["first", "second"]})
+        >>> [asyncio.run(agent.ask_async(prompt, backend=backend)) for prompt in ("Hi", "Hi", "Ho")]
+        ['first', 'first', 'second']
+    """
+    return Cache(store, ttl)
+
+
+class Cache(Middleware):
+    """What `cache()` makes.
+
+    Attributes:
+        hits: how many requests were answered from the store.
+        misses: how many were not.
+    """
+
+    remembers: ClassVar[bool] = True
+
+    def __init__(self, store: str | os.PathLike[str], ttl: float | None) -> None:
+        self._ttl = None if ttl is None else positive(ttl, "cache(ttl=)")
+        self._store: Store = store_of(store)
+        self.hits: int = 0
+        self.misses: int = 0
+
+    async def around_model(
+        self, ctx: Context, request: LlmRequest, call: CallModel
+    ) -> AsyncIterator[LlmResponse | Mapping[str, Any]]:
+        """Replay the answer that is stored, or ask and store."""
+        key = key_of(request, streaming=ctx.streaming)
+        found = None if key is None else await self._read(ctx, key)
+        if found is not None:
+            self.hits += 1
+            for response in found:
+                yield response
+            return
+        self.misses += 1
+        answer: list[LlmResponse] = []
+        async for response in call(request):
+            answer.append(response)
+            yield response
+        if key is not None and _is_whole(answer):
+            await self._write(ctx, key, answer)
+
+    async def close(self) -> None:
+        """Close the store; the next run opens it again."""
+        await self._store.close()
+
+    async def _read(self, ctx: Context, key: str) -> list[Mapping[str, Any]] | None:
+        try:
+            text = await self._store.get(key)
+            return None if text is None else _replay(text)
+        except Exception as error:  # noqa: BLE001  # a store may raise anything, and the model can be asked
+            _warn(ctx, "could not be read", error)
+            return None
+
+    async def _write(self, ctx: Context, key: str, answer: list[LlmResponse]) -> None:
+        entry = [json.loads(response.model_dump_json(exclude_none=True)) for response in answer]
+        try:
+            await self._store.set(key, json.dumps({"format": FORMAT, "responses": entry}), self._ttl)
+        except Exception as error:  # noqa: BLE001  # likewise, and the answer is there
+            _warn(ctx, "could not be written", error)
+
+
+def _warn(ctx: Context, what: str, error: Exception) -> None:
+    logger.warning("%s: the store of cache() %s: %s", ctx.agent_name, what, what_happened(error))
+
+
+def _is_whole(answer: list[LlmResponse]) -> bool:
+    """Whether an answer is one to give again: it ended, and was no error."""
+    if not answer or answer[-1].partial:
+        return False
+    return not any(
+        problem_in(response) or response.error_code or response.error_message or response.interrupted
+        for response in answer
+    )
+
+
+def _replay(text: str) -> list[Mapping[str, Any]] | None:
+    """The fields of the responses in an entry; `None` for one of another format."""
+    entry = json.loads(text)
+    if not isinstance(entry, dict) or cast("dict[str, Any]", entry).get("format") != FORMAT:
+        return None
+    responses = cast("dict[str, Any]", entry)["responses"]
+    return [_unspent(response) for response in responses]
+
+
+def _unspent(response: dict[str, Any]) -> dict[str, Any]:
+    """The response without what its call cost, and with a note that it is a replay."""
+    kept = {name: value for name, value in response.items() if name != "usage_metadata"}
+    return {**kept, "custom_metadata": {**(kept.get("custom_metadata") or {}), "adk_fluent.cached": True}}
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+_SENT: Final = ("model", "contents", "config", "previous_interaction_id", "service_tier")
+"""What of a request reaches the model."""
+
+
+class _NotSame(Exception):
+    """A value of which nobody can say whether another one is the same."""
+
+
+def key_of(request: LlmRequest, *, streaming: bool = False) -> str | None:
+    """The key of a request: a hash of all that is sent; `None` if it holds what has no stable text.
+
+    Two requests have one key if and only if they are the same, to the last option; a whole answer and a
+    streamed one have keys of their own.
+    """
+    try:
+        sent = {name: _plain(getattr(request, name, None)) for name in _SENT}
+    except _NotSame:
+        return None
+    text = json.dumps([FORMAT, streaming, sent], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON that differs where the value does."""
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, bytes):
+        return {"bytes": hashlib.sha256(value).hexdigest()}
+    if isinstance(value, Mapping):
+        given = cast("Mapping[Any, Any]", value)
+        return {"mapping": [[_plain(key), _plain(item)] for key, item in given.items()]}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    fields: Any = getattr(cast(Any, type(value)), "model_fields", None)
+    if isinstance(fields, Mapping):
+        names = cast("Mapping[str, Any]", fields)
+        return {name: _plain(item) for name in names if (item := getattr(value, name)) is not None}
+    schema = getattr(cast(object, value), "model_json_schema", None)
+    if schema is not None:
+        return {"class": f"{value.__module__}:{value.__qualname__}", "schema": _plain(schema())}
+    raise _NotSame

@@ -1,0 +1,275 @@
+"""`cost_attribution`: what each agent and model costs, and a budget that is counted down."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+
+from adk_fluent.cost.budget import COST, COUNTED
+from adk_fluent.cost.prices import Price, Tokens, amount, cost_of, price_of, tokens_of
+from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
+from adk_fluent.middleware.keeping import Kept, Scope
+from adk_fluent.middleware.protocol import CallModel, Context, Middleware
+
+if TYPE_CHECKING:
+    from google.adk.events import Event
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+
+    from adk_fluent.backends.events import AgentEvent
+
+logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
+
+METER: Final = "adk_fluent.cost"
+"""The OpenTelemetry meter; its counter is `adk_fluent.llm.cost`, in USD, by `agent_name` and `model`."""
+
+REMEMBERED: Final = 256
+"""How many earlier values of a budget are known as such, and not taken for a new one."""
+
+
+def cost_attribution(
+    budget_key: str | None = None, prices: Mapping[str, Price] | None = None
+) -> CostAttribution:
+    """Note what each agent spends on each model, as tokens and USD, and count a budget down.
+
+    The sums are in `.spent` of the object, by `(agent, model)`, over all runs that it acts on. They go to
+    OpenTelemetry as the counter `adk_fluent.llm.cost`, and each event says what its call cost in
+    `custom_metadata["adk_fluent.cost_usd"]`. Questions of contexts (`C.summarize`) count as their agent's,
+    and answers of live conversations by the usage that their events report.
+
+    With `budget_key` the cost of every call is also taken off that key of the state, which holds an amount of
+    USD as text (`state={"budget": "5.00"}`), so that every store keeps it exactly. Turns that run at the same
+    time in this process count off the same sum, those of one session, or with `user:` and `app:` those of all
+    sessions of a user or an app, and none of them is lost; a new value that you write counts from there.
+    Nothing is refused here: `.model_select(strategy="budget_bounded")` does.
+
+    Args:
+        budget_key: the state key of the budget, scope prefix included.
+        prices: prices by model name that win over all others; without them the package `genai-prices` is
+            needed (`pip install 'adk-fluent[cost]'`).
+
+    Raises:
+        ArgumentError: the key is no text, or the prices are no prices.
+
+    Example:
+        >>> import asyncio
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.cost import Price
+        >>> from adk_fluent.testing import mock_backend
+        >>> costs = cost_attribution("budget", {"m": Price.per_million(input=1, output=2)})
+        >>> agent = Agent("a", "m").middleware(costs)
+        >>> backend = mock_backend({"a": "An answer."})
+        >>> result = asyncio.run(agent.run("A question", state={"budget": "1.00"}, backend=backend))
+        >>> spent = costs.spent["a", "m"]
+        >>> (spent.calls, Decimal(result.state["budget"]) + spent.cost)
+        (1, Decimal('1.000000'))
+    """
+    return CostAttribution(budget_key, prices)
+
+
+class Spent(NamedTuple):
+    """What one agent spent on one model.
+
+    Attributes:
+        calls: calls that reported what they used.
+        input_tokens: tokens of the requests.
+        output_tokens: tokens of the answers, thoughts included.
+        cost: USD, as far as prices are known.
+        unpriced: calls whose price nobody knows.
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal = Decimal(0)
+    unpriced: int = 0
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What is left of a budget of a session, a user or an app, as this process knows it.
+
+    Attributes:
+        left: USD, `None` before anything was counted.
+        written: the values that were in the state since it was set, the last of them last.
+    """
+
+    left: Decimal | None = None
+    written: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+
+    def take(self, found: object, cost: Decimal, where: str) -> str:
+        """What is left when a call's cost is taken off; `found` is what the state holds.
+
+        A turn that began before another ended holds an older value: it is one that was written here. Any
+        other value is one that somebody has set.
+        """
+        if self.left is None or str(found) not in self.written:
+            self.left = amount(found, where)
+            self.written.clear()
+            self._write(str(found))
+        self.left = max(self.left - cost, Decimal(0))
+        return self._write(format(self.left, "f"))
+
+    def instead(self, found: object) -> str | None:
+        """What the state should hold in place of an older sum; `None` for the last one, or a new value."""
+        last = next(reversed(self.written), None)
+        return last if str(found) in self.written and str(found) != last else None
+
+    def _write(self, text: str) -> str:
+        self.written[text] = None
+        self.written.move_to_end(text)
+        if len(self.written) > REMEMBERED:
+            self.written.popitem(last=False)
+        return text
+
+
+class _Modelled(Protocol):
+    """A context that knows the model of its agent."""
+
+    @property
+    def model(self) -> str: ...
+
+
+class CostAttribution(Middleware):
+    """What `cost_attribution()` makes."""
+
+    def __init__(self, budget_key: str | None, prices: Mapping[str, Price] | None) -> None:
+        key: Any = budget_key
+        if key is not None and (not isinstance(key, str) or not key):
+            raise ArgumentError(f"cost_attribution(budget_key=) is a key of the state, not {key!r:.40}.")
+        given: Any = {} if prices is None else prices
+        if not isinstance(given, Mapping) or not all(isinstance(p, Price) for p in given.values()):  # pyright: ignore[reportUnknownVariableType]  # callers may be untyped
+            raise ArgumentError(
+                'cost_attribution(prices=) maps names of models to prices, such as {"m": '
+                f"Price.per_million(input=1, output=2)}}, not {given!r:.40}."
+            )
+        self._key = budget_key
+        self._prices: Mapping[str, Price] = dict(prices or {})
+        self._spent: dict[tuple[str, str], Spent] = {}
+        self._guard = Lock()
+        self._budget: Kept[_Budget] = Kept(_Budget, _scope_of(budget_key or ""))
+
+    @property
+    def spent(self) -> Mapping[tuple[str, str], Spent]:
+        """What was spent so far, by agent and model."""
+        with self._guard:
+            return dict(self._spent)
+
+    @property
+    def total(self) -> Decimal:
+        """What was spent so far, in USD."""
+        return sum((spent.cost for spent in self.spent.values()), Decimal(0))
+
+    async def around_model(
+        self, ctx: Context, request: LlmRequest, call: CallModel
+    ) -> AsyncIterator[LlmResponse]:
+        """Ask, and note what it cost, however it ends."""
+        # What is wrong with prices or the budget is said before anything is spent.
+        price_of(request.model, self._prices)
+        self._in_state(ctx)
+        used, noted = None, False
+        try:
+            async for response in call(request):
+                if response.usage_metadata is not None:
+                    used = response
+                if response.partial or used is None:
+                    yield response
+                    continue
+                cost, noted = self._note(ctx, request.model, used), True
+                known = response.custom_metadata or {}
+                said = {} if cost is None or COST in known else {COST: str(cost)}
+                yield response.model_copy(update={"custom_metadata": {**known, **said}}) if said else response
+        finally:
+            if used is not None and not noted:  # it broke off, and what it used until then is paid for
+                self._note(ctx, request.model, used)
+
+    async def on_event(self, ctx: Context, event: AgentEvent) -> AgentEvent | None:
+        """Note what an answer of a live conversation cost, which no call of a model tells."""
+        if not ctx.live or event.usage is None or event.raw is None or event.is_partial:
+            return None
+        self._in_state(ctx)
+        cost = self._note(ctx, cast(_Modelled, ctx).model, event.raw)
+        return None if cost is None else replace(event, metadata={**event.metadata, COST: str(cost)})
+
+    async def after_run(self, ctx: Context) -> None:
+        """Store what is left: of agents that answered at the same time, an older sum may have come last."""
+        if self._key is None:
+            return
+        left = self._budget(ctx).instead(ctx.state.get(self._key))
+        if left is not None:
+            ctx.state[self._key] = left
+
+    def _in_state(self, ctx: Context) -> None:
+        if self._key is None:
+            return
+        found = ctx.state.get(self._key)
+        if found is None:
+            raise MissingKeyError(
+                f"{ctx.agent_name!r}: the state has no budget {self._key!r} for cost_attribution to count "
+                f'down; set it, as in run(..., state={{"{self._key}": "5.00"}}).'
+            )
+        try:
+            amount(found, self._key)
+        except ArgumentError as error:
+            raise ModelError(f"{ctx.agent_name!r}: the budget in the state: {error}") from error
+
+    def _note(self, ctx: Context, asked: str | None, response: LlmResponse | Event) -> Decimal | None:
+        """Add up what a call used; what it cost, if its price is known."""
+        tokens = tokens_of(response.usage_metadata)
+        model = getattr(response, "model_version", None) or asked or ""
+        cost = self._cost(response, model, asked, tokens)
+        who = (ctx.agent_name, asked or model)
+        with self._guard:
+            known = self._spent.get(who, Spent())
+            if cost is None and not known.unpriced:
+                logger.warning("%s: nobody knows what %r costs; give cost_attribution prices=.", *who)
+            self._spent[who] = Spent(
+                known.calls + 1,
+                known.input_tokens + tokens.input_tokens,
+                known.output_tokens + tokens.output_tokens,
+                known.cost + (cost or 0),
+                known.unpriced + (cost is None),
+            )
+            # No other task comes between reading the state and writing it.
+            if self._key is not None and cost is not None and not _counted(response, self._key):
+                found = ctx.state.get(self._key)
+                ctx.state[self._key] = self._budget(ctx).take(found, cost, self._key)
+        if cost:
+            _counter().add(float(cost), {"agent_name": who[0], "model": who[1]})
+        return cost
+
+    def _cost(
+        self, response: LlmResponse | Event, model: str, asked: str | None, tokens: Tokens
+    ) -> Decimal | None:
+        metadata: Mapping[str, Any] = response.custom_metadata or {}
+        if isinstance(said := metadata.get(COST), str):
+            return Decimal(said)
+        cost = cost_of(model, tokens, self._prices)
+        return cost if cost is not None else cost_of(asked, tokens, self._prices)
+
+
+def _scope_of(key: str) -> Scope:
+    """Who shares a state key: a session, all of a user, or all of an app."""
+    if key.startswith("user:"):
+        return "user"
+    return "app" if key.startswith("app:") else "session"
+
+
+def _counted(response: LlmResponse | Event, key: str) -> bool:
+    metadata: Mapping[str, Any] = response.custom_metadata or {}
+    return metadata.get(COUNTED) == key
+
+
+@cache
+def _counter() -> Any:
+    from opentelemetry import metrics  # ADK brings it; without this middleware nobody needs it
+
+    return metrics.get_meter(METER).create_counter(
+        "adk_fluent.llm.cost", unit="USD", description="What calls of models cost"
+    )

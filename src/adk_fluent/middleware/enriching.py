@@ -1,0 +1,219 @@
+"""`otel_enrichment`: what adk-fluent knows, on the spans that ADK makes, and metrics that ADK has not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
+
+from adk_fluent.errors import ArgumentError
+from adk_fluent.middleware.protocol import Middleware
+
+if TYPE_CHECKING:
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+    from opentelemetry.trace import Span
+
+    from adk_fluent.middleware.protocol import CallModel, Context
+
+
+class Step(NamedTuple):
+    """What is known of the step at hand.
+
+    Attributes:
+        pipeline: the name of the expression that runs.
+        kind: what the step is: `agent`, `sequence`, `route`, ...
+        visibility: who sees what it says.
+    """
+
+    pipeline: str
+    kind: str
+    visibility: str
+
+
+class _Placed(Protocol):
+    """A context that knows the step it is in."""
+
+    @property
+    def step(self) -> Step: ...
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether ADK itself measures the tokens of model calls."""
+        ...
+
+
+class _Run:
+    """A run that is on; it is told how it ended, once."""
+
+    def __init__(self) -> None:
+        self.started = perf_counter()
+        self.pipeline = ""
+
+    def ended(self, error: BaseException | None = None) -> None:
+        """Measure it."""
+        if not self.pipeline:
+            return
+        from adk_fluent.telemetry import names
+        from adk_fluent.telemetry.metrics import instruments
+
+        measured, labels = instruments(), {"pipeline": self.pipeline}
+        measured.duration.record((perf_counter() - self.started) * 1000, labels)
+        if error is not None:
+            measured.errors.add(1, {**labels, names.ERROR_TYPE: type(error).__name__})
+        self.pipeline = ""
+
+    run_failed = ended
+
+
+class OTelEnrichment(Middleware):
+    """Adds attributes to ADK's own spans, and metrics; see `otel_enrichment`."""
+
+    best_effort: ClassVar[bool] = True
+
+    def __init__(self, pipeline_name: str | None = None, *, costs: bool = True) -> None:
+        self._pipeline = pipeline_name
+        self._costs = costs
+        self._run = self.per_run(_Run)
+
+    async def before_run(self, ctx: Context) -> None:
+        """Name the pipeline on the span of the run, and take the time."""
+        from adk_fluent.telemetry import names
+
+        run = self._run(ctx)
+        run.pipeline = self._named(ctx)
+        if (span := _current()) is not None:
+            span.set_attribute(names.PIPELINE, run.pipeline)
+
+    async def after_run(self, ctx: Context) -> None:
+        """Measure a run that went well."""
+        self._run(ctx).ended()
+
+    async def on_run_error(self, ctx: Context, error: Exception) -> None:
+        """Measure a run that failed."""
+        self._run(ctx).ended(error)
+
+    async def before_agent(self, ctx: Context, agent_name: str) -> None:
+        """Say on the span of an agent what it is, and who sees what it says."""
+        from adk_fluent.telemetry import names
+
+        if (span := _current()) is None:
+            return
+        step = cast(_Placed, ctx).step
+        span.set_attributes(
+            {
+                names.PIPELINE: self._pipeline or step.pipeline,
+                names.NODE_TYPE: step.kind,
+                names.VISIBILITY: step.visibility,
+            }
+        )
+
+    async def before_tool(self, ctx: Context, tool_name: str, args: dict[str, Any]) -> None:
+        """Say on the span of a tool whose it is."""
+        from adk_fluent.telemetry import names
+
+        if (span := _current()) is not None:
+            span.set_attributes({names.PIPELINE: self._named(ctx), names.TOOL_AGENT: ctx.agent_name})
+
+    async def around_model(
+        self, ctx: Context, request: LlmRequest, call: CallModel
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Say on the span of a model call, which is current here alone, whose it is, and what it used."""
+        span = _current(of_model=True)
+        if span is not None:
+            self._introduce(span, ctx, request)
+        used: LlmResponse | None = None
+        try:
+            async with aclosing(call(request)) as responses:
+                async for response in responses:
+                    if response.usage_metadata is not None:
+                        used = response
+                        self._account(span, ctx, request, response)
+                    yield response
+        finally:
+            if used is not None:
+                self._measure(ctx, request, used)
+
+    # --- what is said -----------------------------------------------------------------------------
+
+    def _named(self, ctx: Context) -> str:
+        return self._pipeline or cast(_Placed, ctx).step.pipeline
+
+    def _introduce(self, span: Span, ctx: Context, request: LlmRequest) -> None:
+        from adk_fluent.telemetry import names
+        from adk_fluent.telemetry.calls import estimated_cost
+
+        span.set_attributes({names.PIPELINE: self._named(ctx), names.AGENT_NAME: ctx.agent_name})
+        if ctx.operation is not None:
+            span.set_attribute(names.OPERATION, ctx.operation)
+        if self._costs and (cost := estimated_cost(request)) is not None:
+            span.set_attribute(names.COST_ESTIMATE, cost)
+
+    def _account(self, span: Span | None, ctx: Context, request: LlmRequest, response: LlmResponse) -> None:
+        """Say what a call used, while its span is open: ADK 2.x ends it at the last piece of the answer."""
+        from adk_fluent.telemetry import names
+
+        if span is None or not span.is_recording():
+            return
+        tokens, cost = self._spent(request, response)
+        span.set_attribute(names.INPUT_TOKENS, tokens.input_tokens)
+        span.set_attribute(names.OUTPUT_TOKENS, tokens.output_tokens)
+        if cost is not None:
+            span.set_attribute(names.COST, float(cost))
+
+    def _measure(self, ctx: Context, request: LlmRequest, response: LlmResponse) -> None:
+        from adk_fluent.telemetry.metrics import instruments
+
+        tokens, cost = self._spent(request, response)
+        model = response.model_version or request.model or "unknown"
+        labels = {"agent_name": ctx.agent_name, "model": model, "pipeline": self._named(ctx)}
+        if cost is not None:
+            instruments().cost.add(float(cost), labels)
+        if not cast(_Placed, ctx).counts_tokens:
+            instruments().tokens.add(tokens.input_tokens + tokens.output_tokens, labels)
+
+    def _spent(self, request: LlmRequest, response: LlmResponse) -> tuple[Any, Any]:
+        from adk_fluent.cost.prices import tokens_of
+        from adk_fluent.telemetry.calls import cost_in_usd
+
+        tokens = tokens_of(response.usage_metadata)
+        cost = cost_in_usd((response.model_version, request.model), tokens) if self._costs else None
+        return tokens, cost
+
+
+def _current(*, of_model: bool = False) -> Span | None:
+    """The span that is current, if anybody records it.
+
+    Args:
+        of_model: whether it must be that of a model call. Where another library makes that span, what is
+            current is the agent's, which several calls would write over.
+    """
+    from opentelemetry import trace
+
+    span = trace.get_current_span()
+    if not span.is_recording():
+        return None
+    name: str = getattr(span, "name", "")
+    return span if not of_model or name.startswith(("generate_content", "call_llm")) else None
+
+
+def otel_enrichment(pipeline_name: str | None = None) -> Middleware:
+    """Adds what adk-fluent knows to the spans that ADK makes; it makes none of its own.
+
+    The names are in `adk_fluent.telemetry.ATTRIBUTES` and `METRICS`. It also measures runs, and what model
+    calls cost; put it last, next to the model, so that what a cache answers costs nothing.
+
+    Args:
+        pipeline_name: what the pipeline is called there; by default as the expression is.
+
+    Raises:
+        ArgumentError: the name is no text.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> pipeline = (Agent("draft") >> Agent("edit")).middleware(otel_enrichment("letters"))
+    """
+    if pipeline_name is not None and not (isinstance(pipeline_name, str) and pipeline_name.strip()):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise ArgumentError(f"otel_enrichment({pipeline_name!r:.40}) takes the name of a pipeline.")
+    return OTelEnrichment(pipeline_name)

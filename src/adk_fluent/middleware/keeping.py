@@ -1,0 +1,42 @@
+"""Values that a middleware keeps for a run or a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
+
+if TYPE_CHECKING:
+    from adk_fluent.middleware.protocol import Context
+
+T = TypeVar("T")
+
+Scope = Literal["run", "session", "user", "app"]
+"""What a value belongs to: a run, a session, all sessions of a user, or those of all users of an app."""
+
+
+class Keeping(Protocol):
+    """A context that knows where the values of its run and its session are."""
+
+    def values(self, scope: Scope) -> MutableMapping[object, Any]:
+        """The values kept for the run, the session, the user or the app of this context."""
+        ...
+
+
+class Kept(Generic[T]):
+    """A value for each run, session, user or app; `Middleware.per_run` and `per_session` make the first two.
+
+    It holds no value itself: those are with the runs, and go with them.
+    """
+
+    def __init__(self, factory: Callable[[], T], scope: Scope) -> None:
+        self._factory = factory
+        self._scope: Scope = scope
+
+    def __call__(self, ctx: Context) -> T:
+        """The value of the run, or session, at hand; made when it is first asked for."""
+        values = cast(Keeping, ctx).values(self._scope)
+        try:
+            return values[self]
+        except KeyError:
+            made = values[self] = self._factory()
+            return made

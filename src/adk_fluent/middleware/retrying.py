@@ -1,0 +1,156 @@
+"""`retry`: really asks a model, or a tool, again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from adk_fluent.errors import ArgumentError, what_happened
+from adk_fluent.ir.tools import is_idempotent
+from adk_fluent.middleware.arguments import flag, positive, whole
+from adk_fluent.middleware.backoff import Backoff
+from adk_fluent.middleware.faults import PASSING_CODES, is_passing, retry_after, root_of
+from adk_fluent.middleware.messages import problem_in, with_note
+from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+from adk_fluent.middleware.tracing import span_event
+
+if TYPE_CHECKING:
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+
+logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
+
+Retryable: TypeAlias = "type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]"
+"""Which errors are worth another try: a class, several, or a function of the error."""
+
+
+def retry(
+    max_attempts: int = 3,
+    backoff_base: float = 1.0,
+    on: Retryable | None = None,
+    tools: bool = False,
+    jitter: bool = True,
+) -> Retry:
+    """Call a model again when a call fails, after a wait; and tools, if asked.
+
+    A call that has already given text, or a tool call, is not repeated: the user would read the beginning
+    twice. So a stream is only repeated when it fails before its first piece.
+
+    Waits double from `backoff_base` seconds up to a minute; what a provider asks for (`retry-after` of HTTP,
+    the `RetryInfo` of Gemini) is waited at least, and if that is more than two minutes the error is raised at
+    once. An answer that took several attempts says so: `custom_metadata["adk_fluent.attempts"]` of its event
+    lists what failed, and the span of the call has an event `adk_fluent.retry` for each.
+
+    Args:
+        max_attempts: how often to try, the first time included.
+        backoff_base: seconds of the first wait.
+        on: which errors are worth another try: a class, a tuple of them, or a function of the error. By
+            default what may pass: timeouts, broken connections, HTTP 408, 409, 425, 429 and 5xx, and
+            responses in which the model reports such a failure (`MALFORMED_FUNCTION_CALL`, `UNAVAILABLE`,
+            ...).
+        tools: whether to repeat tools as well; never those that declare `@declares(idempotent=False)`, nor
+            those that an MCP server calls not idempotent.
+        jitter: whether to vary the waits, so that many runs that failed together do not come back together.
+
+    Raises:
+        ArgumentError: a number is out of range, or `on` is none of these.
+
+    Example:
+        >>> import asyncio
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.testing import mock_backend
+        >>> backend = mock_backend({"a": [ConnectionError("lost"), "Here I am."]})
+        >>> agent = Agent("a").middleware(retry(backoff_base=0))
+        >>> asyncio.run(agent.run("Hello?", backend=backend)).text
+        'Here I am.'
+    """
+    return Retry(max_attempts, backoff_base, on, tools, jitter)
+
+
+class Retry(Middleware):
+    """What `retry()` makes."""
+
+    def __init__(
+        self, max_attempts: int, backoff_base: float, on: Retryable | None, tools: bool, jitter: bool
+    ) -> None:
+        attempts = whole(max_attempts, "retry(max_attempts=)")
+        base = positive(backoff_base, "retry(backoff_base=)", zero=True)
+        self._backoff = Backoff(attempts, base, flag(jitter, "retry(jitter=)"))
+        self._on = _predicate(on)
+        self._codes = PASSING_CODES if on is None else frozenset[str]()
+        self._tools = flag(tools, "retry(tools=)")
+
+    async def around_model(
+        self, ctx: Context, request: LlmRequest, call: CallModel
+    ) -> AsyncIterator[LlmResponse]:
+        """Ask until the model answers, or no attempt is left."""
+        failed: list[dict[str, Any]] = []
+        while True:
+            said = False
+            wait: float | None = None
+            try:
+                async with aclosing(call(request)) as responses:
+                    async for response in responses:
+                        code = None if said else problem_in(response)
+                        if code in self._codes and (wait := self._wait_after(failed)) is not None:
+                            failed.append(
+                                _noted(ctx, f"{code}: {response.error_message or 'no message'}", wait)
+                            )
+                            break
+                        said = True
+                        whole_one = failed and not response.partial
+                        yield with_note(response, attempts=failed) if whole_one else response
+            except Exception as error:
+                wait = None if said else self._wait(error, len(failed) + 1)
+                if wait is None:
+                    raise
+                failed.append(_noted(ctx, what_happened(root_of(error)), wait))
+            if wait is None:
+                return
+            await asyncio.sleep(wait)
+
+    async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
+        """Call until the tool gives a result, or no attempt is left."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await call(dict(args))
+            except Exception as error:
+                again = self._tools and is_idempotent(ctx.tool)
+                wait = self._wait(error, attempt) if again else None
+                if wait is None:
+                    raise
+                _noted(ctx, f"tool {tool_name}: {what_happened(root_of(error))}", wait)
+            await asyncio.sleep(wait)
+
+    def _wait_after(self, failed: list[dict[str, Any]]) -> float | None:
+        return self._backoff.after(len(failed) + 1)
+
+    def _wait(self, error: Exception, attempt: int) -> float | None:
+        return self._backoff.after(attempt, retry_after(error)) if self._on(error) else None
+
+
+def _predicate(on: object) -> Callable[[Exception], bool]:
+    if on is None:
+        return is_passing
+    classes = cast("tuple[object, ...]", on) if isinstance(on, tuple) else (on,)
+    if classes and all(isinstance(cls, type) and issubclass(cls, Exception) for cls in classes):
+        wanted = cast("tuple[type[Exception], ...]", classes)
+        return lambda error: isinstance(error, wanted) or isinstance(root_of(error), wanted)
+    if callable(cast(object, on)) and not isinstance(on, type):
+        return cast("Callable[[Exception], bool]", on)
+    raise ArgumentError(
+        f"retry(on=) is an exception class, a tuple of them, or a function of the error, not {on!r:.40}."
+    )
+
+
+def _noted(ctx: Context, what: str, wait: float) -> dict[str, Any]:
+    """Tell the log and the trace of a failed attempt; what the event will say of it."""
+    logger.info("%s: %s; trying again in %.1f s", ctx.agent_name, what, wait)
+    note = {"error": what, "waited": round(wait, 3)}
+    span_event("adk_fluent.retry", {"agent": ctx.agent_name, **note})
+    return note

@@ -1,0 +1,117 @@
+"""The door of a server: who may come in, how much they may bring, and whether there is room."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.serve.limits import Authenticate, ServeLimits
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+OPEN = frozenset({"/health", "/.well-known/agent-card.json", "/.well-known/agent.json"})
+"""What everybody may ask for: whether the server is well, and what it can do."""
+
+
+class Room(Protocol):
+    """Whether there is room for another task."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there is none; `None` if there is."""
+        ...
+
+
+class Admission:
+    """An ASGI app around another: it answers 401, 413 and 503 itself.
+
+    Args:
+        auth: a token or key that requests must have, or a function that says who asks; `None` lets all in.
+    """
+
+    def __init__(
+        self, app: ASGIApp, auth: AuthConfig | Authenticate | None, limits: ServeLimits, room: Room
+    ) -> None:
+        self._app, self._auth, self._limits, self._room = app, auth, limits, room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI's entry."""
+        if scope["type"] != "http" or scope["path"] in OPEN:
+            await self._app(scope, receive, send)
+            return
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        user = await who(self._auth, headers)
+        if user is None:
+            await refuse(send, 401, "not authenticated", {"www-authenticate": "Bearer"})
+            return
+        if (refusal := self._room.refusal) is not None and scope["method"] == "POST":
+            await refuse(send, 503, refusal, {"retry-after": "1"})
+            return
+        body = await self._body(headers, receive)
+        if body is None:
+            await refuse(send, 413, f"a request may have {self._limits.body} bytes")
+            return
+        if user:
+            from starlette.authentication import SimpleUser
+
+            scope = {**scope, "user": SimpleUser(user)}
+        await self._app(scope, _again(body, receive), send)
+
+    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes | None:
+        """The whole body; `None` as soon as it is too large."""
+        announced = headers.get("content-length", "")
+        if announced.isdecimal() and int(announced) > self._limits.body:
+            return None
+        body = bytearray()
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > self._limits.body:
+                return None
+            if message["type"] != "http.request" or not message.get("more_body"):
+                return bytes(body)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What gives a body that was read already, and then what comes after it."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+async def who(auth: AuthConfig | Authenticate | None, headers: Mapping[str, str]) -> str | None:
+    """The user who asks, by name; empty where nobody is asked for it, `None` if they may not."""
+    if auth is None:
+        return ""
+    if not isinstance(auth, AuthConfig):
+        told: Any = auth(headers)
+        return cast("str | None", await told if inspect.isawaitable(told) else told) or None
+    given = headers.get("x-api-key", "")
+    if auth.type == "bearer":
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        given = given if scheme.lower() == "bearer" else ""
+    # Compared in the same time however much of it is right, so that it cannot be found out bit by bit.
+    return "caller" if hmac.compare_digest(given.encode(), auth.token.encode()) and auth.token else None
+
+
+async def refuse(send: Send, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
+    """Answer that a request is not taken, and why."""
+    body = json.dumps({"error": why}).encode()
+    listed = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
+    raw = [(name.encode(), value.encode()) for name, value in listed.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

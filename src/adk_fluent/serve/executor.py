@@ -1,0 +1,215 @@
+"""Running an expression for a2a-sdk's server: one task is one run, or the rest of one that waited."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from a2a.server.agent_execution import AgentExecutor
+from google.genai import types
+
+from adk_fluent.backends.adk.events.signals import REFUSED
+from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
+from adk_fluent.errors import ADKFluentError, SessionError, what_happened
+from adk_fluent.serve import asked
+from adk_fluent.serve.limits import ServeLimits
+
+if TYPE_CHECKING:
+    from a2a.server.agent_execution import RequestContext
+    from a2a.server.events import EventQueue
+    from a2a.server.tasks import TaskUpdater
+
+logger: logging.Logger = logging.getLogger("adk_fluent.serve")
+
+HANDED_BACK = "The server stopped before this was done. Send it again."
+_AGAIN = "Answer yes or no."
+
+
+class FluentExecutor(AgentExecutor):
+    """Runs one expression for every task.
+
+    Attributes:
+        is_stopping: whether no more tasks are taken.
+    """
+
+    def __init__(self, backend: ADKBackend, compiled: Compiled, limits: ServeLimits) -> None:
+        self._backend, self._compiled, self._limits = backend, compiled, limits
+        self._inputs = asked.inputs_of(compiled.named.root)
+        self._running: dict[asyncio.Task[Any], TaskUpdater] = {}
+        self.is_stopping: bool = False
+
+    # --- a2a-sdk's side ---------------------------------------------------------------------------
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Run the expression for a message."""
+        from a2a.server.tasks import TaskUpdater
+
+        updater = TaskUpdater(event_queue, str(context.task_id), str(context.context_id))
+        running = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._running[running] = updater
+        limit = asyncio.timeout(self._limits.seconds)
+        try:
+            if context.current_task is None:
+                await event_queue.enqueue_event(sdk.new_task(context))
+            await updater.start_work()
+            async with limit:
+                await self._run(context, updater)
+        except asyncio.CancelledError:
+            if not self.is_stopping:
+                raise
+            await updater.failed(_words(updater, HANDED_BACK))
+        except Exception as error:  # noqa: BLE001  # whatever it is, the caller must be told that it ended
+            said = _told(error, context)
+            if isinstance(error, TimeoutError) and limit.expired():
+                said = f"It took longer than {self._limits.seconds:g} seconds."
+            logger.error("Task %s failed: %s", context.task_id, what_happened(error))
+            await updater.failed(_words(updater, said))
+        finally:
+            self._running.pop(running, None)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Say that a task is cancelled; a2a-sdk ends its run."""
+        from a2a.server.tasks import TaskUpdater
+
+        await TaskUpdater(event_queue, str(context.task_id), str(context.context_id)).cancel()
+
+    # --- the server's side ------------------------------------------------------------------------
+
+    @property
+    def refusal(self) -> str | None:
+        """Why no further task is taken; `None` if one is."""
+        if self.is_stopping:
+            return "the server is stopping"
+        if len(self._running) >= self._limits.tasks:
+            return f"{len(self._running)} tasks are running, which is as many as may"
+        return None
+
+    async def stop(self) -> None:
+        """Take no more tasks, let the running ones finish for a while, and hand back the rest."""
+        self.is_stopping = True
+        if running := list(self._running):
+            await asyncio.wait(running, timeout=self._limits.grace)
+        for task in (left := list(self._running)):
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=self._limits.grace)
+
+    # --- one run ----------------------------------------------------------------------------------
+
+    async def _run(self, context: RequestContext, updater: TaskUpdater) -> None:
+        user, session = _whose(context), str(context.context_id)
+        message = asked.read(sdk.from_a2a(cast(Any, context.message).parts), self._inputs)
+        approvals = message.approvals
+        if sdk.waits(context) and not approvals:
+            pending = await self._pending(user, session)
+            said = asked.in_words(message.parts, pending)
+            if pending and said is None:
+                await self._ask(updater, user, session, again=True)
+                return
+            approvals = said or {}
+        events = self._events(message, approvals, user, session)
+        await self._tell(events, updater, user, session)
+
+    def _events(
+        self, message: asked.Asked, approvals: Any, user: str, session: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        if approvals:
+            return self._backend.resume(self._compiled, session_id=session, user_id=user, approvals=approvals)
+        return self._backend.stream(
+            self._compiled,
+            list(message.parts) or [types.Part(text="(no text)")],
+            user_id=user,
+            session_id=session,
+            state=message.state,
+            streaming=True,
+        )
+
+    async def _tell(
+        self, events: AsyncGenerator[AgentEvent, None], updater: TaskUpdater, user: str, session: str
+    ) -> None:
+        """Send what is meant for the user, as it comes; how the task ends is the last of it."""
+        telling, seen = _Telling(updater), list[AgentEvent]()
+        async with aclosing(events) as run:
+            async for event in run:
+                if event.visibility == "user":
+                    await telling.tell(event)
+                if not event.is_partial:
+                    seen.append(event)
+        if (problem := uncaught(seen)) is not None:
+            raise ADKFluentError(f"{problem.author!r}: {problem.error}")
+        if await self._ask(updater, user, session):
+            return
+        if any(event.metadata.get(REFUSED) for event in seen):
+            refused = next(event for event in seen if event.metadata.get(REFUSED))
+            await updater.reject(_words(updater, refused.content or "Not approved."))
+            return
+        if not telling.has_told and (found := answers(seen)):  # nobody visible spoke; somebody stands in
+            await telling.tell(found[-1])
+        await updater.complete()
+
+    async def _pending(self, user: str, session: str) -> list[Pending]:
+        try:
+            stored = await self._backend.session(self._compiled, session_id=session, user_id=user)
+        except SessionError:
+            return []
+        return [each for waiting in stored.waiting.values() for each in waiting]
+
+    async def _ask(self, updater: TaskUpdater, user: str, session: str, *, again: bool = False) -> bool:
+        """Ask the caller what the run waits for, if it does."""
+        if not (pending := await self._pending(user, session)):
+            return False
+        parts = [sdk.to_a2a(part) for part in asked.request_parts(pending)]
+        if again:
+            parts.append(sdk.to_a2a(types.Part(text=_AGAIN)))
+        await updater.requires_input(updater.new_agent_message(parts))
+        return True
+
+
+class _Telling:
+    """Sends answers as artifacts: in pieces while they are generated, and whole in their place at the end."""
+
+    def __init__(self, updater: TaskUpdater) -> None:
+        self._updater = updater
+        self._open: dict[str, str] = {}
+        self.has_told: bool = False
+
+    async def tell(self, event: AgentEvent) -> None:
+        """Send the words and files of an event; what asks or answers a tool stays here."""
+        parts = [types.Part(text=event.content)] if event.content else []
+        parts += [part for part in event.parts if part.inline_data or part.file_data]
+        if not parts or event.metadata.get(REFUSED):
+            return
+        who = f"{event.author}\n{event.branch or ''}"
+        begun = who in self._open
+        id = self._open.setdefault(who, str(uuid.uuid4()))
+        if not event.is_partial:
+            del self._open[who]
+            self.has_told = True
+        await self._updater.add_artifact(
+            [sdk.to_a2a(part) for part in parts],
+            artifact_id=id,
+            append=begun and event.is_partial,
+            last_chunk=not event.is_partial,
+        )
+
+
+def _whose(context: RequestContext) -> str:
+    """Whose session it is: that of the user who was let in, or else of the conversation alone."""
+    user = getattr(context.call_context, "user", None)
+    named = getattr(user, "user_name", "") if getattr(user, "is_authenticated", False) else ""
+    return str(named) or f"A2A_USER_{context.context_id}"
+
+
+def _words(updater: TaskUpdater, text: str) -> Any:
+    return updater.new_agent_message([sdk.to_a2a(types.Part(text=text))])
+
+
+def _told(error: Exception, context: RequestContext) -> str:
+    """What a caller is told of a failure: no words of agents, which an error's message may hold."""
+    return f"The run failed ({type(error).__name__}). The server's log says more of task {context.task_id}."

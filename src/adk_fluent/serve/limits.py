@@ -1,0 +1,37 @@
+"""What a server lets in: how much, from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+from adk_fluent.errors import ArgumentError
+
+Authenticate: TypeAlias = Callable[[Mapping[str, str]], "str | Awaitable[str | None] | None"]
+"""Who makes a request, by its headers (names in lower case): the name of a user, or `None` for nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeLimits:
+    """What one server takes at most.
+
+    Attributes:
+        body: bytes of a request; larger ones get HTTP 413.
+        tasks: tasks that run at the same time; more get HTTP 503 and are asked to come back.
+        seconds: how long one task may run, the time that it waits for a person not counted.
+        grace: seconds that running tasks have to finish when the server stops.
+
+    Raises:
+        ArgumentError: one is not positive.
+    """
+
+    body: int = 10 * 1024 * 1024
+    tasks: int = 1000
+    seconds: float = 600.0
+    grace: float = 10.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if not getattr(self, each.name) > 0:
+                raise ArgumentError(f"ServeLimits({each.name}=) must be positive.")

@@ -1,0 +1,100 @@
+"""Listening at a port for an ASGI app, on uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from adk_fluent.errors import ServerError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+class Listening:
+    """An app that listens, or does not.
+
+    Args:
+        grace: seconds that open connections have when it stops.
+    """
+
+    def __init__(self, app: ASGIApp, grace: float = 1.0) -> None:
+        self._app, self._grace = app, grace
+        self._held: tuple[str, Any, asyncio.Task[None]] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens.
+
+        Raises:
+            ServerError: it does not.
+        """
+        if self._held is None:
+            raise ServerError("The server does not listen. Call `await server.start(port=...)` first.")
+        return self._held[0]
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen, and return when requests are taken.
+
+        Raises:
+            ServerError: it cannot listen there, or listens already.
+        """
+        import uvicorn
+
+        if self._held is not None:
+            raise ServerError(f"The server listens already, at {self.url}.")
+        bound = _bound(host, port)
+        shown = "127.0.0.1" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
+        url = f"http://{shown}:{bound.getsockname()[1]}/"
+        ending = int(self._grace) + 1
+        config = uvicorn.Config(
+            self._app, log_level="warning", lifespan="off", timeout_graceful_shutdown=ending
+        )
+        server = _quiet(config)
+        serving = asyncio.ensure_future(server.serve(sockets=[bound]))
+        self._held = (url, server, serving)
+        while not server.started:
+            if serving.done():
+                await serving
+                raise ServerError(f"The server did not start at {url}.")
+            await asyncio.sleep(0.001)
+
+    async def stop(self) -> bool:
+        """Stop listening; whether it did listen."""
+        if self._held is None:
+            return False
+        (_, server, serving), self._held = self._held, None
+        server.should_exit = True
+        await serving
+        return True
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends small packets at once only where the protocol is named; else each answer waits 40 ms.
+    held = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        held.bind((host, port))
+    except OSError as error:
+        held.close()
+        raise ServerError(f"The server cannot listen at {host}:{port}: {error.strerror}.") from error
+    return held
+
+
+def _quiet(config: Any) -> Any:
+    """uvicorn's server, which leaves the signals of the process alone."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Generator[None, None, None]:
+            yield
+
+        def install_signal_handlers(self) -> None:
+            """What older versions call."""
+
+    return Server(config)

@@ -1,0 +1,226 @@
+"""`A2AServer`: an expression as a service that other agents call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.backends.adk.remote.advertising import card_json
+from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.serve.admission import Admission
+from adk_fluent.serve.limits import Authenticate, ServeLimits
+from adk_fluent.serve.listening import Listening
+from adk_fluent.serve.stores import stores
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from adk_fluent.config import ExecutionConfig
+    from adk_fluent.serve.executor import FluentExecutor
+
+logger: logging.Logger = logging.getLogger("adk_fluent.serve")
+
+
+class A2AServer:
+    """Serves an expression over A2A, to clients of any make; it is an ASGI app, too.
+
+    Callers get what the user would see: agents behind the scenes stay there. Gates and tools that ask for
+    approval make the task wait (`input-required`) until the caller answers. Values that a caller sends as
+    data go into the state, under the keys that the expression reads and does not set itself. `GET /health`
+    says whether the server takes tasks. It needs the extra `a2a`.
+
+    Args:
+        expression: what is served.
+        card: what others are told of it, from `to_agent_card`; by default made of the expression.
+        config: limits and the like of each run.
+        auth: the token or API key that callers must have, or a function from the headers of a request (names
+            in lower case) to the name of a user, `None` where it is not one. By default everybody may call.
+            The card and `/health` are open to all.
+        store: where sessions and tasks are kept, so that a restart loses none: an SQLite file, or the URL of
+            a PostgreSQL database (`postgresql+asyncpg://...`). By default the memory of this process.
+        limits: what one server takes at most.
+        backend: what runs the expression; a test's mock, or by default ADK with the agents' own models.
+        endpoint: the URL that the card names; by default that where it listens.
+
+    Raises:
+        ArgumentError: something is none of these.
+        MissingExtraError: a2a-sdk, or what the store needs, is not installed.
+
+    Example:
+        >>> import asyncio
+        >>> from adk_fluent import Agent, RemoteAgent
+        >>> from adk_fluent.testing import mock_backend
+        >>> async def main() -> str:
+        ...     server = A2AServer(Agent("clerk"), backend=mock_backend({"clerk": "Paid."}))
+        ...     await server.start()
+        ...     try:
+        ...         return (await RemoteAgent("pay", endpoint=server.url).run("Pay.")).text
+        ...     finally:
+        ...         await server.stop()
+        >>> asyncio.run(main())
+        'Paid.'
+    """
+
+    def __init__(
+        self,
+        expression: Expr[Any],
+        *,
+        card: object = None,
+        config: ExecutionConfig | None = None,
+        auth: AuthConfig | Authenticate | None = None,
+        store: str | Path | None = None,
+        limits: ServeLimits | None = None,
+        backend: ADKBackend | None = None,
+        endpoint: str | None = None,
+    ) -> None:
+        sdk.need("A2AServer")
+        if not isinstance(expression, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"A2AServer() takes an expression, not {expression!r:.60}.")
+        if isinstance(auth, AuthConfig) and not auth.token:
+            raise ArgumentError("A2AServer(auth=): its token is empty, so nobody could get in.")
+        if not (auth is None or isinstance(auth, AuthConfig) or callable(auth)):
+            raise ArgumentError(f"A2AServer(auth=) takes an AuthConfig or a function, not {auth!r:.60}.")
+        self._expression, self._auth, self._config = expression, auth, config
+        self._limits = limits or ServeLimits()
+        self._endpoint = endpoint
+        try:
+            self._card = None if card is None else sdk.json_of(card)
+        except ValueError as error:
+            raise ArgumentError(f"A2AServer(card=): {error}. Use what .to_agent_card() gives.") from error
+        self._stores = stores(store)
+        self._executor = self._made(backend)
+        self._app: ASGIApp | None = None
+        self._end_waiting: Callable[[], Awaitable[None]] | None = None
+        self._listening = Listening(self, self._limits.grace)
+        self._lock = asyncio.Lock()
+
+    def _made(self, backend: ADKBackend | None) -> FluentExecutor:
+        from adk_fluent.serve.executor import FluentExecutor
+
+        chosen = backend or ADKBackend()
+        if self._stores.sessions is not None:
+            chosen.keep_in(Services(self._stores.sessions))
+        compiled = chosen.compile(self._expression.node, self._config, state=None)
+        return FluentExecutor(chosen, compiled, self._limits)
+
+    # --- as an ASGI app ---------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI's entry, for a server of your own: `uvicorn module:server`."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if self._app is None:
+            await self._open()
+        await cast("ASGIApp", self._app)(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Begin and end with the server that runs this app."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self._open()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self._close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _open(self) -> None:
+        from adk_fluent.serve.executor import HANDED_BACK
+
+        async with self._lock:
+            if self._app is None:
+                left = await self._stores.hand_back(HANDED_BACK, self._limits.seconds)
+                if left:
+                    logger.warning("%d tasks of a server that died are handed back to their callers.", left)
+                self._app = Admission(self._routed(), self._auth, self._limits, self._executor)
+
+    async def _close(self) -> None:
+        await self._executor.stop()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """End what is left of tasks that wait, which stay in the store, and close that."""
+        if self._end_waiting is not None:
+            await self._end_waiting()
+        await self._stores.close()
+
+    def _routed(self) -> ASGIApp:
+        from starlette.applications import Starlette
+        from starlette.requests import Request
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+
+        async def health(request: Request) -> JSONResponse:
+            refusal = self._executor.refusal
+            told = {"status": "ok"} if refusal is None else {"status": "busy", "why": refusal}
+            return JSONResponse(told, status_code=200 if refusal is None else 503)
+
+        async def card(request: Request) -> JSONResponse:
+            return JSONResponse(self.card(str(request.base_url)))
+
+        calls, self._end_waiting = sdk.rpc_routes(
+            self._executor, self._stores.tasks, self.card("http://localhost/"), 0.0
+        )
+        return Starlette(
+            routes=[
+                Route("/health", health),
+                Route("/.well-known/agent-card.json", card),
+                Route("/.well-known/agent.json", card),
+                *calls,
+            ]
+        )
+
+    def card(self, url: str) -> dict[str, Any]:
+        """The card as JSON; one that was not given names this URL, unless `endpoint` did."""
+        if self._card is not None:
+            return self._card
+        auth = self._auth if isinstance(self._auth, AuthConfig) else None
+        return card_json(self._expression.node, self._endpoint or url, auth=auth)
+
+    # --- listening --------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where it listens.
+
+        Raises:
+            ServerError: it does not.
+        """
+        return self._listening.url
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen, and return when calls are taken.
+
+        Args:
+            host: the address to listen at; `0.0.0.0` is that of every network this machine is in.
+            port: the port; 0 is a free one, which `url` tells.
+
+        Raises:
+            ServerError: it cannot listen there, or listens already.
+        """
+        await self._open()
+        await self._listening.start(host, port)
+
+    async def stop(self) -> None:
+        """Take no more calls, let running tasks finish for a while, hand back the rest, and leave."""
+        await self._executor.stop()
+        if await self._listening.stop():
+            await self._leave()
+
+    async def __aenter__(self) -> A2AServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.stop()

@@ -1,0 +1,130 @@
+"""Where a server keeps sessions and tasks: in memory, in an SQLite file, or in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.errors import ArgumentError, MissingExtraError
+
+if TYPE_CHECKING:
+    from google.adk.sessions import BaseSessionService
+
+_SQLITE: Final = "sqlite+aiosqlite:///"
+_BUSY: Final = 30.0
+"""Seconds that a writer waits for another one of the same SQLite file."""
+_RUNNING: Final = frozenset({"submitted", "working", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where a server keeps what it must not lose.
+
+    Attributes:
+        sessions: ADK's session service; `None` leaves it to the backend.
+        tasks: a2a-sdk's task store.
+        engine: SQLAlchemy's engine of the task store, which is closed with the server.
+        is_shared: whether other servers may keep their tasks there, too.
+    """
+
+    sessions: BaseSessionService | None
+    tasks: Any
+    engine: Any = None
+    is_shared: bool = False
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self.engine is not None:
+            await self.engine.dispose()
+        close = getattr(self.sessions, "close", None)
+        if close is not None:
+            await close()
+
+    async def hand_back(self, told: str, seconds: float) -> int:
+        """End the tasks that a server left running when it died, and say so in them; how many there were.
+
+        Args:
+            told: what is said in them.
+            seconds: how long a task may run; where others keep tasks, too, younger ones may be theirs.
+        """
+        if self.engine is None:
+            return 0
+        from sqlalchemy import select
+
+        await self.tasks.initialize()
+        oldest = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=seconds if self.is_shared else 0)
+        found = 0
+        async with self.tasks.async_session_maker.begin() as session:
+            for row in (await session.execute(select(self.tasks.task_model))).scalars():
+                updated = getattr(row, "last_updated", None)
+                if _state(row.status) in _RUNNING and (updated is None or updated <= oldest):
+                    row.status = _failed(row.status, told)
+                    found += 1
+        return found
+
+
+def stores(store: str | Path | None) -> Stores:
+    """The stores at a place.
+
+    Args:
+        store: an SQLite file, the URL of a PostgreSQL database, or `None` for the memory of this process.
+
+    Raises:
+        ArgumentError: it is neither.
+        MissingExtraError: a package that it needs is not installed.
+    """
+    if store is None:
+        from a2a.server.tasks import InMemoryTaskStore
+
+        return Stores(None, InMemoryTaskStore())
+    url = str(store)
+    if "://" in url and not url.startswith(("postgresql", _SQLITE)):
+        raise ArgumentError(
+            f"store= takes a file, or a postgresql+asyncpg URL, not {url.partition('://')[0]}://..."
+        )
+    try:
+        return _opened(url if "://" in url else f"{_SQLITE}{url}")
+    except ImportError as error:
+        raise MissingExtraError(
+            "store= needs SQLAlchemy and a driver: pip install 'google-adk[db]' 'sqlalchemy[asyncio]' "
+            "and aiosqlite, or asyncpg for PostgreSQL."
+        ) from error
+
+
+def _opened(url: str) -> Stores:
+    from a2a.server.tasks import DatabaseTaskStore
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    from adk_fluent.backends.adk.running.native import sqlite_sessions
+
+    if not url.startswith(_SQLITE):
+        from google.adk.sessions.database_session_service import DatabaseSessionService
+
+        engine = create_async_engine(url)
+        return Stores(DatabaseSessionService(url), DatabaseTaskStore(engine), engine, is_shared=True)
+    engine = create_async_engine(url, connect_args={"timeout": _BUSY})
+    return Stores(sqlite_sessions(Path(url.removeprefix(_SQLITE))), DatabaseTaskStore(engine), engine)
+
+
+def _state(status: Any) -> str:
+    held: Any = (
+        cast("Mapping[str, Any]", status).get("state") if isinstance(status, Mapping) else status.state
+    )
+    return str(getattr(held, "value", held))
+
+
+def _failed(status: Any, told: str) -> Any:
+    """The status of a task that has failed, as the store's version of the protocol has it."""
+    if sdk.is_newer():
+        parts = [{"text": told}]
+        message = {"messageId": "handed-back", "role": "ROLE_AGENT", "parts": parts}
+        return {**cast("Mapping[str, Any]", status), "state": "TASK_STATE_FAILED", "message": message}
+    import a2a.types
+
+    known: Any = a2a.types
+    said = known.Message(message_id="handed-back", role="agent", parts=[known.TextPart(text=told)])
+    return known.TaskStatus(state=known.TaskState.failed, message=said)

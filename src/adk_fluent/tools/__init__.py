@@ -1,0 +1,1 @@
+"""Tools: what a model can call, as frozen values; made by the factories of `T`."""

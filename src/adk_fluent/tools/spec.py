@@ -1,0 +1,171 @@
+"""`Tool`: what a model can call, as a frozen value.
+
+Every operation of `T` is one class below `Tool`, which says all there is to say about it: what it is called,
+which state keys its calls read and write, whether it asks a person, and how it is written down. They are in
+`sources` and `wrappers`; `operations` lists them. How each becomes a tool of ADK's says the backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, cast
+
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
+from adk_fluent.ir.tools import ToolSpec, confirms, tool_access
+
+
+@frozen
+class Tool(ToolSpec):
+    """A tool, or several; made by the factories of `T`.
+
+    `a | b` gives an agent both. A function, or a tool or toolset of ADK's, may stand beside one.
+
+    Example:
+        >>> from adk_fluent import T
+        >>> def weather(city: str) -> str:
+        ...     return "sunny"
+        >>> T.google_search() | T.timeout(weather, 5)
+        T.google_search() | T.timeout(weather, seconds=5)
+    """
+
+    op: ClassVar[str] = ""
+    """Its name, as the factory of `T` has it."""
+    leading: ClassVar[int] = 1
+    """How many of its parameters stand without their names, where it is written down."""
+
+    @property
+    def params(self) -> tuple[tuple[str, Any], ...]:
+        """Its parameters, by name."""
+        return tuple((name, getattr(self, name)) for name in self._defaults)
+
+    @property
+    def label(self) -> str:
+        """How lists of tools show it."""
+        return self.called or repr(self).removeprefix("T.")
+
+    @property
+    def each(self) -> tuple[object, ...]:
+        """The tools that it stands for, one by one."""
+        return (self,)
+
+    # --- how it is made and written down -----------------------------------------------------------
+
+    def __or__(self, other: object) -> Together:
+        return together(self, other)
+
+    def __ror__(self, other: object) -> Together:
+        return together(other, self)
+
+    def __repr__(self) -> str:
+        shown: list[str] = []
+        for index, (name, value) in enumerate(self.params):
+            if index < self.leading or value != self._defaults[name]:
+                shown.append(short(value) if index < self.leading else f"{name}={short(value)}")
+        return f"T.{self.op}({', '.join(shown)})"
+
+    def as_stored(self) -> Frozen:
+        """Every operation is stored under its name."""
+        return Stored(self.op, tuple((name, value) for name, value in self.params if name in self.given))
+
+    @classmethod
+    def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
+        """The operation that was stored so."""
+        from adk_fluent.tools.operations import OPERATIONS
+
+        held = Stored(**values)
+        made = OPERATIONS.get(held.op)
+        if made is None:
+            raise ValueError(f"there is no tool operation {held.op!r}")
+        return made(**dict(held.params))
+
+
+@frozen
+class Stored(Frozen):
+    """A tool as stored graphs hold it: the name of an operation with its parameters."""
+
+    stored_as: ClassVar[type | None] = Tool
+
+    op: str
+    params: tuple[tuple[str, Any], ...] = ()
+
+
+@frozen
+class Together(Tool):
+    """Several tools."""
+
+    op: ClassVar[str] = "together"
+
+    parts: tuple[object, ...]
+
+    @property
+    def access(self) -> Access:
+        total = NO_ACCESS
+        for part in self.parts:
+            total |= tool_access(part)
+        return total
+
+    @property
+    def asks(self) -> bool:
+        return any(map(confirms, self.parts))
+
+    @property
+    def held(self) -> tuple[object, ...]:
+        return self.parts
+
+    @property
+    def each(self) -> tuple[object, ...]:
+        return self.parts
+
+    def __repr__(self) -> str:
+        return " | ".join(short(part) for part in self.parts)
+
+
+def together(*tools: object) -> Together:
+    """Some tools as one value."""
+    return Together(tuple(part for tool in tools for part in each(checked(tool))))
+
+
+def each(tool: object) -> tuple[object, ...]:
+    """A tool, or the tools that a value of several stands for."""
+    return tool.each if isinstance(tool, Tool) else (tool,)
+
+
+def checked(tool: object) -> object:
+    """What can be a tool of an agent, as it is.
+
+    Raises:
+        ArgumentError: it can be none.
+    """
+    if isinstance(tool, Tool):
+        return tool
+    if isinstance(getattr(tool, "node", None), Frozen):
+        raise ArgumentError(
+            f"{tool!r} is an expression, not a tool. Use T.agent(...) to have it called like a function, or "
+            ".delegate(...) to hand the conversation over to it."
+        )
+    if isinstance(tool, type) or not (callable(tool) or hasattr(tool, "name") or hasattr(tool, "get_tools")):
+        kind = (
+            f"the class {tool.__name__}" if isinstance(tool, type) else f"{type(tool).__name__} {tool!r:.40}"
+        )
+        raise ArgumentError(f"A tool is a function, a T tool or an ADK tool, not {kind}.{unpacked(tool)}")
+    return tool
+
+
+def unpacked(tool: object) -> str:
+    """What to write instead of a list of tools; empty for anything else."""
+    items = tuple(cast("Iterable[object]", tool)) if isinstance(tool, list | tuple) else ()
+    if not items or not all(callable(item) or hasattr(item, "name") for item in items):
+        return ""
+    return f" Unpack the list: .tools(*[{', '.join(map(short, items))}])."
+
+
+def short(value: object) -> str:
+    """A parameter as it is written: a function by its name, what is neither plain nor a tool by its class."""
+    if isinstance(value, Tool):
+        return repr(value)
+    if callable(value):
+        return function_name(value, "<lambda>")
+    plain = value is None or isinstance(value, str | int | float | tuple | list | dict)
+    return f"{cast(object, value)!r:.60}" if plain else type(cast(object, value)).__name__

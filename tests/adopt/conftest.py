@@ -1,0 +1,3 @@
+"""The command line, for the tests of converting."""
+
+from tests.cli.conftest import cli as cli

@@ -1,0 +1,301 @@
+"""Small projects in plain ADK, with planted faults and without, and what a check must find in each."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PRELUDE = """\
+from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
+from google.adk.events import Event, EventActions
+from google.adk.tools import FunctionTool, exit_loop
+from google.adk.tools.agent_tool import AgentTool
+from pydantic import BaseModel
+
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """One project.
+
+    Attributes:
+        name: what is special about it.
+        source: its `agent.py`, below `PRELUDE`.
+        errors: `agent:key` of each error.
+        warnings: `agent:key` of each warning.
+        unknown: the agents of which the report says that something is unknown.
+    """
+
+    name: str
+    source: str
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def _sequence(*agents: str) -> str:
+    return f"root_agent = SequentialAgent(name='root', sub_agents=[{', '.join(agents)}])\n"
+
+
+def _agent(name: str, instruction: str = "", key: str = "", more: str = "") -> str:
+    shown = [f"name={name!r}", f"instruction={instruction!r}"] if instruction else [f"name={name!r}"]
+    shown += [f"output_key={key!r}"] if key else []
+    return f"LlmAgent({', '.join([*shown, *([more] if more else [])])})"
+
+
+def _root(*fields: str, more: str = "") -> str:
+    return f"root_agent = {_agent(*fields[:3], more=more or ''.join(fields[3:]))}\n"
+
+
+ALONE = "LlmAgent(name='one', disallow_transfer_to_parent=True, disallow_transfer_to_peers=True)"
+WRITER, READER = _agent("writer", key="draft"), _agent("reader", "Use {draft}.")
+SAVE = """
+def save(order: str, tool_context) -> str:
+    tool_context.state["order"] = order
+    return "saved"
+
+"""
+OWN = """
+class Own(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        topic = ctx.session.state.get("topic")
+        yield Event(author=self.name, actions=EventActions(state_delta={"summary": topic}))
+
+"""
+
+PROJECTS = (
+    # --- keys that nobody writes ---
+    Project("one agent that reads nothing", f"root_agent = {_agent('a', 'Hi.')}\n"),
+    Project(
+        "one agent that reads what nobody writes", f"root_agent = {_agent('a', '{nobody}')}\n", ("a:nobody",)
+    ),
+    Project("a placeholder that may be missing", f"root_agent = {_agent('a', '{nobody?}')}\n"),
+    Project("a scoped key, which another session may have", f"root_agent = {_agent('a', '{user:name}')}\n"),
+    Project(
+        "JSON in an instruction",
+        _root("a", 'Answer as {"x": 1}.'),
+    ),
+    Project("a writer and its reader", _sequence(WRITER, READER)),
+    Project("a reader before its writer", _sequence(READER, WRITER), ("reader:draft",)),
+    Project("a misspelt key", _sequence(WRITER, _agent("reader", "{drafft}")), ("reader:drafft",)),
+    Project(
+        "a key of another scope", _sequence(WRITER, _agent("reader", "{user:draft}")), ("reader:user:draft",)
+    ),
+    Project(
+        "a global instruction that reads",
+        _root("a", "x", more="global_instruction='For {tier}.'"),
+        ("a:tier",),
+    ),
+    Project(
+        "an f-string that forgot its braces",
+        f"topic = 'tea'\nroot_agent = {_agent('a', 'About {topic}.')}\n",
+        ("a:topic",),
+    ),
+    # --- parallel ---
+    Project(
+        "branches and who joins them",
+        f"both = ParallelAgent(name='both', sub_agents=[{_agent('l', 'x', 'left')}, "
+        f"{_agent('r', 'x', 'right')}])\n" + _sequence("both", _agent("join", "{left} {right}")),
+    ),
+    Project(
+        "a branch that reads its sibling",
+        f"both = ParallelAgent(name='both', sub_agents=[{_agent('l', 'x', 'left')}, "
+        f"{_agent('r', '{left}')}])\n" + _sequence("both"),
+        warnings=("r:left",),
+    ),
+    Project(
+        "two branches that write one key",
+        f"both = ParallelAgent(name='both', sub_agents=[{_agent('l', 'x', 'k')}, {_agent('r', 'x', 'k')}])\n"
+        + _sequence("both", _agent("join", "{k}")),
+        warnings=("r:k",),
+    ),
+    # --- loops ---
+    Project(
+        "a loop that reads what it wrote the round before",
+        f"loop = LoopAgent(name='loop', max_iterations=3, sub_agents=[{_agent('w', '{note?}', 'draft')}, "
+        f"{_agent('c', '{draft}', 'note')}])\n" + _sequence("loop"),
+    ),
+    Project(
+        "a loop whose first round lacks a key",
+        f"loop = LoopAgent(name='loop', max_iterations=3, sub_agents=[{_agent('w', '{note}', 'draft')}, "
+        f"{_agent('c', '{draft}', 'note')}])\n" + _sequence("loop"),
+        warnings=("w:note",),
+    ),
+    Project(
+        "a loop that is left by a tool",
+        f"loop = LoopAgent(name='loop', sub_agents=[{_agent('w', 'x', 'draft')}, "
+        f"{_agent('c', '{draft}', more='tools=[exit_loop]')}])\n" + _sequence("loop", READER),
+    ),
+    Project(
+        "what comes after the one that may leave the loop",
+        "loop = LoopAgent(name='loop', max_iterations=3, sub_agents=["
+        f"{_agent('c', 'x', more='tools=[exit_loop]')}, {WRITER}])\n" + _sequence("loop", READER),
+        warnings=("reader:draft",),
+    ),
+    # --- delegation ---
+    Project("a coordinator", f"root_agent = {_agent('boss', 'x', more=f'sub_agents=[{WRITER}]')}\n"),
+    Project(
+        "a specialist that reads what nobody writes",
+        _root("boss", "x", more=f"sub_agents=[{_agent('one', '{nobody}')}]"),
+        ("one:nobody",),
+    ),
+    Project(
+        "what only a specialist writes",
+        f"boss = {_agent('boss', 'x', more=f'sub_agents=[{WRITER}]')}\n" + _sequence("boss", READER),
+        warnings=("reader:draft",),
+    ),
+    Project(
+        "specialists without ways back",
+        _root("boss", "x", "k", f"sub_agents=[{ALONE}]"),
+    ),
+    # --- tools ---
+    Project(
+        "a tool without state",
+        "def add(a: int, b: int) -> int:\n    return a + b\n\n"
+        + _sequence(_agent("a", "x", more="tools=[add]"), _agent("b", "{nobody}")),
+        ("b:nobody",),
+    ),
+    Project(
+        "what a tool may write",
+        SAVE + _sequence(_agent("a", "x", more="tools=[save]"), _agent("b", "{order}")),
+        warnings=("b:order",),
+    ),
+    Project(
+        "a key that no tool writes either",
+        SAVE + _sequence(_agent("a", "x", more="tools=[save]"), _agent("b", "{odrer}")),
+        ("b:odrer",),
+    ),
+    Project(
+        "a wrapped tool",
+        SAVE + _sequence(_agent("a", "x", more="tools=[FunctionTool(save)]"), _agent("b", "{order?}")),
+    ),
+    Project(
+        "a tool that reads what nobody writes",
+        "def look(tool_context) -> str:\n    return tool_context.state['nobody']\n\n"
+        f"root_agent = {_agent('a', 'x', more='tools=[look]')}\n",
+        warnings=("a:nobody",),
+    ),
+    Project(
+        "a tool that hands its context on",
+        "def helper(context):\n    context.state['x'] = 1\n\ndef work(tool_context) -> str:\n    helper(tool_context)\n    return ''\n\n"
+        + _sequence(_agent("a", "x", more="tools=[work]"), _agent("b", "{x}")),
+        unknown=("a",),
+    ),
+    Project(
+        "a tool with keys from a constant",
+        "KEY = 'order'\n\ndef save(order: str, tool_context) -> str:\n    tool_context.state[KEY] = order\n    return ''\n\n"
+        + _sequence(_agent("a", "x", more="tools=[save]"), _agent("b", "{order} {nobody}")),
+        ("b:nobody",),
+        ("b:order",),
+    ),
+    Project(
+        "a tool with keys that are computed",
+        "def save(name: str, tool_context) -> str:\n    tool_context.state[name] = 1\n    return ''\n\n"
+        + _sequence(_agent("a", "x", more="tools=[save]"), _agent("b", "{any}")),
+        unknown=("a",),
+    ),
+    Project(
+        "a tool that updates several keys",
+        "def save(tool_context) -> str:\n    state = tool_context.state\n    state.update({'one': 1, 'two': 2})\n    return ''\n\n"
+        + _sequence(_agent("a", "x", more="tools=[save]"), _agent("b", "{one} {two} {three}")),
+        ("b:three",),
+        ("b:one", "b:two"),
+    ),
+    Project(
+        "an agent in a tool",
+        f"inner = {_agent('inner', 'x', 'found')}\n"
+        + _sequence(_agent("a", "x", more="tools=[AgentTool(agent=inner)]"), _agent("b", "{found} {nobody}")),
+        ("b:nobody",),
+        ("b:found",),
+    ),
+    Project(
+        "an agent in a tool that reads what nobody writes",
+        f"inner = {_agent('inner', '{nobody}')}\nroot_agent = {_agent('a', 'x', more='tools=[AgentTool(agent=inner)]')}\n",
+        ("a:nobody",),
+    ),
+    # --- callbacks and providers ---
+    Project(
+        "a callback that fills a key",
+        "def fill(callback_context):\n    callback_context.state['tier'] = 'gold'\n\n"
+        f"root_agent = {_agent('a', '{tier}', more='before_agent_callback=fill')}\n",
+        warnings=("a:tier",),
+    ),
+    Project(
+        "a callback that fills another key",
+        "def fill(callback_context):\n    callback_context.state['tear'] = 'gold'\n\n"
+        f"root_agent = {_agent('a', '{tier}', more='before_agent_callback=fill')}\n",
+        ("a:tier",),
+    ),
+    Project(
+        "a callback that only counts",
+        "def count(callback_context, llm_request):\n    n = callback_context.state.get('n', 0)\n    callback_context.state['n'] = n + 1\n\n"
+        + _sequence(_agent("a", "x", more="before_model_callback=count"), _agent("b", "{nobody}")),
+        ("b:nobody",),
+    ),
+    Project(
+        "a provider that reads what nobody writes",
+        "def say(context):\n    return f\"For {context.state['tier']}\"\n\nroot_agent = LlmAgent(name='a', instruction=say)\n",
+        warnings=("a:tier",),
+    ),
+    Project(
+        "a provider that minds",
+        "def say(context):\n    return context.state.get('tier', 'all')\n\nroot_agent = LlmAgent(name='a', instruction=say)\n",
+    ),
+    Project(
+        "a callable object as a callback",
+        "class Fill:\n    def __call__(self, callback_context):\n        callback_context.state['tier'] = 1\n\n"
+        f"root_agent = {_agent('a', '{tier}', more='before_agent_callback=Fill()')}\n",
+        warnings=("a:tier",),
+    ),
+    # --- classes of one's own ---
+    Project(
+        "an agent of one's own",
+        OWN + _sequence("Own(name='own')", _agent("b", "{summary}")),
+        unknown=("own",),
+    ),
+    Project(
+        "an agent of one's own, and a key from elsewhere",
+        OWN + _sequence("Own(name='own')", _agent("b", "{nobody}")),
+        unknown=("own",),
+    ),
+    Project(
+        "an agent of one's own after the fault",
+        OWN + _sequence(_agent("b", "{nobody}"), "Own(name='own')"),
+        ("b:nobody",),
+        unknown=("own",),
+    ),
+    Project(
+        "a subclass with a field of its own",
+        "class Polite(LlmAgent):\n    tone: str = 'kind'\n\n"
+        + _sequence("Polite(name='p', output_key='draft')", READER, _agent("b", "{nobody}")),
+        ("b:nobody",),
+    ),
+    Project(
+        "a subclass of a composite with nothing of its own",
+        "class Team(SequentialAgent):\n    '''A team.'''\n\n"
+        f"root_agent = Team(name='team', sub_agents=[{READER}])\n",
+        ("reader:draft",),
+    ),
+    # --- shapes of answers ---
+    Project(
+        "a structured answer under its key",
+        "class Plan(BaseModel):\n    steps: list[str]\n\n"
+        + _sequence("LlmAgent(name='p', output_schema=Plan, output_key='plan')", _agent("b", "{plan}")),
+    ),
+    Project(
+        "a field of a structured answer",
+        "class Plan(BaseModel):\n    steps: list[str]\n\n"
+        + _sequence("LlmAgent(name='p', output_schema=Plan, output_key='plan')", _agent("b", "{steps}")),
+        ("b:steps",),
+    ),
+    Project(
+        "one that sees only the last turn",
+        _sequence(WRITER, _agent("reader", "{draft}", more="include_contents='none'")),
+    ),
+    Project(
+        "nested composites",
+        f"inner = SequentialAgent(name='inner', sub_agents=[{WRITER}])\n" + _sequence("inner", READER),
+    ),
+)

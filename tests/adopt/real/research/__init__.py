@@ -1,0 +1,3 @@
+"""A project in plain ADK."""
+
+from . import agent as agent

@@ -1,0 +1,116 @@
+"""A project in plain ADK becomes source that is read, formatted, and proves itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.apps.app import App
+from google.adk.plugins.base_plugin import BasePlugin
+
+from adk_fluent import Agent, S
+from adk_fluent.adopt import adopt, to_source
+from adk_fluent.adopt.source import bare, written
+from adk_fluent.errors import ArgumentError
+from adk_fluent.state import declares
+from tests.adopt.projects import Custom, note_start, save_order
+from tests.cli.commands import Cli
+
+REAL = Path(__file__).parent / "real"
+OPAQUE = Custom(name="own")
+LAMBDA = LlmAgent(name="short", before_agent_callback=lambda callback_context: None, tools=[save_order])
+SHOP = App(name="shop", root_agent=LlmAgent(name="root"), plugins=[BasePlugin(name="watching")])
+GRAPH = pytest.param("graph", marks=pytest.mark.newest)  # only the newest ADK has workflows
+
+
+def made(source: str) -> dict[str, Any]:
+    """What the source defines."""
+    names: dict[str, Any] = {}
+    exec(compile(source, "converted.py", "exec"), names)  # it is ours
+    return names
+
+
+@pytest.mark.parametrize("project", ["customer_service", "research", GRAPH])
+def test_real_projects_are_converted_and_prove_it(cli: Cli, tmp_path: Path, project: str) -> None:
+    """The converted file has the same tree, and runs alike, to every agent."""
+    done = cli("convert", REAL / project, "-o", "converted.py", "--verify")
+    assert "verified: the same tree, and, with a scripted model" in done.err, done.err
+    assert done.code == 0
+    assert "pipeline" in (tmp_path / "converted.py").read_text()
+
+
+@pytest.mark.parametrize("project", ["customer_service", "research", GRAPH])
+def test_real_projects_have_no_errors(cli: Cli, project: str) -> None:
+    """Nothing is wrong with them, and nothing is said to be."""
+    assert cli("check", REAL / project).code == 0
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("project", ["customer_service", "research"])
+def test_the_source_is_formatted(cli: Cli, tmp_path: Path, project: str) -> None:
+    """A formatter leaves it as it is."""
+    cli("convert", REAL / project, "-o", "converted.py")
+    ruff = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", str(tmp_path / "converted.py")]
+    assert subprocess.run(ruff, capture_output=True, text=True, check=False).stdout == ""
+
+
+def test_what_reads_as_it_was_written() -> None:
+    """Text of several lines stays so, functions are imported, an agent is a variable of its name."""
+    native = LlmAgent(
+        name="desk",
+        instruction='Be kind.\n\nSay "hi".\n',
+        before_agent_callback=note_start,
+        sub_agents=[LlmAgent(name="class", model="m", description="It's one.", tools=[save_order])]
+        if "class".isidentifier()
+        else [],
+    )
+    assert to_source(native) == (
+        "from adk_fluent import Agent\n\n"
+        "from tests.adopt.projects import note_start, save_order\n\n"
+        'class_agent = Agent("class", "m").describe("It\'s one.").tools(save_order)\n'
+        "pipeline = (\n"
+        '    Agent("desk")\n'
+        "    .before_agent(note_start)\n"
+        '    .instruct("""Be kind.\n\nSay "hi".\n""")\n'
+        "    .delegate(class_agent)\n"
+        ")\n"
+        "root_agent = pipeline.build()\n"
+    )
+
+
+def test_what_has_no_name_is_taken_from_the_native_agent_and_told() -> None:
+    """A lambda cannot be imported: the source says where it is from, and why."""
+    source = written(LAMBDA)
+    (line,) = source.native
+    assert line == "before_agent_callback[0] of short: <lambda> has no name that could be imported."
+    assert source.text.startswith(f"# Left native: {line}\n")
+    assert bare(made(source.text)["pipeline"]) == bare(adopt(LAMBDA))
+
+
+def test_an_opaque_agent_is_adopted_with_what_was_declared() -> None:
+    """The source adopts the object itself."""
+    expression = Agent("a") >> adopt(OPAQUE, declare={"own": declares(writes=["x"])})
+    text = to_source(expression)
+    assert 'adopt(OPAQUE, declare={"own": declares(writes=["x"])})' in text
+    assert bare(made(text)["pipeline"]) == bare(expression)
+
+
+def test_an_app_keeps_its_plugins_and_settings() -> None:
+    """The source makes an app again."""
+    names = made(to_source(SHOP))
+    assert names["app"].name == "shop"
+    assert bare(names["pipeline"]) == bare(adopt(SHOP))
+
+
+def test_what_cannot_be_referred_to_is_one_line() -> None:
+    """Each names the agent, and what to do."""
+    with pytest.raises(ArgumentError, match=r"cannot refer to before_agent_callback.0. of 'nameless'"):
+        to_source(LlmAgent(name="nameless", before_agent_callback=lambda callback_context: None))
+    with pytest.raises(ArgumentError, match="cannot refer to 'gone', a Custom"):
+        to_source(Custom(name="gone"))
+    with pytest.raises(ArgumentError, match="'set' is a transform step"):
+        to_source(S.set(x=1) >> Agent("a"))

@@ -1,0 +1,118 @@
+"""Graphs of ADK 2: what is a sequence, a fan-out, a route or a loop is looked into; all run as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+
+from adk_fluent import Agent
+from adk_fluent.adopt import adopt
+from adk_fluent.errors import CompileError
+from adk_fluent.ir import KnownNativeNode, LoopNode, NativeNode, ParallelNode, RouteNode, walk
+from adk_fluent.testing import mock_backend
+
+pytestmark = pytest.mark.newest  # before ADK 2 there are none
+
+
+def choose(ctx: Any, draft: str) -> None:
+    """Choose a way."""
+    ctx.route = draft
+
+
+def agent(name: str, **fields: Any) -> LlmAgent:
+    """An agent of a graph."""
+    return LlmAgent(name=name, **fields)
+
+
+def graph(*edges: Any) -> Any:
+    """A workflow of these edges."""
+    from google.adk.workflow import Workflow
+
+    return Workflow(name="graph", edges=list(edges))
+
+
+def kinds(native: Any) -> list[type]:
+    """The composites in what was read of a graph."""
+    node = adopt(native).node
+    return [type(inner) for inner in walk(node) if inner.children and not isinstance(inner, KnownNativeNode)]
+
+
+def test_a_route_with_a_default_and_what_follows() -> None:
+    """Branches that come together again are followed by what is behind."""
+    from google.adk.workflow import DEFAULT_ROUTE, START
+
+    left, right, last = agent("left", output_key="x"), agent("right"), agent("last", instruction="{x}")
+    made = graph(
+        (START, agent("a", output_key="draft"), choose, {"l": left, DEFAULT_ROUTE: right}),
+        (left, last),
+        (right, last),
+    )
+    assert RouteNode in kinds(made)
+    report = adopt(made).check()
+    assert not report.errors
+    assert [(issue.agent, issue.key) for issue in report.warnings] == [("last", "x")]
+
+
+def test_a_fan_out_that_is_joined_and_a_loop() -> None:
+    """What is written in a branch is there after the join; a way back is a loop."""
+    from google.adk.workflow import START, JoinNode
+
+    one, two = agent("one", output_key="draft"), agent("two", output_key="more")
+    judge = agent("judge", instruction="{draft} {more} {nobody}")
+    made = graph(
+        (START, (one, two), JoinNode(name="both"), judge, choose),
+        (choose, {"again": judge, "done": agent("end")}),
+    )
+    assert kinds(made).count(ParallelNode) == kinds(made).count(LoopNode) == 1
+    assert [(issue.agent, issue.key) for issue in adopt(made).check().errors] == [("judge", "nobody")]
+
+
+def test_a_parameter_of_a_function_is_a_key_that_it_reads() -> None:
+    """ADK fills it from the state, by name."""
+    from google.adk.workflow import START
+
+    report = adopt(graph((START, agent("a"), choose))).check()
+    assert [(issue.agent, issue.key) for issue in report.errors] == [("choose", "draft")]
+
+
+def test_another_shape_is_opaque() -> None:
+    """Two ways that cross are no tree: one note names the graph, and nothing else is said."""
+    from google.adk.workflow import START, JoinNode
+
+    a, b, c = agent("a"), agent("b"), agent("c", instruction="{nobody}")
+    first, second = JoinNode(name="first"), JoinNode(name="second")
+    made = graph(
+        (START, (a, b)), (a, first), (b, first), (a, second), (b, second), (first, c), (second, agent("d"))
+    )
+    assert isinstance(adopt(made).node, NativeNode)
+    assert [issue.code for issue in adopt(made).check().issues] == ["unknown-access"]
+
+
+async def test_a_graph_runs_as_it_is() -> None:
+    """ADK runs the graph; a script plays its agents."""
+    from google.adk.workflow import START
+
+    made = graph((START, agent("a"), agent("b")))
+    result = await adopt(made).run("go", backend=mock_backend({"a": "one", "b": "two"}))
+    assert [event.author for event in result if event.content] == ["a", "b"]
+    assert result.text == "two"
+
+
+def test_a_graph_is_no_step() -> None:
+    """ADK runs a graph only by itself, and the line says so."""
+    from google.adk.workflow import START
+
+    with pytest.raises(CompileError, match="'graph' is a Workflow, which ADK runs only by itself"):
+        (Agent("a") >> adopt(graph((START, agent("b"))))).build()
+
+
+def test_a_remote_agent_stores_nothing() -> None:
+    """What it does elsewhere writes no state here, so nothing is unknown."""
+    from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+
+    remote: Any = RemoteA2aAgent(name="far", agent_card="http://127.0.0.1:1/card.json")
+    report = (Agent("a") >> remote >> Agent("b").instruct("{nobody}")).check()
+    assert [(issue.agent, issue.key) for issue in report.errors] == [("b", "nobody")]
+    assert not [issue for issue in report.infos if issue.code == "unknown-access"]

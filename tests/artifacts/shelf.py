@@ -1,0 +1,52 @@
+"""A store of files as plain values, by which operations work without ADK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from adk_fluent.artifacts.asking import Delete, File, Latest, Load, Names, Request, Save
+from adk_fluent.artifacts.operations import ArtifactOperation
+from adk_fluent.errors import ArtifactError
+from adk_fluent.state.delta import ReadOnlyState, differing
+
+
+@dataclass
+class Shelf:
+    """Files with their versions, and the requests that were made."""
+
+    files: dict[str, list[File]] = field(default_factory=dict[str, list[File]])
+    asked: list[Request] = field(default_factory=list[Request])
+
+    def do(self, operation: ArtifactOperation, state: Mapping[str, Any]) -> dict[str, Any]:
+        """What an operation changes in a state."""
+        view = ReadOnlyState(state)
+        work = operation.work(view)
+        try:
+            request = next(work)
+            while True:
+                self.asked.append(request)
+                request = work.send(self.answer(request))
+        except StopIteration as done:
+            return differing(done.value, view)
+
+    def answer(self, request: Request) -> Any:
+        match request:
+            case Save(filename, file):
+                versions = self.files.setdefault(filename, [])
+                versions.append(file)
+                return len(versions) - 1
+            case Load(filename, version):
+                return self.versions(filename)[-1 if version is None else version]
+            case Latest(filename):
+                return len(self.versions(filename)) - 1
+            case Names():
+                return sorted(self.files)
+            case Delete(filename):
+                self.files.pop(filename, None)
+
+    def versions(self, filename: str) -> list[File]:
+        if filename not in self.files:
+            raise ArtifactError(f"there is no {filename}")
+        return self.files[filename]

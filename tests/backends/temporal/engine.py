@@ -1,0 +1,70 @@
+"""Workers in a thread, while a test does something else, and the expressions that they run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from types import MappingProxyType
+from typing import Any
+
+from adk_fluent.backends.adk.running.runner import fresh_services
+from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
+from adk_fluent.backends.temporal.connecting import Address
+from adk_fluent.backends.temporal.worker import working
+from adk_fluent.ir import Node
+
+
+class Workers:
+    """An event loop in a thread, in which workers work until the test is over."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._stack = AsyncExitStack()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Wait for some work in the thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def work(self, node: Node, queue: str, **options: Any) -> None:
+        """Work on the runs of an expression from now on."""
+        self.run(
+            self._stack.enter_async_context(working(node, Address(self.address), queue=queue, **options))
+        )
+
+    def rest(self) -> None:
+        """End all workers."""
+        self.run(self._stack.aclose())
+
+    def close(self) -> None:
+        """End the thread."""
+        self.rest()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Served(TemporalBackend):
+    """A backend that has a worker for each expression which is compiled for it, and a queue of its own."""
+
+    def __init__(
+        self, workers: Workers, working: Mapping[str, Any] = MappingProxyType({}), **options: Any
+    ) -> None:
+        self._working = working
+        self._workers, self._name = workers, str(uuid.uuid4())
+        self._served = set[str]()
+        self._services = {"session_service": fresh_services().session_service}
+        super().__init__(workers.address, queue=self._name, **options)
+
+    def compile(self, node: Node, config: Any = None) -> Durable:
+        """As the backend itself, and with a worker."""
+        compiled = super().compile(node, config)
+        if compiled.queue not in self._served:
+            self._served.add(compiled.queue)
+            self._workers.work(node, self._name, services=self._services, **self._working)
+        return compiled

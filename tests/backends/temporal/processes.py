@@ -1,0 +1,77 @@
+"""Worker processes that can be killed; they start from one process that has imported everything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+_CONTEXT = get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.backends.temporal.served"])
+
+
+class Crew:
+    """The worker processes of a test, and what they write down."""
+
+    def __init__(self, address: str, folder: Path, queue: str) -> None:
+        self.address, self.folder, self.queue = address, folder, queue
+        self._processes: list[Any] = []
+
+    def start(self, expression: str = "pipeline", segment: str | None = None) -> Any:
+        """Start a worker for an expression of `steps`."""
+        from tests.backends.temporal.served import serve
+
+        arguments = (self.address, expression, self.queue, str(self.folder), segment)
+        process = _CONTEXT.Process(target=serve, args=arguments)
+        process.start()
+        self._processes.append(process)
+        return process
+
+    def start_alone(self, prompt: str, session_id: str) -> None:
+        """Start a program that runs the pipeline by itself, durable on this machine."""
+        from tests.backends.temporal.served import run_alone
+
+        process = _CONTEXT.Process(target=run_alone, args=(prompt, session_id, str(self.folder)))
+        process.start()
+        self._processes.append(process)
+
+    def end(self) -> None:
+        """Kill all that still work."""
+        for process in self._processes:
+            process.kill()
+            process.join()
+
+    def hold(self, name: str) -> None:
+        """Let a step wait from now on."""
+        (self.folder / f"hold-{name}").touch()
+
+    def release(self, name: str) -> None:
+        """Let it go on."""
+        (self.folder / f"hold-{name}").unlink()
+
+    def log(self) -> list[str]:
+        """What was written down."""
+        return [line.rpartition(" in ")[0] for line in self._lines()]
+
+    def _lines(self) -> list[str]:
+        log = self.folder / "log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    async def until(self, line: str, times: int = 1) -> None:
+        """Wait until something was written down so often."""
+        async with asyncio.timeout(60):
+            while self.log().count(line) < times:
+                await asyncio.sleep(0.02)
+
+    def kill(self, line: str) -> None:
+        """Kill who wrote a line last, and start another one in its place."""
+        pid = int(next(one for one in reversed(self._lines()) if one.startswith(line)).rpartition(" ")[2])
+        os.kill(pid, signal.SIGKILL)
+        self.start()
+
+    def clear(self) -> None:
+        """Forget what was written down."""
+        (self.folder / "log").unlink(missing_ok=True)

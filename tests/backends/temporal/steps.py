@@ -1,0 +1,93 @@
+"""Expressions whose steps write down what they do, and wait while they are told to; for worker processes.
+
+The folder in `FOLDER` holds `log`, a line for each thing that begins or ends, and, for each step that is to
+wait, a file `hold-NAME`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from adk_fluent import Agent
+
+FOLDER = "ADK_FLUENT_TEST_FOLDER"
+
+
+def folder() -> Path:
+    """Where this process writes what it does."""
+    return Path(os.environ[FOLDER])
+
+
+def write(line: str) -> None:
+    """Write a line to the log, and who writes it."""
+    with (folder() / "log").open("a") as log:
+        log.write(f"{line} in {os.getpid()}\n")
+
+
+async def step(name: str) -> None:
+    """Begin, wait while `hold-NAME` is there, die if `die-NAME` is there, and end."""
+    write(f"{name} begins")
+    if (folder() / f"die-{name}").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    while (folder() / f"hold-{name}").exists():
+        await asyncio.sleep(0.02)
+    write(f"{name} ends")
+
+
+class Noting(BaseLlm):
+    """Answers with its name, in two pieces when streaming; `caller` first calls the tool `look`."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """The answer."""
+        parts = [part for content in llm_request.contents for part in content.parts or []]
+        if self.model == "caller" and not any(part.function_response for part in parts):
+            call = types.FunctionCall(name="look", args={})
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
+            return
+        if stream:
+            yield _said("I am ", partial=True)
+        await step(self.model)
+        if stream:
+            yield _said(f"{self.model}.", partial=True)
+        yield _said(f"I am {self.model}.")
+
+
+def _said(text: str, *, partial: bool | None = None) -> LlmResponse:
+    return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=partial)
+
+
+async def look() -> str:
+    """Look around."""
+    await step("look")
+    return "nothing"
+
+
+async def compute(state: object) -> dict[str, str]:
+    """A step with an effect."""
+    await step("compute")
+    return {"computed": "yes"}
+
+
+def agent(name: str) -> Agent[str]:
+    """An agent that answers with its name."""
+    return Agent(name, Noting(model=name)).writes(f"said_{name}")
+
+
+cut = agent("first") >> agent("second").execution_boundary() >> agent("last").execution_boundary()
+"""Three segments."""
+
+poisoned = agent("first") >> agent("poison")
+
+pipeline = agent("first") >> compute >> agent("caller").tool(look) >> agent("last")
+"""A model call, a function, a tool between two model calls, a model call."""

@@ -1,0 +1,133 @@
+"""What a user does wrong with a durable engine, said in one line; nothing is lost, nothing is run twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from adk_fluent import Agent, S
+from adk_fluent.backends import StepPolicy, TemporalBackend
+from adk_fluent.backends.temporal.connecting import queue_of
+from adk_fluent.backends.temporal.server import DevServer
+from adk_fluent.config import ExecutionConfig, TelemetryConfig
+from adk_fluent.errors import (
+    ADKFluentError,
+    ArgumentError,
+    BackendError,
+    EngineError,
+    RunError,
+    SessionConflictError,
+    StepError,
+)
+from adk_fluent.middleware import Middleware, cache, circuit_breaker, rate_limiter
+from tests.backends.every_backend import with_models
+from tests.backends.temporal.engine import Served, Workers
+
+pytestmark = pytest.mark.newest
+
+A = Agent("a")
+
+
+def _is_one_line(error: BaseException) -> bool:
+    return isinstance(error, ADKFluentError) and "\n" not in str(error)
+
+
+async def test_an_engine_that_is_not_there() -> None:
+    """The address is named, and what to start."""
+    with pytest.raises(
+        EngineError, match=r"No Temporal server answers at 127.0.0.1:9: nobody .*--dev"
+    ) as found:
+        await A.run("hi", backend=TemporalBackend("127.0.0.1:9"))
+    assert _is_one_line(found.value)
+
+
+async def test_a_worker_that_is_not_there(temporal: DevServer) -> None:
+    """The caller is told within the time given, and the run is stopped, so that no later worker does it."""
+    backend = TemporalBackend(temporal.address, worker_timeout=0.2)
+    with pytest.raises(EngineError, match=r"No worker took up the run within 0.2 s: .*'a@\w{12}'") as found:
+        await A.run("hi", backend=backend)
+    assert _is_one_line(found.value)
+    client = await backend.address.client()
+    states = [one.status async for one in client.list_workflows(f"TaskQueue = '{queue_of(A.node)}'")]
+    assert all(status is not None and status.name != "RUNNING" for status in states)
+
+
+@pytest.mark.parametrize(
+    "remembering", [cache("memory"), rate_limiter(1), circuit_breaker()], ids=lambda each: type(each).__name__
+)
+def test_what_decides_by_earlier_runs(remembering: Middleware) -> None:
+    """A run is decided again from its history, which knows no other runs; what needs them is named."""
+    with pytest.raises(BackendError, match=rf"{type(remembering).__name__} at 'a' decides by") as found:
+        TemporalBackend("127.0.0.1:9").compile((S.set(x=1) >> A.middleware(remembering)).node)
+    assert _is_one_line(found.value)
+
+
+@pytest.mark.parametrize("address", ["", "here", 7233, "host:", None])
+def test_a_wrong_address(address: Any) -> None:
+    """It is HOST:PORT."""
+    with pytest.raises(ArgumentError, match="HOST:PORT"):
+        TemporalBackend(address)
+
+
+@pytest.mark.parametrize("policy", [{"timeout": 0}, {"heartbeat": -1}, {"attempts": 0}, {"attempts": True}])
+def test_a_wrong_policy(policy: dict[str, Any]) -> None:
+    """Times are positive, and so is the number of attempts."""
+    with pytest.raises(ArgumentError, match=next(iter(policy))):
+        StepPolicy(**policy)
+
+
+async def test_state_that_json_cannot_hold(workers: Workers) -> None:
+    """The key is named: before the run if the caller gives it, in the run if a step writes it."""
+    backend = Served(workers)
+    expression = with_models(A, {"a": "one"})
+    with pytest.raises(RunError, match="JSON cannot hold the state key 'lock'") as found:
+        await expression.run("hi", state={"lock": asyncio.Lock()}, backend=backend)
+    assert _is_one_line(found.value)
+    writes = S.compute(lock=lambda state: object()) >> expression
+    with pytest.raises(
+        RunError, match="JSON cannot hold what is returned by the function of 'compute'"
+    ) as found:
+        await writes.run("hi", backend=backend)
+    assert _is_one_line(found.value)
+
+
+async def test_a_step_that_raises(workers: Workers) -> None:
+    """Its error is what it is on any backend, and the step is not tried again."""
+    tried: list[str] = []
+
+    def fails(state: object) -> dict[str, Any]:
+        tried.append("once")
+        raise ValueError("no")
+
+    with pytest.raises(StepError, match=r"'fails'.*no") as found:
+        await (fails >> with_models(A, {})).run("hi", backend=Served(workers))
+    assert isinstance(found.value.__cause__, ValueError)
+    assert tried == ["once"]
+
+
+async def test_telemetry_stays_where_it_is() -> None:
+    """Exporters are live objects, which no worker could be sent."""
+    config = ExecutionConfig(telemetry=TelemetryConfig())
+    with pytest.raises(BackendError, match="Set OpenTelemetry up where the worker starts"):
+        await A.run("hi", config=config, backend=TemporalBackend())
+
+
+async def test_one_run_at_a_time_in_a_session(workers: Workers) -> None:
+    """A second run in a session that has not ended is refused."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(heard: str) -> str:
+        loop.call_soon_threadsafe(asked.set)
+        asyncio.run_coroutine_threadsafe(answer.wait(), loop).result(30)
+        return "done"
+
+    expression, backend = with_models(A, {"a": slow}), Served(workers)
+    first = asyncio.ensure_future(expression.run("hi", session_id="one", backend=backend))
+    await asked.wait()
+    with pytest.raises(SessionConflictError, match="'one' has a run that has not ended"):
+        await expression.run("again", session_id="one", backend=backend)
+    answer.set()
+    assert (await first).text == "done"

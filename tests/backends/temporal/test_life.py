@@ -1,0 +1,97 @@
+"""A run from outside: it is cancelled, tells how far it is, and keeps to its code."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from adk_fluent import Agent
+from adk_fluent.backends import TemporalBackend
+from adk_fluent.backends.temporal.server import DevServer
+from adk_fluent.errors import EngineError
+from adk_fluent.testing import call_tool, mock_backend
+from tests.backends.temporal.engine import Served, Workers
+
+pytestmark = pytest.mark.newest
+
+
+class Slow:
+    """What an agent says, once the test lets it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.asked, self.let, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def answer(self) -> str:
+        """Wait, in the loop of the worker, for what the loop of the test decides."""
+        self._loop.call_soon_threadsafe(self.asked.set)
+        waiting = asyncio.run_coroutine_threadsafe(self.let.wait(), self._loop)
+        try:
+            await asyncio.wrap_future(waiting)
+        except asyncio.CancelledError:
+            self._loop.call_soon_threadsafe(self.cancelled.set)
+            raise
+        return "done"
+
+
+async def test_who_cancels_a_run_cancels_what_it_does(workers: Workers) -> None:
+    """The task that waits is cancelled: the tool that is on its way is, too, in its worker."""
+    slow = Slow()
+
+    async def look() -> str:
+        """Look."""
+        return await slow.answer()
+
+    models = mock_backend({"b": "ok", "a": [call_tool("look"), "done"]})
+    backend = Served(workers, {"models": models})
+    run = asyncio.ensure_future((Agent("b") >> Agent("a").tool(look)).run("hi", backend=backend))
+    await slow.asked.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    async with asyncio.timeout(20):
+        await slow.cancelled.wait()
+    assert slow.cancelled.is_set()
+
+
+async def test_a_run_tells_how_far_it_is(workers: Workers) -> None:
+    """Its workflow answers the query `progress`, while it runs and when it has ended."""
+    slow = Slow()
+
+    async def wait(state: object) -> None:
+        await slow.answer()
+
+    backend = Served(workers, {"models": mock_backend({}, default="ok")})
+    run = asyncio.ensure_future((Agent("a") >> wait).run("hi", session_id="far", backend=backend))
+    await slow.asked.wait()
+    client = await backend.address.client()
+    handle = client.get_workflow_handle("adk_fluent_app/user/far")
+    assert await handle.query("progress") == {"status": "running", "events": 1}
+    slow.let.set()
+    await run
+    assert await handle.query("progress") == {"status": "done", "events": 1}
+
+
+async def test_newer_code_gets_no_runs_of_older_code(workers: Workers, temporal: DevServer) -> None:
+    """A run in flight ends on the graph that it began with; a run of the new one goes to the new worker."""
+    slow = Slow()
+
+    async def old(state: object) -> dict[str, str]:
+        return {"by": f"old, {await slow.answer()}"}
+
+    async def new(state: object) -> dict[str, str]:
+        return {"by": "new"}
+
+    backend = TemporalBackend(temporal.address, queue="versions", worker_timeout=5)
+    before, after = Agent("a") >> old, Agent("a") >> new
+    models = mock_backend({}, default="ok")
+    workers.work(before.node, "versions", models=models)
+    run = asyncio.ensure_future(before.run("hi", backend=backend))
+    await slow.asked.wait()
+    with pytest.raises(EngineError, match="none that has this very expression"):
+        await after.run("hi", backend=TemporalBackend(temporal.address, queue="versions", worker_timeout=0.3))
+    workers.work(after.node, "versions", models=models)
+    assert (await after.run("hi", backend=backend)).state == {"by": "new"}
+    slow.let.set()
+    assert (await run).state == {"by": "old, done"}

@@ -1,0 +1,170 @@
+"""The command line on projects in plain ADK: folders, modules, configurations, and what a CI needs of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.commands import Cli
+
+PROJECT = """\
+from google.adk.agents import LlmAgent
+
+BOOKER = "booker"
+booker = LlmAgent(
+    name=BOOKER,
+    model="gemini-2.5-flash",
+    instruction="Book. {intnt}",
+)
+root_agent = LlmAgent(
+    name="support",
+    model="gemini-2.5-flash",
+    instruction="Hello",
+    output_key="intent",
+    sub_agents=[booker],
+)
+"""
+CONFIG = "agent_class: LlmAgent\nname: yamled\nmodel: gemini-2.5-flash\ninstruction: Say {nothing}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An agent folder, as `adk create` makes it, with a misspelt key."""
+    made = tmp_path / "desk"
+    made.mkdir()
+    (made / "__init__.py").write_text("from . import agent\n")
+    (made / "agent.py").write_text(PROJECT)
+    return made
+
+
+def test_check_names_the_file_and_line_where_the_agent_is_made(cli: Cli, folder: Path) -> None:
+    """The agent that reads a key nobody writes, in a project that knows nothing of adk-fluent."""
+    done = cli("check", folder)
+    assert (done.code, done.err) == (1, "")
+    assert "booker reads {intnt} in instruction: ERROR" in done.out
+    assert 'Did you mean "intent"?\n  at desk/agent.py:4\n' in done.out
+
+
+@pytest.mark.parametrize("target", ["desk", "desk.agent", "desk/agent.py", "desk/agent.py:root_agent"])
+def test_every_way_to_name_a_project(cli: Cli, folder: Path, target: str) -> None:
+    """A folder, a module and a file find the same."""
+    issue = json.loads(cli("check", target, "--json").out)["issues"][0]
+    assert (issue["agent"], issue["key"], issue["file"], issue["line"]) == (
+        "booker",
+        "intnt",
+        "desk/agent.py",
+        4,
+    )
+
+
+@pytest.mark.parametrize("target", ["yamled", "yamled/root_agent.yaml"])
+def test_a_configuration_of_adks(cli: Cli, tmp_path: Path, target: str) -> None:
+    """A `root_agent.yaml` is checked, and the finding points into it."""
+    (tmp_path / "yamled").mkdir()
+    (tmp_path / "yamled" / "root_agent.yaml").write_text(CONFIG)
+    done = cli("check", target)
+    assert done.code == 1
+    assert "yamled reads {nothing} in instruction: ERROR" in done.out
+    assert "  at yamled/root_agent.yaml:2\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("command", "shows"),
+    [
+        (("explain",), "booker"),
+        (("viz",), "may hand over"),
+        (("preview", "hi"), "Hello"),
+        (("estimate",), "support"),
+    ],
+)
+def test_the_other_commands(cli: Cli, folder: Path, command: tuple[str, ...], shows: str) -> None:
+    """What looks at a pipeline looks at plain ADK, too."""
+    name, *rest = command
+    done = cli(name, folder, *rest)
+    assert (done.code, done.err) == (0, "")
+    assert shows in done.out
+
+
+def test_sarif(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    """The file has what SARIF 2.1.0 wants of a log: a driver with rules, and results with places."""
+    assert cli("check", folder, "--sarif", "out.sarif").code == 1
+    log: Any = json.loads((tmp_path / "out.sarif").read_text())
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    assert (log["version"], run["tool"]["driver"]["name"]) == ("2.1.0", "adk-fluent")
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+    assert (result["level"], result["ruleId"]) == ("error", "unresolved-template-var")
+    place = result["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "desk/agent.py"}, "region": {"startLine": 4}}
+    assert result["partialFingerprints"]
+
+
+def test_annotations(cli: Cli, folder: Path) -> None:
+    """One workflow command a finding, on a line of its own."""
+    (line,) = cli("check", folder, "--github").out.splitlines()
+    assert line.startswith("::error file=desk/agent.py,line=4,title=unresolved-template-var::booker reads")
+    assert "%0A" in line
+
+
+def test_a_baseline_lets_a_team_start_today(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    """What was there when it was written is left out, wherever its line moves; what is new is told."""
+    first = cli("check", folder, "--baseline", "known.json")
+    assert (first.code, first.err) == (0, "wrote known.json: 1 findings that are known from now on\n")
+    file = folder / "agent.py"
+    file.write_text("\n\n" + PROJECT.replace('"Hello"', '"Hello {stranger}"'))
+    for name in ("desk", "desk.agent"):
+        __import__("sys").modules.pop(name, None)
+    again = cli("check", folder, "--baseline", "known.json")
+    assert again.code == 1
+    assert "support reads {stranger}" in again.out
+    assert "intnt" not in again.out
+    (tmp_path / "known.json").write_text("[]")
+    wrong = cli("check", folder, "--baseline", "known.json")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "'known.json' is no baseline of adk-fluent" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import nowhere_to_be_found\n", "(agent.py, line 1): ModuleNotFoundError: No module named"),
+        ("x = 1\n", "holds no expression, ADK agent or App"),
+        (
+            "from google.adk.agents import LlmAgent\n"
+            "a, root_agent = LlmAgent(name='a'), LlmAgent(name='b')\n"
+            "a.sub_agents.append(root_agent)\nroot_agent.sub_agents.append(a)\n",
+            "Agents stand in a circle: b > a > b",
+        ),
+        (
+            "from google.adk.agents import LlmAgent\n"
+            "a = LlmAgent(name='a')\nb = LlmAgent(name='b', sub_agents=[a])\n"
+            "root_agent = LlmAgent(name='c', sub_agents=[a, b])\n",
+            "(agent.py, line 4): ",
+        ),
+    ],
+)
+def test_bad_projects_are_one_line(cli: Cli, folder: Path, source: str, told: str) -> None:
+    """The user's own error with its place, no agent, a circle, and an agent given twice."""
+    (folder / "agent.py").write_text(source)
+    done = cli("check", folder)
+    assert (done.code > 0, done.out) == (True, "")
+    assert told in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_folder_of_agent_folders(cli: Cli, folder: Path) -> None:
+    """The line names those in it."""
+    done = cli("check", folder.parent)
+    assert done.code == 2
+    assert "Those in it are: desk." in done.err
+
+
+def test_the_hook_calls_the_check() -> None:
+    """The definition for pre-commit names a command that there is."""
+    (hook,) = yaml.safe_load((Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text())
+    assert (hook["id"], hook["entry"]) == ("adk-fluent-check", "adk-fluent check")
+    assert hook["pass_filenames"] is False

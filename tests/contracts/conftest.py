@@ -1,0 +1,16 @@
+"""Each test has its findings found anew, although they are kept with the tree, and many tests share one."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pytest
+
+from adk_fluent.contracts import registry
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No finding of another test is given again."""
+    monkeypatch.setattr(registry, "_found", WeakKeyDictionary[Any, Any]())

@@ -1,0 +1,171 @@
+"""Going back to a step of a recording, on from there, and from a recording to a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adk_fluent import Agent, S
+from adk_fluent.debug import Recorder, Recording, ReplayerBackend
+from adk_fluent.errors import RecordingError, ReplayError
+from adk_fluent.eval import FluentEvalSuite
+from adk_fluent.testing import call_tool, mock_backend
+from tests.debug.pipelines import CALLED, PIPELINES, look_up, run_all
+
+DRAFT = Agent("draft").writes("text").tool(look_up)
+LINE = (DRAFT >> S.set(round=1) >> Agent("edit").instruct("Edit {text}.") >> Agent("send")).named("line")
+SCRIPT = {"draft": [call_tool("look_up", order="7"), "Helo."], "edit": "Hello.", "send": "Sent."}
+
+
+async def recorded(expression: Any = LINE, script: Any = SCRIPT, turns: int = 1) -> Recording:
+    """A recording of some turns."""
+    tape = Recorder()
+    await run_all(expression, script, tape, turns)
+    return tape.get_recording()
+
+
+async def test_a_moment_says_what_was() -> None:
+    """At a step stand the state, the agent with its place in the graph, and what each agent would see."""
+    recording = await recorded()
+    assert [event.author for event in recording.events] == ["draft", "draft", "draft", "set", "edit", "send"]
+    moment = recording.at(4)
+    assert (moment.agent, moment.position) == ("set", "line[1].set")
+    assert moment.state == {"text": "Helo.", "round": 1}
+    assert [*moment.views] == ["edit", "send"]
+    assert moment.views["edit"]["instruction"].startswith("Edit Helo.")
+    assert recording.at("draft").step == 3
+    assert [*recording.at("send").views] == []
+    start = recording.at(0)
+    assert (start.event, start.state, [*start.views]) == (None, {}, ["draft", "edit", "send"])
+
+
+async def test_a_moment_can_be_read() -> None:
+    """As text a moment shows all of that."""
+    lines = str((await recorded()).at(4)).splitlines()
+    assert lines[:3] == ["step 4: line[1].set", "  text = 'Helo.'", "  round = 1"]
+    assert "edit sees next:" in lines
+    assert any(line.startswith("  instruction: Edit Helo.") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [(9, "There is no step 9: this recording has 6"), (-1, "no step -1"), ("edt", "Did you mean 'edit'")],
+)
+async def test_a_step_that_is_not_there(step: int | str, says: str) -> None:
+    """A step beyond the recording, or of nobody in it, is one line."""
+    with pytest.raises(RecordingError, match=says):
+        (await recorded()).at(step)
+
+
+async def test_a_changed_pipeline_runs_on_from_a_step() -> None:
+    """Up to the step the recording answers, models and tools; from there on the models themselves do."""
+    recording = await recorded()
+    CALLED.clear()
+    better = DRAFT >> S.set(round=1) >> Agent("edit").instruct("Improve {text}!") >> Agent("check")
+    live = mock_backend({"edit": "HELLO.", "check": "Fine."})
+    result = await recording.resume(better, at="draft", backend=live)
+    assert [event.content for event in result if event.content] == ["Helo.", "HELLO.", "Fine."]
+    assert CALLED == []
+    config: Any = live.calls["edit"][0].config
+    assert config.system_instruction.startswith("Improve Helo.!")
+    assert "draft" not in live.calls
+
+
+async def test_what_comes_before_the_step_must_be_the_same() -> None:
+    """Where something else is asked before the step, the mismatch is shown."""
+    other = DRAFT.instruct("Write well.") >> Agent("edit")
+    with pytest.raises(ReplayError, match=r"(?s)'draft', call 1.*\+ Write well"):
+        await (await recorded()).resume(other, at="draft", backend=mock_backend({"edit": "x"}))
+
+
+async def test_earlier_turns_are_answered_too() -> None:
+    """From a step of the second turn on, the first turn is the one that was recorded."""
+    recording = await recorded(
+        script={"draft": ["one", "two"], "edit": ["a", "b"], "send": ["c", "d"]}, turns=2
+    )
+    steps = [n for n, step in enumerate(recording.steps, 1) if step.run == 1 and step.event.author == "draft"]
+    live = mock_backend({"edit": "E", "send": "S"})
+    result = await recording.resume(LINE, at=steps[-1], backend=live)
+    assert [event.content for event in result if event.content] == ["two", "E", "S"]
+    said = [part.text for content in live.calls["send"][0].contents for part in content.parts or []]
+    assert any("one" in str(text) for text in said)
+
+
+async def test_a_changed_pipeline_goes_on_behind_an_approval() -> None:
+    """What a person approved before the step is approved again; after it the changed pipeline goes on."""
+    expression, script = PIPELINES["gated"]
+    recording = await recorded(expression, script)
+    changed = expression >> Agent("c").instruct("It is {ok}.")
+    live = mock_backend({"c": "three"})
+    result = await recording.resume(changed, at="b", backend=live)
+    assert (result.text, result.state["ok"], [*live.calls]) == ("three", {"by": 0}, ["c"])
+    assert (await recording.resume(expression, at="a", backend=mock_backend(script))).pending
+
+
+async def test_without_a_run_nothing_is_resumed() -> None:
+    """A recording without runs is one line."""
+    with pytest.raises(RecordingError, match="no run"):
+        await Recording().resume(LINE, at=0)
+
+
+# --- from production to test ----------------------------------------------------------------------
+
+
+async def test_a_case_passes_as_it_stands() -> None:
+    """A case of a recording has its turns, tools and answers, and passes on the recorded pipeline."""
+    recording = await recorded()
+    case = recording.to_case()
+    assert (case.input, case.metadata["id"]) == (["turn 0"], f"line-{recording.ir_hash[:8]}")
+    assert case.reference_response == ["Sent."]
+    suite = FluentEvalSuite(LINE, [case], metrics=["tool_trajectory_avg_score", "response_match_score"])
+    report = await suite.run(backend=lambda: ReplayerBackend(recording), engine="light")
+    assert report.passed, str(report)
+
+
+async def test_what_no_case_can_say() -> None:
+    """An approval, and a recording of nothing, make no case."""
+    with pytest.raises(RecordingError, match="use to_test"):
+        (await recorded(*PIPELINES["gated"])).to_case()
+    with pytest.raises(RecordingError, match="no run"):
+        Recording().to_case()
+
+
+MODULE = """
+from adk_fluent import Agent
+
+pipeline = Agent("a").instruct({prompt!r}) >> Agent("b")
+"""
+
+
+async def test_a_test_passes_as_it_stands_and_fails_on_a_change(tmp_path: Path) -> None:
+    """The written test passes with the recorded pipeline, and shows what differs from a changed one."""
+    pipeline = Agent("a").instruct('Say """hi""".') >> Agent("b")
+    recording = await recorded(pipeline, {"a": 'It\'s """hi""" \\ there', "b": "two"})
+    path = tmp_path / "flow.py"
+    source = recording.to_test(f"{path}:pipeline")
+    for prompt, passes in (('Say """hi""".', True), ("Say ho.", False)):
+        path.write_text(MODULE.format(prompt=prompt))
+        scope: dict[str, Any] = {}
+        exec(compile(source, "test_flow.py", "exec"), scope)  # a test is a program
+        test = next(value for name, value in scope.items() if name.startswith("test_"))
+        done = subprocess_free(test)
+        assert (done is None) is passes
+        assert passes or ("Say ho." in str(done) and "prompt" in str(done))
+
+
+def subprocess_free(test: Any) -> Exception | None:
+    """What a test that starts its own event loop raises, called where one runs."""
+    import concurrent.futures
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(test).exception(60)  # pyright: ignore[reportReturnType]  # no test raises more
+
+
+def test_targets_that_no_test_can_import() -> None:
+    """A target that is neither module nor file is refused."""
+    for target in ("pipeline", "a b:c", "x.py", "module:a-b"):
+        with pytest.raises(RecordingError, match="to_test"):
+            Recording().to_test(target)
+    assert "from shop.flow import support\n" in Recording().to_test("shop.flow:support")

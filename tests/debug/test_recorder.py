@@ -1,0 +1,270 @@
+"""What a `Recorder` notes, and that it only looks on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from adk_fluent import Agent, C, S, race
+from adk_fluent.debug import Recorder, Recording, diff_events, diff_recordings, pipeline_hash
+from adk_fluent.errors import RunError
+from adk_fluent.middleware import Middleware, pii_filter, recorder, retry
+from adk_fluent.testing import call_tool, mock_backend
+from tests.debug.pipelines import slowly
+
+DRAFT = Agent("draft").writes("text")
+EDIT = Agent("edit").instruct("Edit {text}.")
+
+
+def look_up(order: str) -> dict[str, Any]:
+    """Look an order up."""
+    return {"order": order, "paid": True}
+
+
+async def recorded(expression: Any, script: Any, prompt: str = "hi", **options: Any) -> Recording:
+    """What a recorder notes of a run."""
+    tape = Recorder()
+    await expression.run(prompt, backend=mock_backend(script), middleware=[tape], **options)
+    return tape.get_recording()
+
+
+async def test_it_notes_requests_and_answers() -> None:
+    """Of a model call are noted the agent, all that was sent, what was answered, and the keys it read."""
+    tape = await recorded(DRAFT >> EDIT, {"draft": "Helo.", "edit": "Hello."})
+    first, second = tape.get_llm_interactions()
+    assert [(call.agent_name, call.call, call.response_content) for call in (first, second)] == [
+        ("draft", 1, "Helo."),
+        ("edit", 1, "Hello."),
+    ]
+    assert second.request["instruction"].startswith("Edit Helo.")
+    assert first.request_content == [{"role": "user", "parts": [{"text": "hi"}]}]
+    assert (second.prompt, second.state) == (("Edit {text}.",), {"text": "Helo."})
+    assert second.model == second.request["model"]
+    assert second.latency_ms >= 0
+    assert tape.get_llm_interactions("edit") == [second]
+
+
+async def test_it_notes_events_and_the_state_after_each() -> None:
+    """Every event stands with the state right after it, whatever the state was given."""
+    tape = await recorded(S.set(n=1) >> DRAFT >> S.drop("n"), {"draft": "Hi."}, state={"k": [1]})
+    assert [event.author for event in tape.events] == ["set", "draft", "drop"]
+    assert tape.state_snapshots == (
+        {"k": [1], "n": 1},
+        {"k": [1], "n": 1, "text": "Hi."},
+        {"k": [1], "text": "Hi."},
+    )
+    assert tape.runs[0].state == {"k": [1]}
+    assert tape.runs[0].text == "hi"
+
+
+async def test_it_notes_tools() -> None:
+    """Of a tool call are noted the agent, the arguments, the result, and what the tool did to the state."""
+
+    def keep(order: str, tool_context: Any) -> str:
+        """Keep an order."""
+        tool_context.state["kept"] = order
+        return "kept"
+
+    script = {"a": [call_tool("look_up", order="7"), call_tool("keep", order="7"), "done"]}
+    tape = await recorded(Agent("a").tools(look_up, keep), script)
+    one, other = tape.get_tool_interactions()
+    assert (one.tool_name, one.agent_name, one.args) == ("look_up", "a", {"order": "7"})
+    assert one.result == {"order": "7", "paid": True}
+    assert one.actions == {}
+    assert (other.result, other.actions) == ("kept", {"state_delta": {"kept": "7"}})
+    assert one.call_id == tape.events[0].tool_calls[0].call_id
+    assert tape.get_tool_interactions("keep") == [other]
+
+
+async def test_it_notes_streams_piece_by_piece() -> None:
+    """Each piece of a streamed answer is noted with when it came; the events are the whole ones."""
+    tape = Recorder()
+    stream = Agent("a").stream("hi", backend=mock_backend({"a": "one two"}), middleware=[tape])
+    async with aclosing(stream) as events:
+        partial = [event.content async for event in events if event.is_partial]
+    (call,) = tape.get_recording().llm_interactions
+    texts = [chunk.response["content"]["parts"][0]["text"] for chunk in call.chunks]
+    assert texts == [*partial, "one two"] == ["one ", "two", "one two"]
+    assert [chunk.response.get("partial") for chunk in call.chunks] == [True, True, None]
+    assert [chunk.at for chunk in call.chunks] == sorted(chunk.at for chunk in call.chunks)
+    assert [event.content for event in tape.get_recording().events] == ["one two"]
+    assert tape.get_recording().runs[0].streaming
+
+
+async def test_it_notes_what_contexts_ask() -> None:
+    """A question of a context to a helper model is a call of its own, named after the operation."""
+    reader = Agent("reader").context(C.summarize())
+    tape = await recorded(DRAFT >> reader, {"draft": "Long.", "reader:summarize": "Short.", "reader": "Ok."})
+    assert [(call.key, call.response_content) for call in tape.llm_interactions] == [
+        ("draft", "Long."),
+        ("reader:summarize", "Short."),
+        ("reader", "Ok."),
+    ]
+
+
+async def test_it_notes_what_failed() -> None:
+    """A model that raises, each attempt of a retry, and the run that fails are noted with the error."""
+    script = {"a": [ConnectionError("lost"), "here"]}
+    tape = await recorded(Agent("a").middleware(retry(backoff_base=0)), script)
+    assert [
+        (call.call, call.error and call.error.type, call.response_content) for call in tape.llm_interactions
+    ] == [
+        (1, "ConnectionError", ""),
+        (2, None, "here"),
+    ]
+    failing = Recorder()
+    with pytest.raises(RunError):
+        await Agent("a").run("hi", backend=mock_backend({"a": ValueError("no")}), middleware=failing)
+    (run,) = failing.get_recording().runs
+    assert run.error is not None
+    assert (run.error.type, run.error.message) == ("ValueError", "no")
+
+
+async def test_it_notes_what_was_given_up() -> None:
+    """The call of a branch that lost a race has no end."""
+
+    async def never(request: object) -> AsyncIterator[str]:
+        await asyncio.Event().wait()
+        yield ""
+
+    tape = await recorded(race(Agent("slow"), Agent("fast")), {"slow": never, "fast": "first"})
+    ended = {call.agent_name: call.ended is not None for call in tape.llm_interactions}
+    assert ended == {"slow": False, "fast": True}
+
+
+async def test_it_sees_what_really_happens_wherever_it_stands() -> None:
+    """Among other middleware it sees the user's own words, what models get, and events as they leave."""
+
+    class Shout(Middleware):
+        async def on_event(self, ctx: Any, event: Any) -> Any:
+            from dataclasses import replace
+
+            return replace(event, content=event.content.upper())
+
+    for first in (True, False):
+        tape, others = Recorder(), [pii_filter(), Shout()]
+        stack = [tape, *others] if first else [*others, tape]
+        backend = mock_backend({"a": "ok"})
+        await Agent("a").run("I am ann@example.com", backend=backend, middleware=stack)
+        recording = tape.get_recording()
+        assert recording.runs[0].text == "I am ann@example.com"
+        assert "ann@example.com" not in str(recording.llm_interactions[0].request)
+        assert [event.content for event in recording.events] == ["OK"]
+
+
+async def test_it_changes_nothing() -> None:
+    """With and without a recorder a run gives the same events, state and requests."""
+    script = {"draft": "Helo.", "edit": {"b": 1}}
+    plain, watched = mock_backend(script), mock_backend(script)
+    without = await (DRAFT >> EDIT).run("hi", backend=plain)
+    with_it = await Recorder().install(DRAFT >> EDIT).run("hi", backend=watched)
+    assert [(e.author, e.content, e.state_delta) for e in without] == [
+        (e.author, e.content, e.state_delta) for e in with_it
+    ]
+    assert without.state == with_it.state
+    assert [r.model_dump() for r in plain.calls["edit"]] == [r.model_dump() for r in watched.calls["edit"]]
+
+
+async def test_it_says_which_pipeline_ran_and_where_each_agent_stands() -> None:
+    """`ir_hash` is that of the pipeline without who looks on, and `places` are positions in the graph."""
+    pipeline = (DRAFT >> (EDIT | Agent("check"))).named("line")
+    tape = await recorded(pipeline, {"draft": "a", "edit": "b", "check": "c"})
+    assert tape.ir_hash == pipeline_hash(pipeline) == pipeline_hash(Recorder().install(pipeline))
+    assert tape.of_same_pipeline(pipeline)
+    assert not tape.of_same_pipeline(DRAFT >> EDIT)
+    assert tape.pipeline == "line"
+    assert tape.places["check"] == "line[1].parallel[1].check"
+    assert set(tape.versions) == {"adk-fluent", "google-adk", "python"}
+
+
+async def test_several_turns_are_several_runs() -> None:
+    """Each turn of a conversation is a run, and says what the state was at its start."""
+    tape = recorder()
+    async with DRAFT.session(backend=mock_backend({"draft": ["a", "b"]}), middleware=[tape]) as chat:
+        await chat.send("one")
+        await chat.send("two")
+    recording = tape.get_recording()
+    assert [run.text for run in recording.runs] == ["one", "two"]
+    assert [run.state for run in recording.runs] == [{}, {"text": "a"}]
+    assert [step.run for step in recording.steps] == [0, 1]
+    tape.clear()
+    assert tape.get_recording().runs == ()
+
+
+async def test_secrets_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of secret keys, keys of services and secrets of the environment are nowhere in a recording."""
+    monkeypatch.setenv("SHOP_API_KEY", "correct-horse-battery")
+    secret = "sk-abcdefghijklmnopqrst"
+
+    def sign_in(token: str) -> dict[str, str]:
+        """Sign in."""
+        return {"password": "hunter22", "said": "correct-horse-battery"}
+
+    tape = Recorder(redact=["ssn"])
+    script = {"a": [call_tool("sign_in", token="abc12345"), f"Use {secret}."]}
+    await (
+        Agent("a")
+        .tool(sign_in)
+        .instruct("Key: {api_key}")
+        .run(
+            "hi",
+            backend=mock_backend(script),
+            middleware=[tape],
+            state={"api_key": "zzz-999", "ssn": "123-45"},
+        )
+    )
+    text = tape.get_recording().to_json()
+    for word in ("correct-horse-battery", secret, "hunter22", "abc12345", "123-45"):
+        assert word not in text
+    assert '"[redacted]"' in text
+    assert "Use [redacted]." in text
+
+
+async def test_content_and_state_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without content no word of a run is kept, nor in the attributes of spans, and without state no key."""
+    provider = TracerProvider()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    tape = Recorder(capture_content=False, capture_state=False)
+    backend = mock_backend({"draft": "secret words", "edit": "other words"})
+    said = {"gcp.vertex.agent.llm_request": "my words", "gen_ai.agent.name": "draft", "n": 1}
+    with provider.get_tracer("test").start_as_current_span("mine", attributes=said):
+        await (DRAFT >> EDIT).run("my words", backend=backend, middleware=[tape], state={"k": "state words"})
+    text = tape.get_recording().to_json()
+    assert "words" not in text
+    (mine,) = [span for span in tape.get_recording().spans if span["name"] == "mine"]
+    assert mine["attributes"] == {"gen_ai.agent.name": "draft", "n": 1}
+    assert [event.author for event in tape.get_recording().events] == ["draft", "edit"]
+
+
+async def test_spans_of_the_run_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the program has set up OpenTelemetry, the spans of recorded runs are noted, and no others."""
+    provider = TracerProvider()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    tracer = provider.get_tracer("test")
+    tape = Recorder()
+    with tracer.start_as_current_span("mine", attributes={"api_key": "zzz-999", "n": 1}):
+        await Agent("a").run("hi", backend=mock_backend({"a": "ok"}), middleware=[tape])
+    with tracer.start_as_current_span("other"):
+        pass
+    spans = [span for span in tape.get_recording().spans if span["name"] in ("mine", "other")]
+    assert [span["attributes"] for span in spans] == [{"api_key": "[redacted]", "n": 1}]
+    assert tape.get_recording().from_json(tape.get_recording().to_json()) == tape.get_recording()
+
+
+async def test_events_are_those_of_the_run() -> None:
+    """What a branch did that lost a race is recorded, and is no event of the run, round by round."""
+    pipeline = race(S.counter("n") >> Agent("a"), Agent("b")) * 2
+    tape = Recorder()
+    script = {"a": [slowly(30, "late"), "first"], "b": ["first", slowly(30, "late")]}
+    result = await tape.install(pipeline).run("go", backend=mock_backend(script))
+    recording = tape.get_recording()
+    assert not diff_events(recording.events, result), str(diff_events(recording.events, result))
+    assert [event.author for event in recording.events if event.content] == ["b", "a"]
+    assert [choice.winner for choice in recording.choices] == ["b", "sequence"]
+    assert not diff_recordings(recording, await recording.replay(pipeline))

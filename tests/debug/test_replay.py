@@ -1,0 +1,333 @@
+"""Replaying what was recorded: the same happens again, and what differs is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adk_fluent import Agent, S, race, tap
+from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings, order, replaying, tape
+from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
+from adk_fluent.middleware import Middleware
+from adk_fluent.testing import call_tool, mock_backend
+from tests.debug.pipelines import CALLED, PIPELINES, look_up, run_all, slowly
+from tests.debug.releases import PIPELINE
+
+
+async def recorded(expression: Any, script: Mapping[str, Any], turns: int = 1) -> Recording:
+    """A recording, as it is read from its file."""
+    tape = Recorder()
+    await run_all(expression, script, tape, turns)
+    return Recording.from_json(tape.get_recording().to_json())
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+async def test_an_unchanged_pipeline_does_the_same(name: str) -> None:
+    """Two turns of any pipeline are replayed with the same events, requests and tool calls; no tool runs."""
+    expression, script = PIPELINES[name]
+    recording = await recorded(expression, script, turns=2)
+    CALLED.clear()
+    again = await recording.replay(expression)
+    assert str(diff_recordings(recording, again)) == diff_recordings(recording, again).summary
+    assert not diff_recordings(recording, again)
+    assert again.state_snapshots[-1] == recording.state_snapshots[-1]
+    assert CALLED == []
+
+
+async def test_branches_meet_in_the_recorded_order() -> None:
+    """What happened at the same time happens in the recorded order, however fast the replay is."""
+    expression, script = PIPELINES["parallel"]
+    recording = await recorded(expression, script)
+    assert [event.author for event in recording.events] == ["d", "b", "a", "reader"]
+    for _ in range(3):
+        again = await recording.replay(expression)
+        assert [event.author for event in again.events] == ["d", "b", "a", "reader"]
+
+
+async def test_a_race_is_won_by_who_won_it() -> None:
+    """The winner of a race is that of the recording, whoever would be faster now."""
+    pipeline = race(Agent("a"), Agent("b"))
+    for fast, slow in (("a", "b"), ("b", "a")):
+        recording = await recorded(pipeline, {fast: "first", slow: slowly(50, "second")})
+        result = await pipeline.run("turn 0", backend=ReplayerBackend(recording))
+        assert [event.author for event in result if event.content] == [fast]
+
+
+async def test_a_tie_is_won_by_who_won_it() -> None:
+    """Branches that end in the same round have the winner they had, since a recording says who won."""
+    pipeline = race(S.set(n=1), S.set(n=2)) >> Agent("end").instruct("{n}")
+    recording = await recorded(pipeline, {"end": "done"})
+    assert [choice.winner for choice in recording.choices] == ["set"]
+    (choice,) = recording.choices
+    other = replace(recording, choices=(replace(choice, winner="set_2"),))
+    backend = ReplayerBackend(other, "skip")
+    result = await pipeline.run("turn 0", backend=backend)
+    assert (result.state["n"], [mismatch.changed["state"] for mismatch in backend.mismatches]) == (
+        2,
+        [["- n = 1", "+ n = 2"]],
+    )
+
+
+async def test_a_replay_waits_for_nothing_that_cannot_happen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch that lost a race, a tool that is not called, an agent that is gone: none holds up a run."""
+    monkeypatch.setattr(order, "PATIENCE", 1e6)
+    monkeypatch.setattr(tape, "EXPECTED", 1e6)
+    monkeypatch.setattr(replaying, "PATIENCE", 1e6)
+    async with asyncio.timeout(20):
+        tapped = race(tap(lambda state: None), Agent("a"))
+        recording = await recorded(tapped, {"a": "late"})
+        assert not diff_recordings(recording, await recording.replay(tapped))
+
+        expression, script = PIPELINES["parallel"]
+        recording = await recorded(expression, script)
+        fewer = Agent("a").writes("said") | Agent("b").writes("seen")
+        result = await fewer.run("turn 0", backend=ReplayerBackend(recording))
+        assert [event.author for event in result if event.content] == ["b", "a"]
+
+        class Cached(Middleware):
+            async def before_tool(self, ctx: Any, tool_name: str, args: Any) -> dict[str, Any]:
+                return {"order": "7", "paid": True}
+
+        agent = Agent("a").tool(look_up) | Agent("b")
+        recording = await recorded(
+            agent, {"a": [call_tool("look_up", order="7"), "done"], "b": slowly(99, "late")}
+        )
+        result = await agent.run("turn 0", backend=ReplayerBackend(recording), middleware=[Cached()])
+        assert [event.content for event in result if event.content] == ["done", "late"]
+
+
+class Look(Middleware):
+    """Keeps the errors of models."""
+
+    def __init__(self) -> None:
+        self.errors: list[Exception] = []
+
+    async def on_model_error(self, ctx: Any, request: Any, error: Exception) -> None:
+        self.errors.append(error)
+
+
+async def test_recorded_errors_are_caught_again() -> None:
+    """An error is raised again as one of its own class; one of a provider as one of its name and status."""
+
+    class ServerError(Exception):
+        code = 503
+
+    pipeline = Agent("a")
+    for error in (TimeoutError("slow"), ServerError("busy")):
+        recording = await recorded(pipeline // Agent("b"), {"a": error, "b": "instead"})
+        (call, _) = recording.llm_interactions
+        assert call.error is not None
+        assert call.error.status == getattr(error, "code", None)
+        look, backend = Look(), ReplayerBackend(recording)
+        result = await (pipeline // Agent("b")).run("turn 0", backend=backend, middleware=[look])
+        assert result.text == "instead"
+        (seen,) = look.errors
+        assert (type(seen).__name__, str(seen)) == (type(error).__name__, str(error))
+        assert isinstance(seen, TimeoutError) == isinstance(error, TimeoutError)
+
+
+async def test_tools_can_run_live() -> None:
+    """Tools give what was recorded, or really run with the recorded arguments, by choice."""
+    expression, script = PIPELINES["tools"]
+    recording = await recorded(expression, script)
+    CALLED.clear()
+    again = await recording.replay(expression, tools="live")
+    assert CALLED == ["7", "7"]
+    assert not diff_recordings(recording, again)
+
+
+async def test_it_can_be_replayed_as_a_stream() -> None:
+    """A streamed run gives the same pieces again, and to a run that does not stream the whole answer."""
+    tape, agent = Recorder(), Agent("a")
+    async for _ in agent.stream("hi", backend=mock_backend({"a": "one two three"}), middleware=[tape]):
+        pass
+    recording = tape.get_recording()
+    stream = agent.stream("hi", backend=ReplayerBackend(recording))
+    pieces = [(event.content, event.is_partial) async for event in stream]
+    assert pieces == [("one ", True), ("two ", True), ("three", True), ("one two three", False)]
+    assert (await agent.run("hi", backend=ReplayerBackend(recording))).text == "one two three"
+    assert not diff_recordings(recording, await recording.replay(agent))
+
+
+# --- mismatches -----------------------------------------------------------------------------------
+
+
+WRITER = Agent("writer").instruct("Write about {topic}.")
+TOPIC = {"topic": "tea"}
+
+
+async def on_tea() -> Recording:
+    """A recording of `WRITER`."""
+    tape = Recorder()
+    backend = mock_backend({"writer": "Tea is hot."})
+    await WRITER.run("Write.", backend=backend, middleware=[tape], state=TOPIC)
+    return tape.get_recording()
+
+
+@pytest.mark.parametrize(
+    ("changed", "prompt", "state", "channels", "shows"),
+    [
+        (WRITER.instruct("Sing of {topic}."), "Write.", TOPIC, "prompt", ["- Write about", "+ Sing of"]),
+        (WRITER, "Write.", {"topic": "rain"}, "state", ["- topic = tea", "+ topic = rain"]),
+        (WRITER, "Sing.", TOPIC, "history", ["- user: Write.", "+ user: Sing."]),
+        (WRITER.tool(look_up), "Write.", TOPIC, "tools", ["+ look_up"]),
+        (WRITER.model("gemini-2.5-pro"), "Write.", TOPIC, "model", ["+ gemini-2.5-pro"]),
+        (WRITER.generate(temperature=0), "Write.", TOPIC, "options", ["temperature"]),
+        (WRITER.returns(dict[str, int]), "Write.", TOPIC, "answer", ["integer"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " not in value else "",
+)
+async def test_a_mismatch_shows_what_changed(
+    changed: Any, prompt: str, state: Any, channels: str, shows: list[str]
+) -> None:
+    """A request that was not recorded is an error that names the agent, the call, and what of it changed."""
+    with pytest.raises(ReplayError) as caught:
+        await changed.run(prompt, backend=ReplayerBackend(await on_tea()), state=state)
+    first, *rest = str(caught.value).splitlines()
+    assert first.startswith("Agent 'writer', call 1: its request is not the one that was recorded (")
+    assert channels in first
+    for line in shows:
+        assert any(line in each for each in rest)
+
+
+async def test_a_mismatch_can_be_skipped_or_asked_live() -> None:
+    """`skip` answers nothing, `live` asks the agent's own model; both are noted."""
+    recording = await on_tea()
+    live = mock_backend({"writer": "Rain is wet."})
+    answers: list[str] = []
+    for policy in ("skip", "live"):
+        backend = ReplayerBackend(recording, policy, live=live)
+        result = await WRITER.run("Write.", backend=backend, state={"topic": "rain"})
+        answers.append(result.text)
+        (mismatch,) = backend.mismatches
+        assert (mismatch.agent, mismatch.call, [*mismatch.changed]) == ("writer", 1, ["state"])
+    assert answers == ["", "Rain is wet."]
+
+
+async def test_what_was_never_recorded_is_said() -> None:
+    """An agent that is not in the recording, and one call more than it has, are said as such."""
+    recording = await recorded(Agent("writer"), {"writer": "one"})
+    with pytest.raises(ReplayError, match=r"'writr' was never asked .* Did you mean 'writer'\?"):
+        await Agent("writr").run("turn 0", backend=ReplayerBackend(recording))
+    backend = ReplayerBackend(recording)
+    await Agent("writer").run("turn 0", backend=backend)
+    with pytest.raises(ReplayError, match=r"(?s)'writer', call 2: the recording has only 1 call .*turn 1"):
+        await Agent("writer").run("turn 1", backend=backend)
+
+
+async def test_no_fallback_catches_a_mismatch() -> None:
+    """A mismatch is no failure of a model: neither `//` nor a race goes on with another agent."""
+    recording = await recorded(Agent("a") // Agent("b"), {"a": "one", "b": "two"})
+    with pytest.raises(ReplayError, match="'a', call 1"):
+        await (Agent("a").instruct("Other.") // Agent("b")).run("turn 0", backend=ReplayerBackend(recording))
+
+
+async def test_tools_with_other_arguments_are_a_mismatch() -> None:
+    """A recorded tool that is called with other arguments is said, with both."""
+    agent = Agent("a").tool(look_up)
+    recording = await recorded(agent, {"a": [call_tool("look_up", order="7"), "done"]})
+    (call, _) = recording.llm_interactions
+    (chunk,) = call.chunks
+    other = {"role": "model", "parts": [{"function_call": {"name": "look_up", "args": {"order": "8"}}}]}
+    changed = replace(call, chunks=(replace(chunk, response={"content": other}),))
+    recording = replace(recording, llm_interactions=(changed, *recording.llm_interactions[1:]))
+    with pytest.raises(ReplayError, match=r"(?s)Tool 'look_up' of agent 'a', call 1: .*'7'.*'8'"):
+        await agent.run("turn 0", backend=ReplayerBackend(recording))
+    backend = ReplayerBackend(recording, "skip")
+    result = await agent.run("turn 0", backend=backend)
+    assert [r.result for event in result for r in event.tool_responses] == [{}]
+
+
+async def test_what_is_left_is_known() -> None:
+    """What was recorded and is asked no longer can be listed."""
+    recording = await recorded(Agent("a") >> Agent("b"), {"a": "one", "b": "two"})
+    backend = ReplayerBackend(recording)
+    assert [call.agent_name for call in backend.left] == ["a", "b"]
+    await Agent("a").run("turn 0", backend=backend)
+    assert [call.agent_name for call in backend.left] == ["b"]
+
+
+async def test_a_changed_pipeline_does_not_hang() -> None:
+    """Where what was recorded before no longer happens, what waits for it goes on after a while."""
+    expression, script = PIPELINES["parallel"]
+    recording = await recorded(expression, script)
+    fewer = Agent("a").writes("said") | Agent("b").writes("seen")
+    result = await asyncio.wait_for(fewer.run("turn 0", backend=ReplayerBackend(recording)), 20)
+    assert {event.content for event in result} == {"one", "two"}
+
+
+async def test_secrets_do_not_disturb() -> None:
+    """A pipeline that works with a secret is replayed with it and without it."""
+
+    def sign_in(who: str) -> dict[str, str]:
+        """Sign in."""
+        return {"token": "abc-12345", "who": who}
+
+    agent = Agent("a").instruct("The key is {api_key}.").tool(sign_in) >> Agent("b")
+    tape = Recorder()
+    script = {"a": [call_tool("sign_in", who="Ann"), "My token is abc-12345."], "b": "ok"}
+    await agent.run("hi", backend=mock_backend(script), middleware=[tape], state={"api_key": "zzz-999"})
+    recording = tape.get_recording()
+    assert "abc-12345" not in recording.to_json()
+    assert not diff_recordings(recording, await recording.replay(agent))
+    backend = ReplayerBackend(recording)
+    assert (await agent.run("hi", backend=backend, state={"api_key": "zzz-999"})).text == "ok"
+
+
+async def test_recordings_of_other_releases_are_replayed() -> None:
+    """What a release of ADK words differently is no mismatch in a recording of another release."""
+    pipeline = Agent("a").writes("said") >> Agent("b").instruct("Read {said}.")
+    recording = await recorded(pipeline, {"a": "one", "b": "two"})
+    other = tuple(
+        replace(call, request={**call.request, "contents": [], "options": {"labels": {}}, "instruction": "?"})
+        for call in recording.llm_interactions
+    )
+    older = replace(recording, llm_interactions=other, versions={"google-adk": "1.0.0"})
+    again = await older.replay(pipeline)
+    assert not diff_recordings(older, again)
+    with pytest.raises(ReplayError, match="prompt changed"):
+        await older.replay(Agent("a").writes("said") >> Agent("b").instruct("Sing {said}."))
+
+
+async def test_wrong_arguments_are_refused() -> None:
+    """A policy that there is not, what is no recording, and one without content, are one line each."""
+    path: Any = "support.json"
+    with pytest.raises(ArgumentError, match=r"not 'support.json'; Recording.load\(path\) reads one"):
+        ReplayerBackend(path)
+    wrongs: list[dict[str, Any]] = [{"on_mismatch": "ignore"}, {"tools": "no"}]
+    for wrong in wrongs:
+        with pytest.raises(ArgumentError, match=f"ReplayerBackend\\({next(iter(wrong))}=\\) is "):
+            ReplayerBackend(Recording(), **wrong)
+    tape = Recorder(capture_content=False)
+    await Agent("a").run("hi", backend=mock_backend({"a": "b"}), middleware=[tape])
+    with pytest.raises(RecordingError, match="capture_content=False"):
+        ReplayerBackend(tape.get_recording())
+
+
+async def test_runs_at_the_same_time_are_replayed_at_the_same_time() -> None:
+    """Prompts that were mapped concurrently are replayed with each other."""
+    tape, backend = (
+        Recorder(),
+        mock_backend({"a": lambda request: slowly(len(str(request)) % 7, "x")(request)}),
+    )
+    pipeline = Agent("a") >> S.counter("n")
+    await tape.install(pipeline).map(["one", "two", "three"], concurrency=3, backend=backend)
+    recording = tape.get_recording()
+    assert len(recording.runs) == 3
+    assert not diff_recordings(recording, await recording.replay(pipeline))
+
+
+@pytest.mark.parametrize("release", ["1.25.0", "1.39.1", "2.13.0"])
+async def test_recordings_made_on_any_release_are_replayed_on_this_one(release: str) -> None:
+    """What was recorded on the oldest, an old and the newest ADK happens again here."""
+    recording = Recording.load(Path(__file__).parent / f"recorded-{release}.json")
+    assert recording.versions["google-adk"] == release
+    again = await recording.replay(PIPELINE)
+    assert not diff_recordings(recording, again), str(diff_recordings(recording, again))
+    assert [run.text for run in again.runs] == ["Write.", "Again."]
+    assert again.state_snapshots[-1]["round"] == 2

@@ -1,0 +1,53 @@
+"""`isolation="process"`: a segment runs in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from adk_fluent.distributed import DistributedBackend
+from adk_fluent.distributed.__main__ import segment_of
+from adk_fluent.errors import ArgumentError, BackendError, SegmentError, StepError
+from tests.distributed.placed import placed
+
+pytestmark = pytest.mark.newest
+TARGET = "tests.distributed.placed:placed"
+
+
+async def test_a_segment_runs_in_a_process_of_its_own() -> None:
+    """It answers as here; the process serves one run after another, and a failure is the step's own."""
+    backend = DistributedBackend(target=TARGET)
+    try:
+        both = await asyncio.gather(*(placed.run("sums", backend=backend) for _ in range(2)))
+        pids = {result.state["pid"] for result in both}
+        assert len(pids) == 2
+        first = both[0]
+        assert first.text == "Did sums."
+        assert first.state["result"] == "Did sums."
+        assert first.state["pid"] != os.getpid()
+        with pytest.raises(StepError, match="Step 'fn' raised ValueError: no such task"):
+            await placed.run("fail", backend=backend)
+        second = await placed.run("sums", backend=backend)
+        assert second.state["pid"] in pids
+        with pytest.raises(SegmentError, match="segment 'fn' ended with code 3 while it worked"):
+            await placed.run("die", backend=backend)
+        third = await placed.run("sums", backend=backend)
+        assert third.state["pid"] in pids
+    finally:
+        await backend.close()
+
+
+async def test_a_process_needs_to_know_what_to_load() -> None:
+    """Without a target, or with one that is not there, one line says what is missing."""
+    with pytest.raises(BackendError, match=r"DistributedBackend\(target='module:attribute'\)"):
+        await placed.run("sums", backend=DistributedBackend())
+    for target, said in (
+        ("placed", "named as module:attribute"),
+        ("tests.distributed.placed:other", "There is no pipeline"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            segment_of(target, "fn")
+    with pytest.raises(ArgumentError, match="has no segment 'mail'; it has capture, fn"):
+        segment_of(TARGET, "mail")

@@ -1,0 +1,153 @@
+"""Segments in this process: what a user sees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from google.adk.runners import InMemoryRunner
+from google.genai import types
+
+from adk_fluent import Agent, S, gate
+from adk_fluent.backends.events import RunResult
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.distributed import DistributedBackend, split
+from adk_fluent.errors import AgentTimeoutError, BoundaryError, SerializationError
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir import AgentNode
+from adk_fluent.state import declares
+from adk_fluent.testing import MockBackend, call_tool, mock_backend
+from tests.backends.support import Hang, system
+
+clerk = Agent("clerk").instruct("Classify.").writes("intent")
+heavy = Agent("heavy").instruct("Do {intent}.").writes("result").execution_boundary()
+mail = Agent("mail").instruct("Tell {result}.").reads("result").execution_boundary()
+pipeline = clerk >> heavy >> mail
+
+
+def backends(script: Mapping[str, Any]) -> list[tuple[MockBackend, Any]]:
+    """A script, and what runs it: one app with boundaries in it, and segments."""
+    whole, parts = mock_backend(script), mock_backend(script)
+    return [(whole, whole), (parts, DistributedBackend(parts))]
+
+
+async def test_a_plain_run_goes_across_boundaries() -> None:
+    """`.run()` needs nothing else: it runs across them in one process."""
+    result = await pipeline.run("Go", backend=mock_backend({"clerk": "a", "heavy": "b", "mail": "c"}))
+    assert (result.text, dict(result.state)) == ("c", {"intent": "a", "result": "b"})
+
+
+async def test_what_cannot_cross_stops_a_run_at_the_boundary() -> None:
+    """A value that is no data is one clear line, in one process as in several; nothing behind it has run."""
+    made = S.set(intent={1}) >> heavy
+    for script, backend in backends({"heavy": "b"}):
+        with pytest.raises(
+            SerializationError, match="'intent' cannot cross the execution boundary of 'heavy'"
+        ):
+            await made.run("Go", backend=backend)
+        assert not script.calls
+
+
+async def test_temporary_keys_do_not_cross() -> None:
+    """They are gone behind a boundary, wherever it runs; before it they were there."""
+    before = Agent("before").instruct("{temp:note}")
+    after = Agent("after").instruct("[{temp:note?}]").execution_boundary()
+    made = S.set(**{"temp:note": "n"}) >> before >> after
+    for script, backend in backends({"before": "1", "after": "2"}):
+        await made.run("Go", backend=backend)
+        shown = {name: system(script.calls[name][0]) for name in script.calls}
+        assert shown["before"].startswith("n")
+        assert shown["after"].startswith("[]")
+
+
+@declares(reads=["result"])
+def always(state: Mapping[str, Any]) -> bool:
+    """A condition."""
+    return True
+
+
+async def test_a_segment_waits_for_a_person_and_goes_on() -> None:
+    """Confirmations and gates in segments are answered as anywhere; nothing that is done is done again."""
+    paid: list[int] = []
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    worker = heavy.tool(pay, require_confirmation=True)
+    made = clerk >> worker >> gate(always, message="Tell them?") >> mail
+    script = {"clerk": "a", "heavy": [call_tool("pay", amount=3), "b"], "mail": "c"}
+    seen: list[list[Any]] = []
+    for mock, backend in backends(script):
+        paid.clear()
+        result: RunResult[Any] = await made.run("Go", backend=backend)
+        asked = [result.pending[0].message]
+        while result.pending:
+            approvals = {result.pending[0].id: True}
+            result = await made.resume(session_id=result.session_id, approvals=approvals, backend=backend)
+            asked += [pending.message for pending in result.pending]
+        calls = {name: len(requests) for name, requests in mock.calls.items()}
+        seen.append([asked, list(paid), calls, result.text, dict(result.state)])
+    assert seen[0] == seen[1]
+    assert seen[1][:2] == [["Run pay(amount=3)?", "Tell them?"], [3]]
+
+
+async def test_pieces_of_answers_arrive_as_they_are_made() -> None:
+    """A stream gives the pieces of an answer of a segment, and then the whole, once."""
+    for _, backend in backends({"clerk": "a", "heavy": "b", "mail": "one two"}):
+        events = [event async for event in pipeline.stream("Go", backend=backend) if event.author == "mail"]
+        assert [event.content for event in events if event.is_final] == ["one two"]
+        assert events[0].is_partial
+
+
+async def test_a_conversation_goes_on_over_turns() -> None:
+    """A segment hears of earlier turns what its agents are shown, as in one piece."""
+    for mock, backend in backends({"clerk": "a", "heavy": ["b1", "b2"], "mail": "c"}):
+        async with pipeline.session(backend=backend) as chat:
+            await chat.send("one")
+            await chat.send("two")
+        asked = str(mock.calls["heavy"][1].contents)
+        assert "one" in asked
+        assert "b1" in asked
+
+
+async def test_a_time_limit_holds_across_segments() -> None:
+    """`timeout_seconds` of a configuration stops a run wherever it is."""
+    config = ExecutionConfig(timeout_seconds=0.05)
+    for _, backend in backends({"clerk": "a", "heavy": Hang()}):
+        with pytest.raises(AgentTimeoutError):
+            await pipeline.run("Go", backend=backend, config=config)
+
+
+async def test_what_cannot_be_cut_is_refused_before_anything_runs() -> None:
+    """In one process the boundary is left out, with a warning of the check; segments refuse it by name."""
+    made = (clerk >> heavy) * 2
+    script = mock_backend({"clerk": "a", "heavy": "b"})
+    assert [issue.code for issue in made.check().warnings] == ["boundary-uncuttable"]
+    assert (await made.run("Go", backend=script)).text == "b"
+    with pytest.raises(BoundaryError, match="inside the loop"):
+        await made.run("Go", backend=DistributedBackend(mock_backend({"clerk": "a", "heavy": "b"})))
+
+
+async def test_a_segment_runs_and_resumes_by_itself() -> None:
+    """Its app runs on ADK's own runner, given its inputs as state, and its expression pauses and resumes."""
+    _, second, _ = split(pipeline)
+    app = second.app
+    agent: Any = app.root_agent
+    agent.sub_agents[0].model = mock_backend({"heavy": "b"}).model_for(AgentNode(name="heavy"), "heavy")
+    runner = InMemoryRunner(app=app)
+    session = await runner.session_service.create_session(
+        app_name=app.name, user_id="u", state={"intent": "refund"}
+    )
+    said = types.Content(role="user", parts=[types.Part(text="Go")])
+    events = [e async for e in runner.run_async(user_id="u", session_id=session.id, new_message=said)]
+    assert [e.actions.state_delta for e in events if e.content] == [{"result": "b"}]
+
+    alone: Expr[Any] = split(clerk >> heavy >> gate(always, message="On?"))[1].expression
+    backend = mock_backend({"heavy": "b"})
+    paused = await alone.run("Go", state={"intent": "x"}, backend=backend)
+    approvals = {paused.pending[0].id: True}
+    done = await alone.resume(session_id=paused.session_id, approvals=approvals, backend=backend)
+    assert done.state["result"] == "b"

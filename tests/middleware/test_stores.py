@@ -1,0 +1,205 @@
+"""The stores of `cache`: what is kept, for how long, and that nothing that is read runs code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adk_fluent.errors import ArgumentError, MissingExtraError
+from adk_fluent.middleware.stores import ENTRIES, FolderStore, MemoryStore, RedisStore, Store, store_of
+from tests.clock import still
+from tests.services import redis_server
+
+TEXTS = ["", "plain", "é\n\0", "x" * 200_000, '{"a": 1}']
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis server for the tests of this file."""
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+async def keeps_texts(store: Store) -> None:
+    """What every store does."""
+    assert await store.get("k") is None
+    for text in TEXTS:
+        await store.set("k", text, None)
+        assert await store.get("k") == text
+    await store.set("other", "more", 1000.0)
+    assert (await store.get("k"), await store.get("other")) == (TEXTS[-1], "more")
+    await store.close()
+    assert await store.get("other") == "more"
+    await store.close()
+
+
+async def test_memory_keeps_texts() -> None:
+    """Memory gives back the texts it was given, the last one under each key."""
+    await keeps_texts(store_of("memory"))
+
+
+async def test_a_folder_keeps_texts(tmp_path: Path) -> None:
+    """So does a folder, and another store on the same folder finds them."""
+    await keeps_texts(store_of(tmp_path / "kept"))
+    again = store_of(str(tmp_path / "kept"))
+    assert await again.get("other") == "more"
+    await again.close()
+
+
+@pytest.mark.needs("redis-server")
+async def test_redis_keeps_texts(redis_url: str) -> None:
+    """So does a Redis server."""
+    await keeps_texts(store_of(redis_url))
+
+
+@pytest.mark.needs("redis-server")
+def test_one_redis_store_serves_many_loops(redis_url: str) -> None:
+    """A store outlives the loop it was used on: each `ask` has one of its own."""
+    store = store_of(redis_url)
+
+    async def put() -> None:
+        await store.set("loops", "kept", None)
+        await store.close()
+
+    async def look() -> str | None:
+        try:
+            return await store.get("loops")
+        finally:
+            await store.close()
+
+    asyncio.run(put())
+    assert [asyncio.run(look()) for _ in range(3)] == ["kept"] * 3
+
+
+@pytest.mark.needs("redis-server")
+async def test_redis_entries_end(redis_url: str) -> None:
+    """Redis itself is told when an entry is over, so that none stays for ever."""
+    from redis import asyncio as redis
+
+    clients: Any = redis.Redis
+    store = store_of(redis_url)
+    await store.set("short", "x", 7.5)
+    async with clients.from_url(redis_url) as client:
+        left = await client.pttl("adk_fluent:cache:short")
+        assert 0 < left <= 7500
+        await client.delete("adk_fluent:cache:short")
+    assert await store.get("short") is None
+    await store.close()
+
+
+async def _expiring() -> list[str | None]:
+    store = MemoryStore()
+    await store.set("k", "x", 10)
+    seen = [await store.get("k")]
+    await asyncio.sleep(9.5)
+    seen.append(await store.get("k"))
+    await asyncio.sleep(1)
+    return [*seen, await store.get("k")]
+
+
+def test_memory_entries_end() -> None:
+    """An entry is there until its seconds are over."""
+    assert still(_expiring()) == ["x", "x", None]
+
+
+async def test_folder_entries_end(tmp_path: Path) -> None:
+    """A folder is told when an entry is over."""
+    store = FolderStore(tmp_path)
+    await store.set("past", "x", -1.0)
+    await store.set("future", "y", 1000.0)
+    assert (await store.get("past"), await store.get("future")) == (None, "y")
+    await store.close()
+
+
+async def test_memory_is_bounded() -> None:
+    """Of many entries those used last stay."""
+    store = MemoryStore()
+    for number in range(ENTRIES):
+        await store.set(str(number), "x", None)
+    await store.get("0")
+    for number in range(ENTRIES, 2 * ENTRIES - 1):
+        await store.set(str(number), "x", None)
+    assert len(store) == ENTRIES
+    assert (await store.get("0"), await store.get("1")) == ("x", None)
+
+
+class Bomb:
+    """Something whose unpickling would leave a trace."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.trace),)
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3, 4, 5])
+async def test_a_pickle_in_the_folder_is_not_loaded(tmp_path: Path, mode: int) -> None:
+    """Whoever can write into the folder cannot make us run code: what is no text is not there."""
+    trace = tmp_path / "trace"
+    store = FolderStore(tmp_path / "kept")
+    await store.set("k", "x", None)
+    await store.close()
+    with sqlite3.connect(tmp_path / "kept" / "cache.db") as database:
+        bomb = sqlite3.Binary(pickle.dumps(Bomb(trace)))
+        database.execute("UPDATE Cache SET value = ?, mode = ?", (bomb, mode))
+    database.close()
+    assert await store.get("k") is None
+    await store.close()
+    assert not trace.exists()
+
+
+async def test_a_pickled_key_in_the_folder_is_not_loaded(tmp_path: Path) -> None:
+    """Nor are keys unpickled, whatever the database says of them."""
+    trace = tmp_path / "trace"
+    store = FolderStore(tmp_path / "kept")
+    await store.set("k", "x", None)
+    await store.close()
+    with sqlite3.connect(tmp_path / "kept" / "cache.db") as database:
+        bomb = sqlite3.Binary(pickle.dumps(Bomb(trace)))
+        database.execute("UPDATE Cache SET key = ?, raw = 0", (bomb,))
+    database.close()
+    assert await store.get("k") is None
+    await store.set("k", "y", None)
+    assert await store.get("k") == "y"
+    await store.close()
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("store", "message"),
+    [
+        ("mongodb://x", "knows no mongodb:// stores"),
+        ("http://x/y", "knows no http:// stores"),
+        ("", "is 'memory', a folder, or a redis:// URL, not ''"),
+        (3, "not 3"),
+        (None, "not None"),
+        ("redis://localhost:port/0", "cache\\(store='redis://localhost:port/0'\\)"),
+    ],
+)
+def test_stores_that_are_none(store: object, message: str) -> None:
+    """What is no store is one clear line."""
+    with pytest.raises(ArgumentError, match=message):
+        store_of(store)  # pyright: ignore[reportArgumentType]  # what a hurried user types
+
+
+@pytest.mark.parametrize(("store", "extra"), [("redis://localhost", "redis"), ("folder", "diskcache")])
+def test_a_missing_package_is_named(store: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package the extra that brings it is named."""
+    monkeypatch.setitem(sys.modules, extra, None)
+    with pytest.raises(MissingExtraError, match=f"pip install 'adk-fluent\\[{extra}\\]'"):
+        store_of(store)
+
+
+def test_urls_of_redis() -> None:
+    """Redis over TLS and over a local socket are Redis too."""
+    for url in ("redis://localhost:6379/0", "rediss://localhost/1", "unix:///run/redis.sock"):
+        assert isinstance(store_of(url), RedisStore)

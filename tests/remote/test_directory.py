@@ -1,0 +1,216 @@
+"""`AgentDirectory`, `DirectoryServer`, `RemoteAgent.from_card`: found by ability, and believed with care."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adk_fluent import Agent, RemoteAgent
+from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer
+from adk_fluent.a2a.hosting import Book
+from adk_fluent.backends.adk.remote import cards
+from adk_fluent.errors import ArgumentError, DirectoryError, RemoteError
+from adk_fluent.serve import A2AServer
+from adk_fluent.testing import mock_backend
+from tests.remote.others import listening
+
+pytestmark = pytest.mark.newest
+
+
+def card(name: str, *skills: str, url: str = "") -> dict[str, Any]:
+    """The card of an agent."""
+    found: list[dict[str, Any]] = [{"id": skill, "name": skill, "tags": []} for skill in skills]
+    return {"name": name, "url": url or f"https://{name}.example/a2a", "skills": found}
+
+
+async def test_an_agent_is_found_by_what_it_can_do_and_called() -> None:
+    """What a server tells of itself is registered, discovered, made an agent, and answers."""
+    pay = Agent("pay").describe("Pays.")
+    async with A2AServer(pay, backend=mock_backend({"pay": "Paid."})) as server, DirectoryServer() as hosted:
+        directory = AgentDirectory(hosted.url)
+        await directory.register(pay.to_agent_card(endpoint=server.url, skills=["process_refund"]))
+        await directory.register(card("other", "talk"))
+        (found,) = await directory.discover(capabilities=["Process_Refund"])
+        assert (found.name, found.url) == ("pay", server.url)
+        far = RemoteAgent.from_card(found)
+        assert (await far.run("hi", backend=mock_backend(remotes="real"))).text == "Paid."
+
+
+async def test_all_capabilities_and_tags_must_be_there() -> None:
+    """Of several, each counts; agents come by name."""
+    async with DirectoryServer() as hosted:
+        directory = AgentDirectory(hosted.url)
+        await directory.register(card("b", "pay"), capabilities=["refund"], tags=["money", "eu"])
+        await directory.register(card("a", "pay"), tags=["money"])
+
+        async def names(**asked: list[str]) -> list[str]:
+            return [agent.name for agent in await directory.discover(**asked)]
+
+        assert await names() == ["a", "b"]
+        assert await names(capabilities=["pay", "refund"]) == ["b"]
+        assert await names(tags=["money"]) == ["a", "b"]
+        assert await names(capabilities=["pay"], tags=["eu"]) == ["b"]
+        assert await names(capabilities=["fly"]) == []
+
+
+def test_agents_expire_unless_they_say_that_they_are_there() -> None:
+    """A heartbeat keeps one as long again; what has expired is neither found nor kept alive."""
+    now = [0.0]
+    book = Book(":memory:", 10.0, lambda: now[0])
+    id = book.register({"card": card("pay")})
+    short = book.register({"card": card("short"), "seconds": 3})
+    now[0] = 6.0
+    assert book.heartbeat(id)
+    assert not book.heartbeat(short)
+    assert [each["id"] for each in book.find([], [])] == [id]
+    now[0] = 15.9
+    assert len(book.find([], [])) == 1
+    now[0] = 16.0
+    assert book.find([], []) == []
+    book.close()
+
+
+async def test_a_directory_survives_a_restart(tmp_path: Path) -> None:
+    """What was registered is in the file; registering again replaces, and removing forgets."""
+    async with DirectoryServer(tmp_path / "agents.db") as hosted:
+        id = await AgentDirectory(hosted.url).register(card("pay", "old"))
+    async with DirectoryServer(tmp_path / "agents.db") as hosted:
+        directory = AgentDirectory(hosted.url)
+        assert await directory.register(card("pay", "new")) == id
+        assert [agent.capabilities for agent in await directory.discover()] == [("new",)]
+        await directory.heartbeat(id)
+        await directory.remove(id)
+        assert await directory.discover() == []
+        with pytest.raises(DirectoryError, match=r"HTTP 404: it is not known; register it again"):
+            await directory.heartbeat(id)
+
+
+async def test_a_directory_asks_for_credentials() -> None:
+    """Without the token nothing is found and nothing registered."""
+    async with DirectoryServer(auth=AuthConfig(token="t")) as hosted:
+        await AgentDirectory(hosted.url, auth=AuthConfig(token="t")).register(card("pay"))
+        with pytest.raises(DirectoryError, match="HTTP 401: not authenticated"):
+            await AgentDirectory(hosted.url).discover()
+
+
+async def test_what_is_no_card_is_refused() -> None:
+    """By the directory and before it is asked, in one line."""
+    async with DirectoryServer() as hosted:
+        directory = AgentDirectory(hosted.url)
+        with pytest.raises(DirectoryError, match="HTTP 422: card: it is no agent card with a URL for calls"):
+            await directory.register({"name": "x"})
+        with pytest.raises(DirectoryError, match="seconds: it is a number from 0 to 86400"):
+            await directory.register(card("x"), seconds=1e9)
+        with pytest.raises(ArgumentError, match="3 is no agent card"):
+            await directory.register(3)
+        with pytest.raises(DirectoryError, match="HTTP 413"):
+            await directory.register(card("x" * 1_000_000))
+    with pytest.raises(DirectoryError, match=r"The directory at http://127\.0\.0\.1:1: cannot be reached"):
+        await AgentDirectory("http://127.0.0.1:1").discover()
+    with pytest.raises(ArgumentError, match="is not https"):
+        AgentDirectory("http://directory.example")
+
+
+# --- cards that are not to be believed ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("https://10.0.0.7/", "is not a public address"),
+        ("https://169.254.169.254/latest", "is not a public address"),
+        ("http://127.0.0.1:1/", "is not a public address"),
+        ("https://[fd00::1]/", "is not a public address"),
+        ("http://pay.example/", "is not https"),
+        ("file:///etc/passwd", "names no URL for calls"),
+    ],
+)
+def test_a_card_cannot_send_calls_anywhere(url: str, said: str) -> None:
+    """A private address, an unencrypted one, and what is no web address are refused by name."""
+    with pytest.raises(ArgumentError, match=said) as error:
+        RemoteAgent.from_card(card("pay", url=url))
+    assert "\n" not in str(error.value)
+
+
+async def test_a_name_that_leads_to_a_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a card's host name stands for is looked up before the call."""
+
+    async def private(*asked: Any, **options: Any) -> Any:
+        return [(2, 1, 6, "", ("192.168.0.1", 443))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", private)
+    far = RemoteAgent.from_card(card("pay"))
+    with pytest.raises(RemoteError, match=r"an address that is not public\. If it is meant"):
+        await far.run("hi", backend=mock_backend(remotes="real"))
+
+
+def test_what_is_meant_can_be_said() -> None:
+    """A private address is taken where the caller says so, and its name becomes an identifier."""
+    made = RemoteAgent.from_card(card("Pay now!", url="http://10.0.0.7/"), allow_private=True, timeout=3)
+    assert (made.node.name, made.node.endpoint, made.node.timeout_seconds) == (
+        "Pay_now",
+        "http://10.0.0.7/",
+        3,
+    )
+    assert not made.node.public_only
+    assert RemoteAgent.from_card(card("pay")).node.public_only
+
+
+def serving(status: int, body: bytes, headers: dict[str, str] | None = None) -> Any:
+    """A server that always answers the same."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raw = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+
+    def make(port: int) -> Any:
+        return app
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "said"),
+    [
+        (200, b"x" * (cards.LARGEST + 1), {}, "is larger than 256 KiB"),
+        (200, b"no json", {}, "is none: it names no URL for calls"),
+        (200, b"[" * 100_000, {}, "is none: it names no URL for calls"),
+        (200, json.dumps({"name": "x", "url": "https://evil.example/"}).encode(), {}, "another origin than"),
+        (
+            302,
+            b"",
+            {"location": "https://evil.example/card"},
+            "at https://evil.example/card, another origin",
+        ),
+        (302, b"", {"location": "/again"}, "is redirected more than 3 times"),
+        (404, b"", {}, "there is no agent card at"),
+        (500, b"", {}, "did not give its card: HTTP 500"),
+    ],
+    ids=[
+        "large",
+        "no json",
+        "deep",
+        "other origin",
+        "redirect away",
+        "redirect for ever",
+        "missing",
+        "error",
+    ],
+)
+async def test_a_wrong_card_is_a_failure_that_says_so(
+    status: int, body: bytes, headers: dict[str, str], said: str
+) -> None:
+    """Each in one line; the fallback runs."""
+    async with listening(serving(status, body, headers)) as url:
+        with pytest.raises(RemoteError, match=said) as error:
+            await RemoteAgent("far", endpoint=url).run("hi", backend=mock_backend(remotes="real"))
+        assert "\n" not in str(error.value)
+        near = RemoteAgent("far", endpoint=url, fallback=Agent("near"))
+        assert (
+            await near.run("hi", backend=mock_backend({"near": "By hand."}, remotes="real"))
+        ).text == "By hand."

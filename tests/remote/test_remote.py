@@ -1,0 +1,303 @@
+"""`RemoteAgent` against servers that are plain ADK: what it sends and hears, and what counts as failure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from adk_fluent import Agent, Pipeline, RemoteAgent, S, T
+from adk_fluent.a2a import AuthConfig, RetryConfig
+from adk_fluent.backends.events import AgentEvent
+from adk_fluent.backends.mock import MockBackend
+from adk_fluent.errors import RemoteError
+from adk_fluent.testing import call_tool, mock_backend
+from tests.clock import advance, on_clock
+from tests.remote.others import Says, listening, plain, says, words
+
+pytestmark = pytest.mark.newest
+
+
+def model(agent: Any) -> Says:
+    """The model of an agent."""
+    assert isinstance(agent.model, Says)
+    return agent.model
+
+
+def sent(text: str) -> Any:
+    """The values of a data part, as a model is shown it."""
+    return json.loads(text.removeprefix("<a2a_datapart_json>").removesuffix("</a2a_datapart_json>"))
+
+
+def noted(events: list[AgentEvent], name: str) -> Any:
+    """What is noted under a name on one of these events."""
+    (found,) = [event.metadata[name] for event in events if event.metadata and name in event.metadata]
+    return found
+
+
+class Order(BaseModel):
+    intent: str
+    amount: int
+
+
+class Receipt(BaseModel):
+    ok: bool
+
+
+# --- what is sent, and what comes back ------------------------------------------------------------
+
+
+async def test_reads_travel_as_data_and_the_answer_is_written() -> None:
+    """The user's message and the declared keys reach the other side; its answer is in state, once."""
+    clerk = says("Pa", "id.")
+    async with listening(plain(clerk)) as url:
+        pay = RemoteAgent("pay", endpoint=url).reads("intent", "user:tier").writes("receipt")
+        steps = S.set(intent="refund", secret="x", **{"user:tier": 2}) >> Agent("aside") >> pay
+        result = await (steps >> Agent("b").instruct("Tell {receipt}.")).run(
+            "hi", backend=mock_backend({"aside": "Not for you.", "b": "told"}, remotes="real")
+        )
+    assert result.state["receipt"] == "Paid."
+    assert [event.content for event in result.by("pay") if event.content] == ["Paid."]
+    said, data = words(model(clerk).asked[0])
+    assert said == "hi"
+    assert sent(data) == {"intent": "refund", "tier": 2}
+
+
+async def test_without_reads_the_conversation_is_sent() -> None:
+    """An agent that declares nothing hears what one in its place would hear."""
+    clerk = says("ok")
+    async with listening(plain(clerk)) as url:
+        await (Agent("a") >> RemoteAgent("far", endpoint=url)).run(
+            "hi", backend=mock_backend({"a": "Said it."}, remotes="real")
+        )
+    text = "\n".join(words(model(clerk).asked[0]))
+    assert text.startswith("hi")
+    assert "Said it." in text
+
+
+async def test_the_next_turn_sends_what_is_new() -> None:
+    """The other side keeps its own conversation, so only what was said since then travels."""
+    clerk = says("ok")
+    async with listening(plain(clerk)) as url:
+        far = RemoteAgent("far", endpoint=url)
+        session = far.session(backend=mock_backend(remotes="real"))
+        await session.send("first")
+        await session.send("second")
+    assert words(model(clerk).asked[1]) == ["first", "ok", "second"]
+
+
+@pytest.mark.parametrize("newer", [False, True])
+async def test_tokens_arrive_as_they_are_produced_and_once(newer: bool) -> None:
+    """The first piece is here while the other side still waits for the second; nothing is said twice."""
+    clerk, gate = says("Hel", "lo"), asyncio.Event()
+    model(clerk).wait_for(gate)
+    seen: list[tuple[str, bool]] = []
+    async with listening(plain(clerk, streaming=True, newer=newer)) as url:
+        far = RemoteAgent("far", endpoint=url)
+        async for event in far.stream("hi", backend=mock_backend(remotes="real")):
+            if event.author == "far" and event.content:
+                seen.append((event.content, event.is_partial))
+                gate.set()
+    assert seen == [("Hel", True), ("lo", True), ("Hello", False)]
+
+
+async def test_a_run_that_does_not_stream_gets_the_answer_alone() -> None:
+    """`run` has one event with the answer, however many pieces the other side sends."""
+    async with listening(plain(says("Hel", "lo"), streaming=True)) as url:
+        result = await RemoteAgent("far", endpoint=url).run("hi", backend=mock_backend(remotes="real"))
+    assert [event.content for event in result if event.content] == ["Hello"]
+
+
+async def test_the_answer_is_of_the_promised_type() -> None:
+    """`@ Model` parses what comes back, state holds JSON types, and anything else is a failure."""
+    async with listening(plain(says('{"ok": true}'))) as url:
+        pay = RemoteAgent("pay", endpoint=url).writes("receipt") @ Receipt
+        result = await pay.run("hi", backend=mock_backend(remotes="real"))
+    assert result.output == Receipt(ok=True)
+    assert result.state["receipt"] == {"ok": True}
+    async with listening(plain(says("maybe"))) as url:
+        wrong = RemoteAgent("pay", endpoint=url) @ Receipt
+        with pytest.raises(
+            RemoteError, match=r"'pay' at http://127.*answered 'maybe', which is not a Receipt"
+        ):
+            await wrong.run("hi", backend=mock_backend(remotes="real"))
+
+
+async def test_what_is_sent_must_be_what_the_other_side_takes() -> None:
+    """`input_schema` is checked before anything is sent; the missing field is named."""
+    clerk = says("ok")
+    async with listening(plain(clerk)) as url:
+        pay = RemoteAgent("pay", endpoint=url, input_schema=Order).reads("intent", "amount")
+        with pytest.raises(RemoteError, match="it takes a Order, and amount is missing"):
+            await (S.set(intent="refund") >> pay).run("hi", backend=mock_backend(remotes="real"))
+        with pytest.raises(RemoteError, match="state key 'intent' cannot be written as JSON"):
+            await (S.set(intent=object()) >> pay).run("hi", backend=mock_backend(remotes="real"))
+    assert model(clerk).asked == []
+
+
+# --- capabilities ---------------------------------------------------------------------------------
+
+
+async def test_a_missing_capability_is_named_before_the_first_call() -> None:
+    """What the card does not list is a failure; ids, names and tags of skills count."""
+    clerk = says("ok")
+    async with listening(plain(clerk)) as url:
+        far = RemoteAgent("far", endpoint=url, capabilities=["clerk", "proces_refund"])
+        with pytest.raises(RemoteError, match=r"its card has no skill 'proces_refund'; it names 'clerk'"):
+            await far.run("hi", backend=mock_backend(remotes="real"))
+        assert model(clerk).asked == []
+        able = RemoteAgent("far", endpoint=url, capabilities=["clerk"])
+        assert (await able.run("hi", backend=mock_backend(remotes="real"))).text == "ok"
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+async def test_an_error_on_the_other_side_is_a_failure_here() -> None:
+    """A task that failed does not pass for an answer."""
+    async with listening(plain(says(error="no such account"))) as url:
+        with pytest.raises(RemoteError, match=r"'far' at http://127\S+: it failed: no such account"):
+            await RemoteAgent("far", endpoint=url).run("hi", backend=mock_backend(remotes="real"))
+
+
+async def test_a_dead_endpoint_runs_the_fallback_and_says_why() -> None:
+    """The fallback answers, and an event tells what went wrong."""
+    far = RemoteAgent("far", endpoint="http://127.0.0.1:1", fallback=Agent("near").writes("receipt"))
+    result = await far.writes("receipt").run("hi", backend=mock_backend({"near": "By hand."}, remotes="real"))
+    assert result.text == "By hand."
+    assert result.state["receipt"] == "By hand."
+    (told,) = [e.metadata["adk_fluent.failed"] for e in result if "adk_fluent.failed" in (e.metadata or {})]
+    assert told["far"].startswith(
+        "Remote agent 'far' at http://127.0.0.1:1: it cannot be reached: ConnectError"
+    )
+
+
+def guarded(token: str, asked: list[str]) -> Any:
+    """A server that lets nobody in without a token, not even to its card."""
+
+    def make(port: int) -> Any:
+        inner = plain(says("ok"))(port)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                headers = {key.decode(): value.decode() for key, value in scope["headers"]}
+                asked.append(headers.get("authorization", "") + headers.get("x-api-key", ""))
+                if asked[-1] != token:
+                    await send({"type": "http.response.start", "status": 401, "headers": []})
+                    await send({"type": "http.response.body", "body": b""})
+                    return
+            await inner(scope, receive, send)
+
+        return app
+
+    return make
+
+
+async def test_credentials_are_sent_and_a_401_is_a_failure() -> None:
+    """A bearer token or an API key lets in; without one the failure says so, and is not tried again."""
+    asked: list[str] = []
+    async with listening(guarded("Bearer t", asked)) as url:
+        pay = RemoteAgent("pay", endpoint=url, auth=AuthConfig(token="t"))
+        assert (await pay.run("hi", backend=mock_backend(remotes="real"))).text == "ok"
+        asked.clear()
+        denied = RemoteAgent("pay", endpoint=url, retry=RetryConfig(3, 0.0))
+        with pytest.raises(RemoteError, match=r"HTTP 401 \(not authenticated; see auth=\)"):
+            await denied.run("hi", backend=mock_backend(remotes="real"))
+        assert len(asked) == 1
+    async with listening(guarded("k", asked)) as url:
+        keyed = RemoteAgent("pay", endpoint=url, auth=AuthConfig("api_key", "k"))
+        assert (await keyed.run("hi", backend=mock_backend(remotes="real"))).text == "ok"
+
+
+async def test_what_may_pass_is_tried_again() -> None:
+    """A server that is not there yet is asked again; the answer says how often it was tried."""
+    down = iter([503, 503])
+
+    def make(port: int) -> Any:
+        inner = plain(says("ok"))(port)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http" and scope["method"] == "POST" and (status := next(down, None)):
+                await send({"type": "http.response.start", "status": status, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
+            await inner(scope, receive, send)
+
+        return app
+
+    async with listening(make) as url:
+        far = RemoteAgent("far", endpoint=url, retry=RetryConfig(max_attempts=3, initial_delay=0.0))
+        result = await far.run("hi", backend=mock_backend(remotes="real"))
+    (tries,) = [
+        e.metadata["adk_fluent.attempts"] for e in result if "adk_fluent.attempts" in (e.metadata or {})
+    ]
+    assert result.text == "ok"
+    assert len(tries) == 2
+    assert all("503" in told for told in tries)
+
+
+def test_a_call_that_takes_too_long_is_cancelled_on_the_other_side() -> None:
+    """The time limit is real, the failure names it, and the remote task does not run on."""
+
+    async def listen(far: RemoteAgent[str]) -> None:
+        async for event in far.stream("hi", backend=mock_backend(remotes="real")):
+            if event.is_partial:  # the rest never comes, and time passes while it is waited for
+                asyncio.get_running_loop().call_soon(advance, 3600)
+
+    async def call() -> None:
+        clerk = says("Hel", "lo")
+        model(clerk).wait_for(asyncio.Event())
+        async with listening(plain(clerk, streaming=True)) as url:
+            far = RemoteAgent("far", endpoint=url, timeout=3600)
+            with pytest.raises(RemoteError, match="it did not answer within 3600 seconds"):
+                await listen(far)
+            assert model(clerk).left == ["cancelled"]
+
+    on_clock(call())
+
+
+async def test_leaving_a_stream_cancels_the_remote_task() -> None:
+    """Whoever stops listening stops the work, here and there."""
+    clerk = says("Hel", "lo")
+    model(clerk).wait_for(asyncio.Event())
+    async with listening(plain(clerk, streaming=True)) as url:
+        events = RemoteAgent("far", endpoint=url).stream("hi", backend=mock_backend(remotes="real"))
+        async for event in events:
+            if event.is_partial:
+                break
+        await events.aclose()
+        assert model(clerk).left == ["cancelled"]
+
+
+# --- as a tool ------------------------------------------------------------------------------------
+
+
+async def test_a_remote_agent_is_a_tool() -> None:
+    """`T.a2a(url)` is called like a function with a request, and gives the answer."""
+    clerk = says("It is open.")
+    async with listening(plain(clerk)) as url:
+        guide = Agent("guide").tools(T.a2a(url, name="museum"))
+        script = mock_backend({"guide": [call_tool("museum", request="Open?"), "Yes."]}, remotes="real")
+        result = await guide.run("Is the museum open?", backend=script)
+    assert result.by("guide")[1].tool_responses[0].result == {"result": "It is open."}
+    assert words(model(clerk).asked[0])[-1] == "Open?"
+    assert result.text == "Yes."
+
+
+# --- without a network ----------------------------------------------------------------------------
+
+
+async def test_a_mock_answers_for_it_without_a_network() -> None:
+    """Tests script a remote agent by its name, and see what it would have been sent."""
+    backend = MockBackend({"pay": {"ok": True}, "near": "By hand."})
+    pay = RemoteAgent("pay", endpoint="https://pay.example", fallback=Agent("near")).reads("intent") @ Receipt
+    pipeline: Pipeline[Any] = S.set(intent="refund") >> pay.writes("receipt")
+    result = await pipeline.run("hi", backend=backend)
+    assert result.state["receipt"] == {"ok": True}
+    assert result.output == Receipt(ok=True)
+    assert sent(words(backend.calls["pay"][0])[-1]) == {"intent": "refund"}
+    failing = MockBackend({"pay": ConnectionError("lost"), "near": "By hand."})
+    assert (await pipeline.run("hi", backend=failing)).text == "By hand."

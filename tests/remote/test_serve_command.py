@@ -1,0 +1,62 @@
+"""`adk-fluent serve`: a process that listens, and ends when it is told to."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.commands import Cli
+from tests.cli.conftest import cli as cli  # the fixture, under its name
+
+pytestmark = pytest.mark.newest
+
+TARGET = """
+from adk_fluent import Agent
+
+clerk = Agent("clerk").describe("Pays.")
+"""
+
+
+def test_a_target_is_served_until_the_process_is_told_to_end(tmp_path: Path) -> None:
+    """It says where it listens, asks for the token, has a card, and ends with 0 on SIGTERM."""
+    (tmp_path / "desk.py").write_text(TARGET)
+    command = [sys.executable, "-m", "adk_fluent", "serve", "desk.py:clerk", "--port", "0"]
+    environment = {**os.environ, "PAY_TOKEN": "t", "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [*command, "--token-env", "PAY_TOKEN", "--store", "served.db"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found is not None, process.communicate()[1]
+        card = httpx.get(found[0] + ".well-known/agent-card.json").json()
+        assert (card["name"], card["description"], card["url"]) == ("clerk", "Pays.", found[0])
+        assert httpx.get(found[0] + "health").json() == {"status": "ok"}
+        assert httpx.post(found[0], json={}).status_code == 401
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, told) == (0, "Stopping: running tasks may finish.\n")
+
+
+def test_a_token_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:
+    """Nobody is let in by accident: an unset variable is wrong usage."""
+    (tmp_path / "desk.py").write_text(TARGET)
+    done = cli("serve", "desk.py:clerk", "--token-env", "NOT_SET_HERE")
+    assert done.code == 2
+    assert done.err.strip().endswith("--token-env: the environment variable NOT_SET_HERE is not set.")

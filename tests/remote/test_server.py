@@ -1,0 +1,431 @@
+"""`A2AServer`: who gets in, what leaves, what waits, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from adk_fluent import Agent, Pipeline, RemoteAgent, S, T, gate
+from adk_fluent.a2a import AuthConfig
+from adk_fluent.backends.mock import MockBackend
+from adk_fluent.errors import ArgumentError, MissingExtraError, RemoteError, ServerError
+from adk_fluent.expr.base import Expr
+from adk_fluent.serve import A2AServer, ServeLimits
+from adk_fluent.testing import call_tool, mock_backend
+
+pytestmark = pytest.mark.newest
+
+GATED: Pipeline[Any] = (
+    Agent("clerk").writes("draft")
+    >> gate(lambda state: True, message="Pay {amount}?")
+    >> Agent("teller").instruct("Tell {draft}.")
+)
+
+
+def served(expression: Expr[Any], script: Mapping[str, Any], **options: Any) -> A2AServer:
+    """A server whose models are scripted."""
+    return A2AServer(expression, backend=mock_backend(script), **options)
+
+
+def message(text: str, **fields: Any) -> dict[str, Any]:
+    """A call as version 1.0 of the protocol writes it."""
+    said = {"messageId": f"m-{text}", "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+    return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": said}}
+
+
+async def call(url: str, body: Any, **headers: str) -> httpx.Response:
+    """What a server answers."""
+    async with httpx.AsyncClient(timeout=10) as client:
+        return await client.post(url, json=body, headers={"a2a-version": "1.0", **headers})
+
+
+async def task(url: str, text: str, **fields: Any) -> dict[str, Any]:
+    """The task that a message becomes."""
+    return (await call(url, message(text, **fields))).json()["result"]["task"]
+
+
+def text_of(told: Mapping[str, Any]) -> str:
+    """The words of a task's status."""
+    return " ".join(part.get("text", "") for part in told["status"]["message"]["parts"]).strip()
+
+
+def instruction(request: Any) -> str:
+    """What a model is told to do."""
+    return str(request.config.system_instruction)
+
+
+def ann(headers: Mapping[str, str]) -> str | None:
+    """Ann, who knows the word."""
+    return "ann" if headers.get("x-word") == "let me in" else None
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+async def test_a_call_runs_the_expression() -> None:
+    """The answer is an artifact of a task that is completed."""
+    async with served(Agent("clerk"), {"clerk": "Paid."}) as server:
+        told = await task(server.url, "Pay.")
+    assert told["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert [part["text"] for artifact in told["artifacts"] for part in artifact["parts"]] == ["Paid."]
+
+
+async def test_a_client_of_the_older_protocol_is_answered() -> None:
+    """Version 0.3 of the protocol is spoken at the same address, and its card fields are there."""
+    said = {"messageId": "m", "role": "user", "kind": "message", "parts": [{"kind": "text", "text": "Pay."}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
+    async with served(Agent("clerk"), {"clerk": "Paid."}) as server, httpx.AsyncClient() as client:
+        told = (await client.post(server.url, json=body)).json()["result"]
+        card = (await client.get(server.url + ".well-known/agent-card.json")).json()
+    assert told["status"]["state"] == "completed"
+    assert told["artifacts"][0]["parts"][0]["text"] == "Paid."
+    assert card["url"] == card["supportedInterfaces"][0]["url"] == server_url(card)
+
+
+def server_url(card: Mapping[str, Any]) -> str:
+    """The address of a card."""
+    return card["supportedInterfaces"][1]["url"]
+
+
+async def test_a_plain_client_of_adk_gets_the_answer_in_pieces() -> None:
+    """ADK's own `RemoteA2aAgent` hears the tokens and the answer."""
+    from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    async def pieces() -> AsyncIterator[str]:
+        yield "Pa"
+        yield "id."
+
+    async with served(Agent("clerk"), {"clerk": pieces()}) as server:
+        url = server.url + ".well-known/agent-card.json"
+        far = RemoteA2aAgent(name="far", agent_card=url)
+        runner = InMemoryRunner(agent=far, app_name="x")
+        await runner.session_service.create_session(app_name="x", user_id="u", session_id="s")
+        asked = types.Content(role="user", parts=[types.Part(text="Pay.")])
+        events = [e async for e in runner.run_async(user_id="u", session_id="s", new_message=asked)]
+        await far.cleanup()
+        await runner.close()
+    said = [(e.content.parts[0].text, bool(e.partial)) for e in events if e.content and e.content.parts]
+    assert said == [("Pa", True), ("id.", True), ("Paid.", False)]
+
+
+async def test_values_go_into_the_state_under_what_the_expression_reads() -> None:
+    """Whole numbers stay whole; what it does not read, or sets itself, a caller cannot set."""
+    told = Agent("clerk").instruct("Order {order}, {kind}.")
+    backend = mock_backend({"clerk": "ok"})
+    async with A2AServer(S.set(kind="book") >> told.writes("out"), backend=backend) as server:
+        far = RemoteAgent("far", endpoint=server.url).reads("order", "kind", "admin")
+        await (S.set(order=7, kind="car", admin=True) >> far).run("Go.", backend=mock_backend(remotes="real"))
+    request = backend.calls["clerk"][0]
+    assert instruction(request).startswith("Order 7, book.")
+    assert "admin" in str(request.contents)  # what is no input is said, as any words are
+
+
+# --- what leaves ----------------------------------------------------------------------------------
+
+
+async def test_words_of_agents_behind_the_scenes_never_leave() -> None:
+    """Not in the stream, not in the task that is kept, not in the card, and not in the text of a failure."""
+    steps = Agent("spy").instruct("Use the SECRET list.").writes("found") >> Agent("clerk").instruct(
+        "{found}"
+    )
+    async with served(steps, {"spy": "SECRET plan", "clerk": "Paid."}) as server:
+        body = message("Pay.") | {"method": "SendStreamingMessage"}
+        streamed = (await call(server.url, body)).text
+        async with httpx.AsyncClient() as client:
+            card = (await client.get(server.url + ".well-known/agent-card.json")).text
+    assert "Paid." in streamed
+    assert "SECRET" not in streamed + card
+    assert "spy" not in streamed + card
+    broken = Agent("spy").returns(int).writes("found") >> Agent("clerk")
+    async with served(broken, {"spy": "SECRET", "clerk": "Paid."}) as server:
+        failed = await task(server.url, "Pay.")
+    assert failed["status"]["state"] == "TASK_STATE_FAILED"
+    assert text_of(failed).startswith("The run failed (")
+    assert "SECRET" not in json.dumps(failed)
+
+
+# --- who gets in ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("auth", "headers"),
+    [
+        (AuthConfig("bearer", "t"), {"authorization": "Bearer t"}),
+        (AuthConfig("api_key", "k"), {"x-api-key": "k"}),
+        (ann, {"x-word": "let me in"}),
+    ],
+    ids=["bearer", "api key", "hook"],
+)
+async def test_only_those_who_may_get_in(auth: Any, headers: dict[str, str]) -> None:
+    """Without the right credentials nothing runs; the card and the health are open, and name the scheme."""
+    backend = mock_backend({"clerk": "Paid."})
+    async with A2AServer(Agent("clerk"), auth=auth, backend=backend) as server:
+        wrong = [
+            await call(server.url, message("Pay."), **given) for given in ({}, dict.fromkeys(headers, "x"))
+        ]
+        assert [answer.status_code for answer in wrong] == [401, 401]
+        assert "clerk" not in backend.calls
+        right = await call(server.url, message("Pay."), **headers)
+        assert right.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        async with httpx.AsyncClient() as client:
+            card = (await client.get(server.url + ".well-known/agent-card.json")).json()
+            assert (await client.get(server.url + "health")).json() == {"status": "ok"}
+    assert ("securitySchemes" in card) is isinstance(auth, AuthConfig)
+
+
+async def test_users_that_a_hook_names_have_their_own_sessions() -> None:
+    """One user cannot go on in the conversation of another by naming it."""
+    backend = mock_backend({"clerk": "ok"})
+
+    async def named(headers: Mapping[str, str]) -> str | None:
+        return headers.get("x-user")
+
+    async with A2AServer(Agent("clerk"), auth=named, backend=backend) as server:
+        for user in ("ann", "bob"):
+            await call(server.url, message(f"I am {user}.", contextId="shared"), **{"x-user": user})
+    assert "I am ann." not in str(backend.calls["clerk"][1].contents)
+
+
+# --- what waits -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("answer", "ends"), [(True, "Told."), (False, "Not approved: Pay 5?")])
+async def test_a_gate_of_the_other_side_is_a_gate_here(answer: bool, ends: str) -> None:
+    """The task waits; the caller's own run waits with it, and both go on, or end, by the person's answer."""
+    near = mock_backend({"end": "Ended."}, remotes="real")
+    async with served(GATED, {"clerk": "draft", "teller": "Told."}) as server:
+        far = RemoteAgent("far", endpoint=server.url).reads("amount").writes("out")
+        steps = S.set(amount=5) >> far >> Agent("end").instruct("{out}")
+        waiting = await steps.run("Go.", backend=near, session_id="s")
+        (pending,) = waiting.pending
+        assert (pending.agent, pending.message) == ("far", "Pay 5?")
+        result = await steps.resume(session_id="s", approvals={pending.id: answer}, backend=near)
+    assert [event.content for event in result.by("far") if event.content] == [ends]
+    assert [event.content for event in result.by("end") if event.content] == ["Ended."] * answer
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        ("Yes.", "COMPLETED"),
+        ("no", "REJECTED"),
+        ("perhaps", "INPUT_REQUIRED"),
+        ('{"by": "Ann"}', "COMPLETED"),
+    ],
+)
+async def test_a_client_that_is_not_adk_answers_in_words(words: str, state: str) -> None:
+    """A yes goes on, a no rejects the task, JSON approves with it, and anything else is asked again."""
+    async with served(GATED, {"clerk": "draft", "teller": "Told."}) as server:
+        asked = await task(server.url, "Go.", parts=[{"text": "Go."}, {"data": {"amount": 5}}])
+        assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        assert text_of(asked) == "Pay 5?"
+        told = await task(server.url, words, taskId=asked["id"], contextId=asked["contextId"])
+    assert told["status"]["state"] == f"TASK_STATE_{state}"
+
+
+async def test_a_tool_that_asks_makes_the_task_wait() -> None:
+    """What is to be run is told, and it runs once it is approved, and not before."""
+    paid: list[int] = []
+
+    def pay(amount: int) -> str:
+        """Pay somebody."""
+        paid.append(amount)
+        return "paid"
+
+    agent = Agent("clerk").tools(T.fn(pay, confirm=True))
+    async with served(agent, {"clerk": [call_tool("pay", amount=5), "Paid."]}) as server:
+        asked = await task(server.url, "Go.")
+        assert text_of(asked) == "Run pay(amount=5)?"
+        assert paid == []
+        told = await task(server.url, "yes", taskId=asked["id"], contextId=asked["contextId"])
+    assert told["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert paid == [5]
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+async def test_a_restart_loses_nothing(tmp_path: Path) -> None:
+    """A task that waits goes on in another server on the same file, with its conversation and state."""
+    store = tmp_path / "served.db"
+    async with served(GATED, {"clerk": "draft", "teller": "Told."}, store=store) as server:
+        asked = await task(server.url, "Go.", parts=[{"text": "Go."}, {"data": {"amount": 5}}])
+    assert not [each for each in asyncio.all_tasks() if "a2a" in str(each)]  # nothing waits in this process
+    again = mock_backend({"clerk": "again", "teller": "Told."})
+    async with A2AServer(GATED, backend=again, store=store) as server:
+        told = await task(server.url, "yes", taskId=asked["id"], contextId=asked["contextId"])
+    assert told["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert "clerk" not in again.calls
+    assert "Tell draft." in instruction(again.calls["teller"][0])
+
+
+async def test_tasks_of_a_server_that_died_are_handed_back(tmp_path: Path) -> None:
+    """What was running is failed in the file, and says that it can be sent again."""
+    store = tmp_path / "served.db"
+    async with served(Agent("clerk"), {"clerk": "ok"}, store=store) as server:
+        told = await task(server.url, "Go.")
+    with sqlite3.connect(store) as database:
+        database.execute("update tasks set status = ?", [json.dumps({"state": "TASK_STATE_WORKING"})])
+    database.close()
+    async with served(Agent("clerk"), {"clerk": "ok"}, store=store) as server:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": told["id"]}}
+        found = (await call(server.url, body)).json()["result"]
+    assert found["status"]["state"] == "TASK_STATE_FAILED"
+    assert text_of(found) == "The server stopped before this was done. Send it again."
+
+
+# --- limits, and the end --------------------------------------------------------------------------
+
+
+class Slow(MockBackend):
+    """Models that wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.gate, self.left = asyncio.Event(), asyncio.Event(), list[str]()
+        super().__init__({"clerk": self._scripted})
+
+    async def _pieces(self) -> AsyncIterator[str]:
+        self.begun.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.left.append("cancelled")
+            raise
+        yield "Paid."
+
+    def _scripted(self, request: Any) -> AsyncIterator[str]:
+        return self._pieces()
+
+
+async def test_too_large_a_request_is_refused() -> None:
+    """More bytes than may be get 413, announced or not, and nothing runs."""
+    backend = mock_backend({"clerk": "ok"})
+    async with A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(body=1000)) as server:
+        assert (await call(server.url, message("x" * 2000))).status_code == 413
+
+        async def unannounced() -> AsyncIterator[bytes]:
+            for _ in range(3):
+                yield b"x" * 500
+
+        async with httpx.AsyncClient() as client:
+            assert (await client.post(server.url, content=unannounced())).status_code == 413
+    assert "clerk" not in backend.calls
+
+
+async def test_too_many_tasks_are_asked_to_come_back() -> None:
+    """A server that is full says so with 503, in its health, too, and goes on with what it has."""
+    backend = Slow()
+    async with A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(tasks=1)) as server:
+        first = asyncio.ensure_future(task(server.url, "first"))
+        await backend.begun.wait()
+        refused = await call(server.url, message("second"))
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(server.url + "health")).status_code == 503
+        backend.gate.set()
+        assert (await first)["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_task_that_takes_too_long_fails() -> None:
+    """Its model call is cancelled, and the caller is told."""
+    backend = Slow()
+    async with A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(seconds=0.1)) as server:
+        told = await task(server.url, "Go.")
+    assert (told["status"]["state"], text_of(told)) == (
+        "TASK_STATE_FAILED",
+        "It took longer than 0.1 seconds.",
+    )
+    assert backend.left == ["cancelled"]
+
+
+async def test_a_server_that_stops_finishes_what_runs() -> None:
+    """A task that is running when the server is stopped is answered, and no other one is taken."""
+    backend = Slow()
+    server = A2AServer(Agent("clerk"), backend=backend)
+    await server.start()
+    url = server.url
+    running = asyncio.ensure_future(task(url, "Go."))
+    await backend.begun.wait()
+    stopping = asyncio.ensure_future(server.stop())
+    refused = await call(url, message("late"))
+    assert (refused.status_code, refused.json()) == (503, {"error": "the server is stopping"})
+    backend.gate.set()
+    assert (await running)["status"]["state"] == "TASK_STATE_COMPLETED"
+    await stopping
+    with pytest.raises(httpx.ConnectError):
+        await call(url, message("too late"))
+
+
+async def test_what_cannot_finish_is_handed_back() -> None:
+    """After the time of grace a task is cancelled, and its caller told that it can send it again."""
+    backend = Slow()
+    server = A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(grace=0.05))
+    await server.start()
+    running = asyncio.ensure_future(task(server.url, "Go."))
+    await backend.begun.wait()
+    await server.stop()
+    told = await running
+    assert told["status"]["state"] == "TASK_STATE_FAILED"
+    assert text_of(told) == "The server stopped before this was done. Send it again."
+    assert backend.left == ["cancelled"]
+
+
+async def test_a_caller_that_leaves_cancels_the_task() -> None:
+    """Cancellation reaches the model of the other side."""
+    backend = Slow()
+    async with A2AServer(Agent("clerk"), backend=backend) as server:
+        far = RemoteAgent("far", endpoint=server.url, timeout=0.2)
+        with pytest.raises(RemoteError, match=r"within 0\.2 seconds"):
+            await far.run("hi", backend=mock_backend(remotes="real"))
+        assert backend.left == ["cancelled"]
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+async def test_a_taken_port_is_one_clear_line() -> None:
+    """So is starting twice, and asking where a server listens that does not."""
+    async with served(Agent("clerk"), {"clerk": "ok"}) as server:
+        port = int(server.url.rstrip("/").rpartition(":")[2])
+        with pytest.raises(
+            ServerError, match=rf"cannot listen at 127\.0\.0\.1:{port}: Address already in use"
+        ):
+            await served(Agent("clerk"), {}).start(port=port)
+        with pytest.raises(ServerError, match="listens already"):
+            await server.start()
+    with pytest.raises(ServerError, match="does not listen"):
+        _ = server.url
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"auth": AuthConfig(token="")}, "its token is empty"),
+        ({"auth": "token"}, "takes an AuthConfig or a function, not 'token'"),
+        ({"card": 3}, "3 is no agent card"),
+        ({"store": "mysql://db"}, "takes a file, or a postgresql"),
+    ],
+)
+def test_mistakes_are_told_before_anything_listens(options: dict[str, Any], said: str) -> None:
+    """Each in one line that says what to give."""
+    with pytest.raises(ArgumentError, match=said) as error:
+        served(Agent("clerk"), {}, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither serving nor calling begins, and both say what to install."""
+    monkeypatch.setattr("adk_fluent.backends.adk.remote.sdk.find_spec", dict[str, object]().get)
+    with pytest.raises(MissingExtraError, match=r"A2AServer needs a2a-sdk.*pip install 'adk-fluent\[a2a\]'"):
+        A2AServer(Agent("clerk"))
+    with pytest.raises(MissingExtraError, match=r"Remote agent 'far' needs a2a-sdk"):
+        RemoteAgent("far", endpoint="http://127.0.0.1:1").ask("hi")

@@ -1,0 +1,250 @@
+"""The site as its readers find it: every page, every name, every link and anchor, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+import adk_fluent
+from adk_fluent import errors
+from docgen.commands import PAGE, page
+from docgen.llms import full, index, pages, write
+from docgen.terminal import CHECK, check_picture
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.newest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+NOT_FOR_USERS = {"artifacts", "cli", "context", "expr", "spelling", "tide", "tools"}
+"""What users reach by other names (`A`, `C`, `T`, the command line), or not at all."""
+
+
+def test_every_page_stands_in_the_navigation() -> None:
+    """The navigation leaves out no page, and has no line without one."""
+    assert sorted(page.path for page in pages()) == sorted(
+        str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")
+    )
+
+
+def test_assistants_get_the_same_pages() -> None:
+    """`llms.txt` names every page and what it says; `llms-full.txt` has those written by hand."""
+    found = pages()
+    assert "- [Contracts: what is wrong before anything runs](reference/contracts.html): " in index(found)
+    assert index(found).count("\n- [") == len(found)
+    assert (DOCS / "concepts/state.md").read_text(encoding="utf-8") in full(found)
+
+
+def test_the_picture_of_the_check_is_what_the_check_says() -> None:
+    """The landing page shows what the check prints today: `python -m docgen.terminal` draws it anew."""
+    assert CHECK.read_text(encoding="utf-8") == check_picture()
+    assert "destnation" in check_picture()
+
+
+def test_every_exception_has_its_section() -> None:
+    """The page of exceptions has a section for each, with code that raises it, and no other section."""
+    page = (DOCS / "reference/exceptions.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
+    assert list(sections) == [error for error in vars(errors) if error.endswith("Error")]
+    assert [name for name, text in sections.items() if "```text\n" not in text or "Good:" not in text] == []
+    raised = re.findall(r"^```text\n(?:ModelError: .*\n)?(\w+): ", page, re.MULTILINE)
+    assert set(sections) - set(raised) == {"ADKFluentError"}
+
+
+def test_every_command_has_its_section() -> None:
+    """The page of the commands has what their help says: `python -m docgen.commands` writes it."""
+    assert PAGE.read_text(encoding="utf-8") == page()
+    assert "## serve\n\n```text\nusage: adk-fluent serve" in page()
+
+
+def build(folder: Path) -> Path:
+    """The site, built in a folder of its own from what lies in the repository."""
+    for name in ("docs", "docgen", "examples"):
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "mkdocs.yml", folder)
+    (folder / "src").symlink_to(ROOT / "src")
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    path = os.pathsep.join([str(folder / "src"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    write(folder / "site")
+    return folder / "site"
+
+
+def public_modules() -> Iterator[ModuleType]:
+    """The modules whose names users import."""
+    yield adk_fluent
+    for module in pkgutil.iter_modules(adk_fluent.__path__):
+        if not module.name.startswith("_") and module.name not in NOT_FOR_USERS:
+            yield importlib.import_module(f"adk_fluent.{module.name}")
+
+
+def names_of(module: ModuleType) -> list[str]:
+    """The names that a module offers."""
+    if hasattr(module, "__all__"):
+        return [name for name in module.__all__ if not name.startswith("_")]
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+def members_of(cls: type) -> list[str]:
+    """The public methods, properties and attributes that a class has of this library, also inherited."""
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("adk_fluent")]
+    return sorted({name for base in ours for name in vars(base) if not name.startswith("_")})
+
+
+def unexplained(entries: set[str]) -> list[str]:
+    """The public names of the library, and public members of its classes, that have no entry.
+
+    What two modules offer, such as `P`, needs one; a class of another package, such as `AgentCard`, none.
+    """
+    homes: dict[int, list[str]] = {}
+    values: dict[int, object] = {}
+    for module in public_modules():
+        for name in names_of(module):
+            value = getattr(module, name)
+            if inspect.isclass(value) and not value.__module__.startswith("adk_fluent"):
+                continue
+            homes.setdefault(id(value), []).append(f"{module.__name__}.{name}")
+            values[id(value)] = value
+    missing: list[str] = []
+    for key, value in values.items():
+        home = next((path for path in homes[key] if path in entries), homes[key][0])
+        members = [f"{home}.{name}" for name in members_of(value)] if inspect.isclass(value) else []
+        missing += [path for path in (home, *members) if path not in entries]
+    return missing
+
+
+def broken_links(site: Mapping[str, str], files: set[str]) -> list[str]:
+    """The links between a site's pages, path → HTML, that lead to no file or to no anchor of a page."""
+    anchors = {path: set(re.findall(r'\b(?:id|name)="([^"]+)"', html)) for path, html in site.items()}
+    broken: list[str] = []
+    for path, html in site.items():
+        for link in sorted(set(re.findall(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]*)"', html))):
+            if re.match(r"[a-z]+:", link):
+                continue
+            where, _, anchor = link.partition("#")
+            target = os.path.normpath(os.path.join(os.path.dirname(path), where)) if where else path
+            target = "index.html" if target == "." else target
+            if target not in files or (anchor and anchor not in anchors.get(target, {anchor})):
+                broken.append(f"{path}: {link}")
+    return broken
+
+
+def fetched(html: str) -> list[str]:
+    """What a page loads from another host when it is opened."""
+    loading = (
+        r'<(?:script|img|iframe)\b[^>]*\bsrc="(https?:[^"]*)"'
+        r'|<link\b[^>]*rel="stylesheet"[^>]*href="(https?:[^"]*)"'
+    )
+    return ["".join(found) for found in re.findall(loading, html)]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once."""
+    return build(tmp_path_factory.mktemp("site"))
+
+
+LOOKED_AT = {
+    "index.html": "adk-fluent",
+    "start/first-pipeline.html": "Your first pipeline",
+    "tutorial/1-one-agent.html": "One agent",
+    "how-to/budget.html": "Add a budget",
+    "concepts/three-channels.html": "Three channels",
+    "reference/api/agent.html": "Agent",
+}
+"""Pages that are looked at, and what their headings say."""
+
+
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+async def test_pages_fit_the_screen(site: Path, browser: Browser, tmp_path: Path, width: int) -> None:
+    """Six pages at the width of a desktop and of a phone: nothing runs out of the screen, nothing fails."""
+    with serving(site) as url:
+        for path, heading in LOOKED_AT.items():
+            page = await browser.new_page(viewport={"width": width, "height": 844})
+            complaints: list[str] = []
+            page.on("console", lambda message, told=complaints: told.append(message.text))
+            page.on("pageerror", lambda error, told=complaints: told.append(str(error)))
+            await page.goto(f"{url}/{path}")
+            assert heading.lower() in (await page.inner_text("h1")).lower()
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            assert complaints == [], path
+            picture = await page.screenshot(path=tmp_path / f"{width}-{path.replace('/', '-')}.png")
+            assert len(picture) > 10_000, f"{path} is blank"
+            await page.close()
+
+
+@contextmanager
+def serving(folder: Path) -> Generator[str]:
+    """A server of a folder's files on a free port of this machine; it ends with the block."""
+    handler = partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_the_site(site: Path) -> None:
+    """Every public name has an entry, every link and anchor exists, nothing is loaded from elsewhere."""
+    html = {str(path.relative_to(site)): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    files = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
+    entries = {name for page in html.values() for name in re.findall(r'\bid="(adk_fluent[^"]*)"', page)}
+    assert unexplained(entries) == []
+    assert broken_links({path: page for path, page in html.items() if path != "404.html"}, files) == []
+    assert [place for page in html.values() for place in fetched(page)] == []
+    assert '<span class="n">ask</span>' in html["reference/api/agent.html"]
+    assert "Source code in" in html["reference/api/agent.html"]
+
+
+def test_a_method_without_an_entry_is_found() -> None:
+    """Without any entry, each class, method and function of the library is named; inherited methods, too."""
+    missing = unexplained(set())
+    assert {"adk_fluent.Agent.ask", "adk_fluent.gate", "adk_fluent.C.window"} <= set(missing)
+    assert "adk_fluent.Agent.tool" not in unexplained({"adk_fluent.Agent.tool"})
+
+
+def test_what_is_broken_is_found() -> None:
+    """A missing file, a missing anchor and a script from elsewhere are found; what is right is left alone."""
+    site = {
+        "index.html": '<a href="a/b.html#two">x</a><a href="#none">x</a><a href="https://x.org/">x</a>',
+        "a/b.html": '<h2 id="one">x</h2><a href="../index.html">x</a><img alt="x" src="c.png">',
+    }
+    found = ["index.html: #none", "index.html: a/b.html#two", "a/b.html: c.png"]
+    assert broken_links(site, set(site)) == found
+    assert fetched('<script src="https://x.org/y.js"></script><a href="https://x.org">x</a>') == [
+        "https://x.org/y.js"
+    ]

@@ -1,0 +1,109 @@
+"""The pytest plugin: fixtures, differences in words, and no real model by accident."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from adk_fluent import Agent
+from adk_fluent.testing import AgentHarness, mock_backend
+
+# What the inner runs use is imported before: they forget what they import themselves, and others would not.
+USED = (Agent, AgentHarness, mock_backend, *map(import_module, ("adk_fluent.debug.rendering",)))
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.newest
+
+FIXTURES = """
+import asyncio
+from adk_fluent import Agent
+
+def test_mock(fluent_mock):
+    backend = fluent_mock({"a": "Hello."})
+    assert asyncio.run(Agent("a").ask_async("hi", backend=backend)) == "Hello."
+
+def test_harness(fluent_harness):
+    response = asyncio.run(fluent_harness(Agent("a").writes("x"), {"a": "Hello."}).send("hi"))
+    assert (response.final_text, response.state) == ("Hello.", {"x": "Hello."})
+"""
+
+DIFFERENT = """
+import asyncio
+from adk_fluent import Agent
+
+def run(fluent_mock, text, prompt):
+    backend = fluent_mock({"a": text})
+    return asyncio.run(Agent("a").run(prompt, backend=backend)), backend.calls["a"][0]
+
+def test_events(fluent_mock):
+    assert run(fluent_mock, "Helo.", "hi")[0] == run(fluent_mock, "Hello.", "hi")[0]
+
+def test_requests(fluent_mock):
+    assert run(fluent_mock, "x", "hi")[1] == run(fluent_mock, "x", "ho")[1]
+"""
+
+REAL = """
+import asyncio, pytest
+from google.adk.models import Gemini
+from adk_fluent import Agent
+
+class Fake(Gemini):
+    async def generate_content_async(self, llm_request, stream=False):
+        from google.adk.models.llm_response import LlmResponse
+        from google.genai import types
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="real")]))
+
+Fake.__module__ = "google.adk.models.fake"
+
+def ask():
+    return asyncio.run(Agent("a", Fake(model="gemini-x")).ask_async("hi"))
+
+def test_plain():
+    assert ask() == "real"
+
+@pytest.mark.real_model
+def test_marked():
+    assert ask() == "real"
+
+def test_fallback():
+    either = Agent("a", Fake(model="gemini-x")) // Agent("b", Fake(model="y"))
+    assert asyncio.run(either.ask_async("hi")) == "real"
+"""
+
+
+def run(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
+    """The outcome of some tests under the plugin, in this process."""
+    pytester.makepyfile(source)
+    return pytester.runpytest_inprocess(
+        "-p", "adk_fluent.testing.plugin", "-p", "no:asyncio", "-p", "no:cacheprovider", "-q", *options
+    )
+
+
+def test_fixtures(pytester: pytest.Pytester) -> None:
+    """`fluent_mock` gives a scripted backend, `fluent_harness` a conversation with a scripted expression."""
+    assert run(pytester, FIXTURES).parseoutcomes() == {"passed": 2}
+
+
+def test_differences_are_shown_in_words(pytester: pytest.Pytester) -> None:
+    """Where events or requests are not equal, the failure says which agent, or channel, and how."""
+    outcome = run(pytester, DIFFERENT)
+    outcome.assert_outcomes(failed=2)
+    text = outcome.stdout.str()
+    for line in ("the events differ", "~ a: content changed (91% alike)", "- Helo.", "+ Hello."):
+        assert line in text
+    for line in ("the requests differ", "history:", "- user: hi", "+ user: ho"):
+        assert line in text
+
+
+def test_real_models_are_forbidden(pytester: pytest.Pytester) -> None:
+    """A real model raises an error that names the agent and what to do, which no fallback catches."""
+    outcome = run(pytester, REAL)
+    outcome.assert_outcomes(passed=1, failed=2)
+    assert "Agent 'a' would ask the real model 'gemini-x'" in outcome.stdout.str()
+    assert "@pytest.mark.real_model" in outcome.stdout.str()
+
+
+def test_real_models_can_be_allowed(pytester: pytest.Pytester) -> None:
+    """`--allow-real-models` lets all tests ask them."""
+    assert run(pytester, REAL, "--allow-real-models").parseoutcomes() == {"passed": 3}

@@ -1,0 +1,214 @@
+"""Tools of real servers: MCP over stdio and HTTP, OpenAPI over HTTP, skills in a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.tools.mcp_tool.mcp_session_manager import StdioConnectionParams
+
+from adk_fluent import Agent, T
+from adk_fluent.errors import CompileError, ToolError
+from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.testing import call_tool, mock_backend
+from tests.backends.served_tools import listening
+from tests.tools.every import PETS, skill_folder
+
+pytestmark = [
+    # ADK's OpenAPI tool gives httpx its cookies with each request, and ADK 1.x uses old names of its
+    # own: of the MCP tool, of a client of `mcp`, and of a method of its credentials.
+    pytest.mark.filterwarnings("ignore:Setting per-request cookies:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:MCPTool class is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Use `streamable_http_client` instead:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:This method is deprecated. Use credential_key:DeprecationWarning"),
+]
+
+PROGRAM = str(Path(__file__).parent.parent / "backends" / "served_tools.py")
+
+
+@pytest.fixture(autouse=True)
+def not_in_the_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADK 2 asks the machine whether it is one of Google's before it connects; here it need not."""
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+
+
+def stdio(log: Path) -> Any:
+    """The parameters of a server that is started for the connection."""
+    parameters: Any = import_module("mcp").StdioServerParameters(
+        command=sys.executable, args=[PROGRAM, str(log)]
+    )
+    return StdioConnectionParams(server_params=parameters, timeout=60)
+
+
+def said(run: Any) -> list[str]:
+    """What the tools of a run gave, as text."""
+    return [json.dumps(response.result) for event in run for response in event.tool_responses]
+
+
+async def test_a_server_that_is_started(tmp_path: Path) -> None:
+    """Over stdio: filtered and prefixed tools, a wrapper around each, and the process is gone afterwards."""
+    log = tmp_path / "log"
+    tool = T.cache(T.mcp(stdio(log), tool_filter=["price", "order"], prefix="shop"))
+    backend = mock_backend(
+        {"a": [call_tool("shop_order", article="tea"), call_tool("shop_order", article="tea"), "done"]}
+    )
+    run = await Agent("a").tools(tool).run("hi", backend=backend)
+    assert sorted(backend.calls["a"][0].tools_dict) == ["shop_order", "shop_price"]
+    assert [("ordered 1 tea" in text) for text in said(run)] == [True, True]
+    lines = log.read_text().splitlines()
+    assert [line.rpartition(" ")[0] for line in lines] == ["start", "ordered 1 tea"]
+
+
+async def test_a_server_that_listens(tmp_path: Path) -> None:
+    """Over HTTP: a tool that fails tells the model so; `async with` keeps one connection over runs."""
+    with listening(tmp_path / "log") as url:
+        agent = Agent("a").tools(T.mcp(url))
+        script = {"a": [call_tool("price", article="tea"), call_tool("fail"), "done"] * 2}
+        backend = mock_backend(script)
+        async with agent:
+            for _ in range(2):
+                price, failure = said(await agent.run("hi", backend=backend))
+                assert "tea costs 3 EUR" in price
+                assert '"isError": true' in failure
+
+
+async def test_a_server_that_is_gone(tmp_path: Path) -> None:
+    """One line names agent and server, a fallback takes over, and a server that comes back is used again."""
+    with listening(tmp_path / "log") as url:
+        agent = Agent("a").tools(T.mcp(url))
+        backend = mock_backend({"a": [call_tool("price", article="tea"), "done"], "b": "helped"})
+        await agent.run("hi", backend=backend)
+    with pytest.raises(
+        ToolError, match=rf"^Agent 'a': the MCP server {url} gave no tools: Conn.* Is it running\?$"
+    ):
+        await agent.run("hi", backend=mock_backend({"a": "made up"}))
+    assert (await (agent // Agent("b")).run("hi", backend=backend)).text == "helped"
+
+
+async def test_asked_before_a_call(tmp_path: Path) -> None:
+    """`T.confirm` over a server: nothing is called until a person approves."""
+    log = tmp_path / "log"
+    with listening(log) as url:
+        agent = Agent("a").tools(T.confirm(T.mcp(url)))
+        backend = mock_backend({"a": [call_tool("order", article="tea"), "done"]})
+        first = await agent.run("hi", backend=backend)
+        assert "ordered" not in log.read_text()
+        approvals = {first.pending[0].id: True}
+        rest = await agent.resume(session_id=first.session_id, approvals=approvals, backend=backend)
+    assert "ordered 1 tea" in said(rest)[0]
+
+
+async def test_a_server_that_is_not_there() -> None:
+    """One line names agent and server, in place of an answer that is made up."""
+    agent = Agent("a").tools(T.mcp("http://127.0.0.1:9/mcp"))
+    message = r"^Agent 'a': the MCP server http://127.0.0.1:9/mcp gave no tools: Conn.* Is it running\?$"
+    with pytest.raises(ToolError, match=message):
+        await agent.run("hi", backend=mock_backend({"a": "made up"}))
+
+
+# --- OpenAPI --------------------------------------------------------------------------------------
+
+
+class Pets(BaseHTTPRequestHandler):
+    """A service; it tells who asks."""
+
+    def do_GET(self) -> None:
+        body = json.dumps(
+            {
+                "path": self.path,
+                "authorization": self.headers.get("Authorization"),
+                "key": self.headers.get("X-API-Key"),
+            }
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Be quiet."""
+
+
+@pytest.fixture
+def service() -> Iterator[dict[str, Any]]:
+    """A running service, as its specification."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pets) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield {**PETS, "servers": [{"url": f"http://127.0.0.1:{server.server_port}"}]}
+        server.shutdown()
+        thread.join()
+
+
+async def asked(tool: Any) -> Any:
+    """What the service says to a call."""
+    backend = mock_backend({"a": [call_tool("get_pet", pet="Rex"), "done"]})
+    run = await Agent("a").tools(tool).run("hi", backend=backend)
+    ((answer,),) = [event.tool_responses for event in run if event.tool_responses]
+    return answer.result
+
+
+AUTHS: dict[str, Any] = {
+    "nothing": (None, None, None),
+    "a bearer token": (AuthConfig(type="bearer", token="t0"), "Bearer t0", None),
+    "a key": (AuthConfig(type="api_key", token="k0"), None, "k0"),
+}
+
+
+@pytest.mark.parametrize(("auth", "authorization", "key"), AUTHS.values(), ids=AUTHS)
+async def test_a_service(service: Any, auth: Any, authorization: Any, key: Any) -> None:
+    """An operation is called with its arguments and what the service asks for."""
+    result = await asked(T.openapi(service, auth=auth, allow_private_network_access=True))
+    assert result == {"path": "/pets/Rex", "authorization": authorization, "key": key}
+
+
+async def test_specifications_in_every_form(service: Any, tmp_path: Path) -> None:
+    """A specification may be a dict, text or a file; its operations can be filtered and wrapped."""
+    file = tmp_path / "pets.json"
+    file.write_text(json.dumps(service))
+    for spec in (service, json.dumps(service), file):
+        tool = T.openapi(spec, tool_filter=["get_pet"], allow_private_network_access=True)
+        assert (await asked(T.retry(tool)))["path"] == "/pets/Rex"
+
+
+def test_specifications_that_are_none(tmp_path: Path) -> None:
+    """What cannot be read is named when it is built."""
+    for spec in (tmp_path / "missing.json", "{", "just text", {"openapi": "3.0.0", "paths": 7}):
+        hint = r"A file is given as a Path\.$" if spec == "just text" else ""
+        with pytest.raises(CompileError, match=rf"^'a': .*openapi\(.*{hint}"):
+            Agent("a").tools(T.openapi(spec)).build()
+
+
+@pytest.mark.newest
+async def test_a_private_network_is_refused(service: Any) -> None:
+    """Unless it is allowed, the newest ADK lets no call reach this machine, and tells the model."""
+    result = await asked(T.openapi(service))
+    assert "path" not in result
+
+
+@pytest.mark.newest
+async def test_a_skill(tmp_path: Path) -> None:
+    """A model loads the instructions of a skill when it needs them."""
+    agent = Agent("a").tools(T.skill(skill_folder(tmp_path)))
+    backend = mock_backend({"a": [call_tool("load_skill", skill_name="refunds"), "done"]})
+    run = await agent.run("hi", backend=backend)
+    assert "Ask for the order number." in said(run)[0]
+    with pytest.raises(CompileError, match=r"'a': T.skill\(.*cannot be loaded"):
+        Agent("a").tools(T.skill(tmp_path / "none")).build()
+
+
+def test_two_loops_one_server(tmp_path: Path) -> None:
+    """`ask` has an event loop of its own for each call, and connects anew."""
+    with listening(tmp_path / "log") as url:
+        agent = Agent("a").tools(T.mcp(url))
+        backend = mock_backend({"a": [call_tool("price", article="tea"), "done"] * 2})
+        for _ in range(2):
+            assert agent.ask("hi", backend=backend) == "done"
