@@ -1,0 +1,1 @@
+"""What the documentation's site is made with, beside Zensical: see `./dev docs`."""
