@@ -219,7 +219,9 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
     (archive,) = SdistBuilder(str(ROOT)).build(directory=str(folder))
     with tarfile.open(archive) as opened:
-        opened.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        if hasattr(tarfile, "data_filter"):  # not on 3.11.2
+            opened.extraction_filter = tarfile.data_filter
+        opened.extractall(folder)
     return folder / f"adk_fluent-{adk_fluent.__version__}"
 
 

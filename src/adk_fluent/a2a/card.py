@@ -6,7 +6,7 @@ from adk_fluent.errors import MissingExtraError
 
 try:
     from a2a.types import AgentCard
-except ImportError as error:
-    raise MissingExtraError("AgentCard needs a2a-sdk. Install it: pip install 'adk-fluent[a2a]'.") from error
+except ImportError as _error:
+    raise MissingExtraError("AgentCard needs a2a-sdk. Install it: pip install 'adk-fluent[a2a]'.") from _error
 
 __all__ = ["AgentCard"]

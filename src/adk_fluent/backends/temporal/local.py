@@ -25,6 +25,7 @@ from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
+from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.backends.temporal.server import DevServer, listens
 from adk_fluent.backends.temporal.worker import working
@@ -84,7 +85,7 @@ class LocalBackend(TemporalBackend):
     @asynccontextmanager
     async def _working(self, compiled: Durable, services: Mapping[str, Any] | None) -> AsyncGenerator[None]:
         """Inside, the server runs and this process works."""
-        self.address = self.address.at(_server(self._folder))
+        self.address: Address = self.address.at(_server(self._folder))
         given = {"session_service": sqlite_sessions(self._folder / "sessions.db"), **(services or {})}
         node = self._nodes[compiled.queue]
         async with working(node, self.address, models=self._models or ADKBackend(), services=given):

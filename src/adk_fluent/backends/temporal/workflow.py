@@ -78,7 +78,8 @@ class TemporalEngine:
     """Does steps as activities of the workflow at hand."""
 
     def __init__(self, policy: StepPolicy, patience: float) -> None:
-        self.policy, self._patience = policy, patience
+        self.policy: StepPolicy = policy
+        self._patience = patience
         self._answers: dict[str, Pieces] = {}
         self._children: dict[str, list[list[Json]]] = {}
         self._calls = 0

@@ -19,10 +19,10 @@ from adk_fluent.errors import MissingExtraError, SerializationError
 
 try:
     pa: Any = import_module("pyarrow")  # which says nothing about its types
-except ImportError as error:
+except ImportError as _error:
     raise MissingExtraError(
         "serialization='arrow' needs pyarrow: pip install 'adk-fluent[arrow]', or take 'json' or 'protobuf'."
-    ) from error
+    ) from _error
 
 _REST: Final = "crossing"
 _STATE: Final = "state:"
