@@ -429,6 +429,16 @@ def test_types_of_the_function_around_the_class_are_found() -> None:
     assert Holder.bind({"local": {"n": 1}}).local == Local(n=1)
 
 
+def test_a_schema_in_source_that_is_no_module_finds_its_types() -> None:
+    """What executes text may give it any `__name__`, as some notebooks and test runners do."""
+    namespace: dict[str, Any] = {"__name__": "no_such_module"}
+    source = (
+        "from adk_fluent import StateSchema\nWord = str\nclass Text(StateSchema):\n    key: 'Word | None'"
+    )
+    exec(source, namespace)
+    assert namespace["Text"].key.name == "key"
+
+
 def test_two_scopes_and_taken_names_are_refused() -> None:
     """A field has one scope, and a name that `StateSchema` does not use itself."""
     two = Annotated[str, UserScoped, Temp]

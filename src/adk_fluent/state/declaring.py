@@ -7,12 +7,12 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
+from types import FrameType
 from typing import Annotated, Any, ClassVar, Final, Literal, NewType, Union, get_args, get_origin
 from uuid import UUID
 
@@ -36,11 +36,11 @@ _CONTAINERS: Final = (
 _VALIDATES_ITSELF: Final = ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
 
 
-def declared(cls: type[Any], local_names: Mapping[str, Any]) -> list[StateFieldRef]:
+def declared(cls: type[Any], frame: FrameType | None) -> list[StateFieldRef]:
     """The fields that `cls` itself declares, in order.
 
     Args:
-        local_names: the names known where the class statement stands, for annotations that are text.
+        frame: where the class statement stands: its names are for annotations that are text.
 
     Raises:
         SchemaError: an annotation cannot be resolved, has two scopes, or names a type that state cannot hold.
@@ -49,8 +49,10 @@ def declared(cls: type[Any], local_names: Mapping[str, Any]) -> list[StateFieldR
     try:
         # Only this class: its parents have resolved theirs where they were defined.
         holder = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
-        module = vars(sys.modules[cls.__module__])
-        hints = typing.get_type_hints(holder, module, dict(local_names), include_extras=True)
+        module = sys.modules.get(cls.__module__)  # none for source that something else executes
+        known = vars(module) if module else frame.f_globals if frame else {}
+        local_names = dict(frame.f_locals) if frame else {}
+        hints = typing.get_type_hints(holder, known, local_names, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise SchemaError(
             f"{cls.__name__}: an annotation cannot be resolved: {error}. Use types that are defined where "

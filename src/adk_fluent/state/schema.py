@@ -99,7 +99,7 @@ class StateSchema(metaclass=_Schemas):
         frame = inspect.currentframe()
         outer = frame.f_back if frame else None  # where the class statement stands: annotations may be text
         fields = _inherited(cls)
-        for ref in declared(cls, outer.f_locals if outer else {}):
+        for ref in declared(cls, outer):
             _check_name(cls, ref)
             if present := fields.get(ref.name):
                 _check_same(cls, present.ref, ref)
