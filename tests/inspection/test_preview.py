@@ -270,6 +270,7 @@ async def test_a_type_that_cannot_be_made_up() -> None:
     ("expression", "responses", "error", "words"),
     [
         (PIPELINE, {"clasifier": "x"}, ArgumentError, "no such agent. Did you mean 'classifier'?"),
+        (Agent("a") >> Agent("b"), {"zoo": "x"}, ArgumentError, "no such agent. There is a, b.$"),
         (Agent("a").instruct("{nothing}"), {}, MissingKeyError, "'nothing'"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -13,8 +14,10 @@ from adk_fluent.ir import (
     RemoteAgentNode,
     SequenceNode,
     edges,
+    ir_hash,
     predecessors,
     resolve_names,
+    to_dict,
     topological_order,
     walk,
 )
@@ -210,3 +213,12 @@ def test_a_transfer_that_can_only_come_back_is_found(expression: Expr[object]) -
 def test_a_transfer_that_something_may_stop_is_fine(expression: Expr[object]) -> None:
     """A condition, a route, a gate, a failure or the model may end the circle, so it is allowed."""
     assert expression.build().name
+
+
+@pytest.mark.parametrize("of", [to_dict, ir_hash, topological_order])
+def test_expressions_are_taken_as_their_trees(of: Callable[[object], object]) -> None:
+    """What asks of a tree takes the expression itself, and says what it takes when it is something else."""
+    pipeline = Agent("a") >> Agent("b")
+    assert of(pipeline) == of(pipeline.to_ir())
+    with pytest.raises(ArgumentError, match=r"takes an expression, an IR node.* not str"):
+        of("pipeline")

@@ -98,7 +98,7 @@ class PreviewBackend(MockBackend):
     def __init__(self, root: Node, responses: Mapping[str, Response]) -> None:
         agents = {node.name: node for node in walk(root) if isinstance(node, AgentNode)}
         copies = resolve_names(root).origins
-        _check_names(responses, [*agents, *copies])
+        _check_names(responses, dict.fromkeys([*agents, *copies]))
         made = {name: stand_in(node, root) for name, node in agents.items() if name not in responses}
         super().__init__({**made, **responses})
         named = [name for name in copies if name in agents or name in responses]

@@ -155,9 +155,13 @@ class Node(Frozen):
         return self.kind
 
 
-def walk(root: Node) -> Iterator[Node]:
-    """Every node of the tree, parents before children, in order."""
-    stack = [root]
+def walk(root: object) -> Iterator[Node]:
+    """Every node of the tree, parents before children, in order.
+
+    Args:
+        root: an IR node, or an expression.
+    """
+    stack = [root_of(root)]
     while stack:
         current = stack.pop()
         yield current
@@ -189,6 +193,8 @@ def root_of(subject: object) -> Node:
     >>> root_of(Agent("a").named("b")).name
     'b'
     """
+    if isinstance(subject, Node):
+        return subject
     for value in (subject, getattr(subject, "root_agent", None)):
         for found in (value, getattr(value, "node", None), getattr(value, "_ir", None)):
             if isinstance(found, Node):

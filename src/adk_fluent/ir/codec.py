@@ -19,7 +19,7 @@ from typing import Any, Final, Union, cast, get_args, get_origin
 
 from adk_fluent.errors import CodecError, InvalidNameError
 from adk_fluent.ir.annotations import Annotations
-from adk_fluent.ir.base import UNSET, Node
+from adk_fluent.ir.base import UNSET, Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.functions import find, import_path
@@ -33,20 +33,24 @@ _NODES: Final = {cls.__name__: cls for cls in NODE_TYPES}
 _OWN_PACKAGE: Final = __name__.partition(".")[0] + "."
 
 
-def to_dict(root: Node) -> dict[str, Json]:
+def to_dict(root: object) -> dict[str, Json]:
     """The tree as JSON-able data.
 
+    Args:
+        root: an IR node, or an expression.
+
     Raises:
+        ArgumentError: it is neither.
         CodecError: a node holds a lambda, a local function or a live object that has no import path;
             the message names the node and the field.
 
     Example:
         >>> from adk_fluent import Agent
-        >>> data = to_dict(Agent("writer", "gemini-2.5-flash").to_ir())
+        >>> data = to_dict(Agent("writer", "gemini-2.5-flash"))
         >>> from_dict(data) == Agent("writer", "gemini-2.5-flash").to_ir()
         True
     """
-    return {"version": VERSION, "root": _encode_node(root, _by_path)}
+    return {"version": VERSION, "root": _encode_node(root_of(root), _by_path)}
 
 
 def from_dict(data: Mapping[str, Json]) -> Node:
@@ -70,13 +74,19 @@ def from_dict(data: Mapping[str, Json]) -> Node:
     return root
 
 
-def ir_hash(root: Node) -> str:
+def ir_hash(root: object) -> str:
     """A SHA-256 of the tree, the same in every process of one Python version; equal trees have equal hashes.
 
     A function without an import path counts by its name, its byte code and what it holds; any other live
     object by its type. Numbers count by type as well: `1`, `1.0` and `True` differ.
+
+    Args:
+        root: an IR node, or an expression.
+
+    Raises:
+        ArgumentError: it is neither.
     """
-    return value_hash(root)
+    return value_hash(root_of(root))
 
 
 def value_hash(value: object) -> str:

@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.base import ONE_COUNTS, SILENT_FRAMES, STEP_BY_STEP, Node, walk
+from adk_fluent.ir.base import ONE_COUNTS, SILENT_FRAMES, STEP_BY_STEP, Node, root_of, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
     RouteNode,
@@ -28,27 +28,32 @@ class Edge(NamedTuple):
     kind: str = "next"
 
 
-def topological_order(root: Node) -> tuple[Node, ...]:
+def topological_order(root: object) -> tuple[Node, ...]:
     """Every node, each after all that must have started before it: parents first, then in running order."""
     return tuple(walk(root))
 
 
-def predecessors(root: Node, node: Node) -> tuple[Node, ...]:
+def predecessors(root: object, node: object) -> tuple[Node, ...]:
     """The nodes that may run directly before `node`, each once, in running order.
 
     Composites only hold others, so they are before nobody; where `node` stands several times, these are the
     predecessors of every place. The tree may be one whose names are not resolved.
 
+    Args:
+        root: the tree, as an IR node or an expression.
+        node: a part of it, likewise.
+
     Raises:
-        ArgumentError: `node` is not in the tree.
+        ArgumentError: `node` is not in the tree, or one of them is neither.
         DuplicateNameError: two different nodes have one name.
 
     >>> from adk_fluent import Agent
-    >>> a, b, c = (Agent(name).to_ir() for name in "abc")
-    >>> root = (Agent("a") >> (Agent("b") | Agent("c")) >> Agent("a")).to_ir()
+    >>> a, b, c = (Agent(name) for name in "abc")
+    >>> root = a >> (b | c) >> a
     >>> [found.name for found in predecessors(root, a)], [found.name for found in predecessors(root, c)]
     (['b', 'c'], ['a'])
     """
+    root, node = root_of(root), root_of(node)
     tree = resolve_names(root).root
     named = dict(zip((place.name for place in walk(tree)), walk(root), strict=True))
     wanted = {name for name, found in named.items() if found == node}
