@@ -17,10 +17,21 @@ from adk_fluent import Agent, FanOut, Loop, Pipeline, Route
 from adk_fluent.adopt import adopt, config_of
 from adk_fluent.adopt.proving import run_alike
 from adk_fluent.errors import ADKFluentError, ArgumentError, CompileError
-from adk_fluent.ir import AgentNode, KnownNativeNode, LoopNode, NativeNode, ParallelNode, SequenceNode
+from adk_fluent.ir import (
+    AgentNode,
+    KnownNativeNode,
+    LoopNode,
+    NativeNode,
+    ParallelNode,
+    SequenceNode,
+    ir_hash,
+    resolve_names,
+)
 from adk_fluent.ir.nodes import NO_LIMIT
+from adk_fluent.middleware import Middleware
 from adk_fluent.state import declares
 from adk_fluent.testing import call_tool, mock_backend
+from adk_fluent.visibility import VisibilityPlugin
 from tests.adopt.projects import (
     Connected,
     Custom,
@@ -255,6 +266,28 @@ async def test_the_plugins_of_an_app_are_middleware() -> None:
     await adopt(app).run("go", backend=mock_backend(default="x"), config=config_of(app))
     assert seen == ["a"]
     assert config_of(app).app_name == "shop"
+
+
+async def test_an_app_that_adk_fluent_built_is_its_expression() -> None:
+    """The plugins that compiling added are not taken for middleware: compiling adds them again."""
+    seen: list[str] = []
+
+    class Watching(Middleware):
+        async def before_model(self, ctx: Any, request: Any) -> None:
+            seen.append(ctx.agent_name)
+
+    pipeline = (Agent("a").hide() >> Agent("b").execution_boundary()).middleware(Watching())
+    expression = adopt(pipeline.to_app())
+    assert ir_hash(expression) == ir_hash(resolve_names(pipeline.node).root)
+    result = await expression.run("go", backend=mock_backend(default="x"))
+    assert (seen, len(result)) == (["a", "b"], 2)
+
+
+async def test_a_visibility_plugin_may_be_middleware() -> None:
+    """As that of an app written by hand becomes when it is adopted."""
+    native = LlmAgent(name="a")
+    app = App(name="shop", root_agent=native, plugins=[VisibilityPlugin({"a": "internal"})])
+    assert len(await adopt(app).run("go", backend=mock_backend(default="x"))) == 1
 
 
 # --- bad input ------------------------------------------------------------------------------------

@@ -107,6 +107,28 @@ def test_the_new_agent_passes_its_own_check(cli: Cli, name: str) -> None:
     assert (done.code, done.out) == (0, "Nothing wrong; 1 promise holds.\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (["explain"], "instruction:"),
+        (["preview", "Hi"], "1. writer (gemini-2.5-flash)"),
+        (["viz"], "flowchart TD"),
+        (["estimate", "--invocations", "10"], "writer"),
+    ],
+    ids=["explain", "preview", "viz", "estimate"],
+)
+def test_the_new_agent_can_be_looked_at(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: list[str], line: str
+) -> None:
+    """Every command that only looks takes the folder."""
+    monkeypatch.setenv("GOOGLE_API_KEY", "none")
+    assert cli("new", "my_agent").code == 0
+    word, *rest = command
+    result = cli(word, "my_agent", *rest)
+    assert (result.code, result.err) == (0, "")
+    assert line in result.out
+
+
 @pytest.mark.parametrize(("name", "root"), [("shiny_bot", "shiny_bot"), ("writer", "writer_pipeline")])
 def test_the_new_agent_has_a_name_of_its_own(cli: Cli, name: str, root: str) -> None:
     """What ADK's pages list is named after the folder, and described."""

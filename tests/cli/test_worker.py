@@ -61,9 +61,16 @@ def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert error.count("\n") == 1
 
 
-def test_a_native_agent_is_no_expression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage."""
+@pytest.mark.parametrize(
+    "made",
+    ["Agent('a').build()", "Agent('a').to_app()", "LlmAgent(name='a')"],
+    ids=["built of an expression", "its app", "made with ADK alone"],
+)
+def test_native_agents_are_worked_on(made: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What other commands take, this one takes as well."""
     program = tmp_path / "program.py"
-    program.write_text("from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(name='a')\n")
-    assert main(["worker", str(program)]) == 2
-    assert "A worker needs an expression" in capsys.readouterr().err
+    program.write_text(
+        f"from google.adk.agents import LlmAgent\nfrom adk_fluent import Agent\nroot_agent = {made}\n"
+    )
+    assert main(["worker", str(program), "--address", "127.0.0.1:9"]) == 1
+    assert "No Temporal server answers" in capsys.readouterr().err

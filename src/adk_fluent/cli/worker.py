@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from adk_fluent.cli.errors import UsageError
-from adk_fluent.cli.target import load
+from adk_fluent.cli.look import inside
 from adk_fluent.ir.base import Node
 
 
@@ -32,19 +31,16 @@ def worker(
         dev: the folder for a server of its own, started on this machine, and for the sessions.
 
     Raises:
-        UsageError: TARGET is no expression.
+        UsageError: TARGET cannot be loaded.
+        CompileError: something in it has no place on the engine.
         EngineError: no server answers.
     """
-    expression = load(target).expression
-    if expression is None:
-        raise UsageError(
-            f"{target} is a native agent. A worker needs an expression; adopt() makes one of it."
-        )
+    node = inside(target).node
     if dev is not None:
         dev.mkdir(parents=True, exist_ok=True)
         sessions = sessions or dev / "sessions.db"
     with asyncio.Runner() as loop:
-        loop.run(_work(expression.node, segment, address, queue, sessions, dev))
+        loop.run(_work(node, segment, address, queue, sessions, dev))
     return 0
 
 

@@ -63,18 +63,27 @@ class Address:
         return clients[self]
 
     async def _connect(self) -> Client:
+        # Temporal's own threads, once they tried in vain, may abort a process that ends right after.
+        try:
+            _, writer = await asyncio.open_connection(self.host.rpartition(":")[0], self.port)
+        except OSError as error:
+            raise self._silent(error) from error
+        writer.close()
         more: dict[str, Any] = {} if self.api_key is None else {"api_key": self.api_key}
         for attempt in range(_STARTING + 1):
             try:
                 return await Client.connect(self.host, namespace=self.namespace, tls=self.tls, **more)
             except (RPCError, RuntimeError, OSError) as error:
                 if "not healthy yet" not in str(error) or attempt == _STARTING:
-                    raise EngineError(
-                        f"No Temporal server answers at {self.host}: {_reason(error)}. Start one (adk-fluent "
-                        "worker TARGET --dev does), or give another address."
-                    ) from error
+                    raise self._silent(error) from error
             await asyncio.sleep(0.1)
         raise AssertionError
+
+    def _silent(self, error: Exception) -> EngineError:
+        return EngineError(
+            f"No Temporal server answers at {self.host}: {_reason(error)}. Start one (adk-fluent worker "
+            "TARGET --dev does), or give another address."
+        )
 
 
 _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Client]] = (
@@ -87,14 +96,12 @@ _STARTING: Final = 100
 
 def _reason(error: Exception) -> str:
     """What a failed connection says, without what its parts say once more."""
+    if "refused" in str(error) or "Connect call failed" in str(error):
+        return "nobody listens there"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     found = re.search(r"(?:message: |os error |ConnectError\()\"?([^\",)]+)", str(error))
-    return (
-        "nobody listens there"
-        if "refused" in str(error)
-        else found.group(1)
-        if found
-        else what_happened(error)
-    )
+    return found.group(1) if found else what_happened(error)
 
 
 def queue_of(node: Node, name: str | None = None) -> str:
@@ -102,4 +109,5 @@ def queue_of(node: Node, name: str | None = None) -> str:
 
     So a worker with newer code never gets the runs of the older one.
     """
-    return f"{name or resolve_names(node).root.name}@{ir_hash(node)[:12]}"
+    root = resolve_names(node).root  # as that of the agents which are built of it
+    return f"{name or root.name}@{ir_hash(root)[:12]}"

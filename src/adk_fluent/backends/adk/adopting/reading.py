@@ -17,6 +17,8 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
 
+from adk_fluent.backends.adk.compile.boundaries import without_crossings
+from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir._generated import (
     AGENT_FIELDS,
@@ -101,9 +103,11 @@ class Reading:
         """An app, an agent, or a workflow."""
         if isinstance(value, App):
             node = self.whole(value.root_agent)
-            if not value.plugins:
+            added = AddedPlugin if hasattr(value.root_agent, "_ir") else ()
+            plugins = [plugin for plugin in value.plugins if not isinstance(plugin, added)]
+            if not plugins:
                 return node
-            around = (*value.plugins, *node.annotations.middleware)
+            around = (*plugins, *node.annotations.middleware)
             return node.replace(annotations=node.annotations.replace(middleware=around))
         if isinstance(value, BaseAgent):
             return self.agent(value)
@@ -134,7 +138,7 @@ class Reading:
         """An agent with all below it."""
         found = getattr(agent, "_ir", None)
         if isinstance(found, Node):
-            return found
+            return without_crossings(found)
         if any(above is agent for above in self._around):
             names = " > ".join(above.name for above in [*self._around, agent])
             raise ArgumentError(

@@ -61,6 +61,20 @@ def with_crossings(named: Named, config: ExecutionConfig) -> Named:
     return Named(limit.with_children((crossed,)) if limit else crossed, named.origins)
 
 
+def without_crossings(root: Node) -> Node:
+    """The tree as it was before `with_crossings`."""
+
+    def take(node: Node) -> Node:
+        kept = tuple(child for child in node.children if not _crosses(child))
+        return node if len(kept) == len(node.children) else node.with_children(kept)
+
+    return rewrite(root, take)
+
+
+def _crosses(node: Node) -> bool:
+    return isinstance(node, TransformNode) and isinstance(node.fn, Cross)
+
+
 def _crossed(named: Named) -> Node:
     facts = Facts(named.root, resolved=True)
     parts, fields = stretches(facts), tuple(schema_fields(facts).items())

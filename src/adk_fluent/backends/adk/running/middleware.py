@@ -19,6 +19,7 @@ from google.genai import types
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware import runs
+from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.answers import content_of, response_of
 from adk_fluent.backends.adk.middleware.calls import step_of, surround, take_step, wrap_tools
 from adk_fluent.backends.adk.middleware.context import HookContext
@@ -31,7 +32,7 @@ from adk_fluent.errors import MiddlewareError, sentence, what_happened
 from adk_fluent.ir.base import Node, walk
 
 
-class MiddlewarePlugin(BasePlugin):
+class MiddlewarePlugin(AddedPlugin):
     """Calls the middleware of an app; made by `plugin_of`, with the callbacks in use and no others.
 
     Which middleware acts on an agent, the agent knows: it was compiled with it.

@@ -13,6 +13,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.analysis.visibility import SEEN, Outlet, StepVisibility, outlet_of
 from adk_fluent.backends.adk.events.asides import is_inside
+from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import root_of
 
@@ -35,7 +36,7 @@ def marked(event: Event, sight: StepVisibility) -> Event:
     return event.model_copy(update={"custom_metadata": {**(event.custom_metadata or {}), **sight.marks}})
 
 
-class VisibilityPlugin(BasePlugin):
+class VisibilityPlugin(AddedPlugin):
     """Marks every event in its `custom_metadata` with who should see it, and changes nothing else.
 
     `adk_fluent.visibility` is `user`, `internal` or `zero_cost`; `adk_fluent.is_user_facing` is whether it is
@@ -76,10 +77,11 @@ class VisibilityPlugin(BasePlugin):
         return self._given if isinstance(self._given, Outlet) else outlet_of(self._given)
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """Go to the front of the plugins."""
+        """Go to the front of the plugins, if this is one of them: it may also stand among the middleware."""
         manager = invocation_context.plugin_manager
-        if manager.plugins[0] is not self:  # in a new list: another run may be on its way through the old one
-            manager.plugins = [self, *(plugin for plugin in manager.plugins if plugin is not self)]
+        others = [plugin for plugin in manager.plugins if plugin is not self]
+        if len(others) < len(manager.plugins) and manager.plugins[0] is not self:
+            manager.plugins = [self, *others]  # a new list: another run may be on its way through the old one
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event:
         """Give back a marked copy of what the plugins behind this one make of the event."""

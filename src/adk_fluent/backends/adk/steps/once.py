@@ -10,13 +10,14 @@ from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
+from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import RaceNode
 
 _NAME: Final = "adk_fluent_once"
 
 
-class Once(BasePlugin):
+class Once(AddedPlugin):
     """Keeps plugins from being asked twice about an event; it is the first of its app.
 
     ADK asks no further plugin once one has given an event back.
