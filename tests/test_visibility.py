@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.adk.agents import BaseAgent
 
 from adk_fluent import (
     Agent,
@@ -21,6 +22,7 @@ from adk_fluent import (
     transfer,
     visibility,
 )
+from adk_fluent.adopt import adopt
 from adk_fluent.analysis.visibility import StepVisibility, infer_visibility, outlet_of
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
@@ -186,6 +188,23 @@ def test_who_is_not_in_the_tree_runs_inside_a_tool() -> None:
     assert outlet.sight("inside") == StepVisibility("internal", blanked=True)
     assert outlet.sight("user") == outlet.sight("model") == StepVisibility("user")
     assert outlet_of(S.set(x=1).node).sight("anybody") == StepVisibility("user")
+
+
+class Holds(BaseAgent):
+    """An agent written by hand, of which only its name is known."""
+
+
+def test_who_is_not_in_the_tree_may_be_run_by_a_native_agent() -> None:
+    """What such an agent runs without having it below itself is for whom the agent is."""
+    last = outlet_of((a >> Holds(name="holds")).node)
+    assert last.sight("held").visibility == "user"
+    assert last.inside == StepVisibility("internal")
+    hidden = outlet_of((adopt(Holds(name="holds")).hide() >> a).filtered().node)
+    assert hidden.sight("held").visibility == "internal"
+    assert hidden.sight("held").blanked
+    assert hidden.inside.blanked
+    two = adopt(Holds(name="one")) >> Holds(name="two")
+    assert outlet_of(two.node).sight("held").visibility == "internal"  # nobody knows whose it is
 
 
 def test_the_plugin_is_found_by_its_public_name() -> None:

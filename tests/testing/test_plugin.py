@@ -71,6 +71,87 @@ def test_fallback():
     assert asyncio.run(either.ask_async("hi")) == "real"
 """
 
+NATIVE = """
+import asyncio
+import pytest
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.models import Gemini, LlmResponse
+from google.adk.models.base_llm import BaseLlm
+from google.adk.runners import InMemoryRunner
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
+from adk_fluent import Agent
+from adk_fluent.adopt import adopt
+from adk_fluent.cost import ModelCandidate
+from adk_fluent.errors import RealModelError
+from adk_fluent.middleware import fallback_model
+from adk_fluent.testing import mock_backend
+
+def says(*parts):
+    return LlmResponse(content=types.Content(role="model", parts=list(parts)))
+
+class Fake(Gemini):
+    async def generate_content_async(self, llm_request, stream=False):
+        yield says(types.Part(text="real"))
+
+Fake.__module__ = "google.adk.models.fake"
+
+class Down(BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        raise ConnectionError("down")
+        yield
+
+class Asks(BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        call = types.FunctionCall(name="native", args={"request": "go"})
+        asked = any(part.function_response for part in llm_request.contents[-1].parts)
+        yield says(types.Part(text="done") if asked else types.Part(function_call=call))
+
+class Holder(BaseAgent):
+    inner: LlmAgent
+
+    async def _run_async_impl(self, ctx):
+        async for event in self.inner.run_async(ctx):
+            yield event
+
+def native(**fields):
+    return LlmAgent(name="native", model=Fake(model="gemini-x"), **fields)
+
+EXPRESSIONS = {
+    "step": lambda: native() >> Agent("b", Down(model="d")),
+    "adopted": lambda: adopt(native()),
+    "held": lambda: adopt(Holder(name="holder", inner=native())),
+    "in a tool": lambda: Agent("a", Asks(model="x")).tool(AgentTool(native())),
+    "another": lambda: Agent("native", Down(model="d")).middleware(fallback_model(Fake(model="gemini-x"))),
+    "chosen": lambda: Agent("native").model_select("cost_optimized", candidates=[ModelCandidate("gemini-x")]),
+}
+
+@pytest.fixture(autouse=True)
+def named(monkeypatch):
+    from google.adk.models import LLMRegistry
+    monkeypatch.setattr(LLMRegistry, "new_llm", lambda name: Fake(model=name))
+
+@pytest.mark.parametrize("where", EXPRESSIONS)
+def test_forbidden(where):
+    with pytest.raises(RealModelError, match="Agent 'native' would ask the real model 'gemini-x'"):
+        asyncio.run(EXPRESSIONS[where]().run("hi"))
+    with pytest.raises(Exception, match="Agent 'native' would ask the real model 'gemini-x'"):
+        asyncio.run(InMemoryRunner(app=EXPRESSIONS[where]().to_app()).run_debug("hi", quiet=True))
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("where", ["held", "another", "chosen"])
+def test_allowed(where):
+    assert EXPRESSIONS[where]().ask("hi") == "real"
+
+def test_answered_by_its_own_callback():
+    held = native(before_model_callback=lambda callback_context, llm_request: says(types.Part(text="mine")))
+    assert adopt(Holder(name="holder", inner=held)).ask("hi") == "mine"
+
+def test_scripted():
+    backend = mock_backend({"native": "script"})
+    assert adopt(Holder(name="holder", inner=native())).ask("hi", backend=backend) == "script"
+"""
+
 
 def run(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
     """The outcome of some tests under the plugin, in this process."""
@@ -107,3 +188,8 @@ def test_real_models_are_forbidden(pytester: pytest.Pytester) -> None:
 def test_real_models_can_be_allowed(pytester: pytest.Pytester) -> None:
     """`--allow-real-models` lets all tests ask them."""
     assert run(pytester, REAL, "--allow-real-models").parseoutcomes() == {"passed": 3}
+
+
+def test_real_models_of_native_agents_are_forbidden(pytester: pytest.Pytester) -> None:
+    """Wherever an agent of ADK's own stands, and where a middleware or a choice of models asks another."""
+    assert run(pytester, NATIVE, "-W", "ignore::DeprecationWarning").parseoutcomes() == {"passed": 11}

@@ -58,11 +58,14 @@ class Outlet:
 
     Attributes:
         sights: author → who sees what it says.
-        others: the same for authors that are not in the tree: what runs inside a tool.
+        others: the same for authors that are not in the tree, which a native agent may run without having
+            them below itself.
+        inside: the same for what runs inside a tool, whoever it is.
     """
 
     sights: Mapping[str, StepVisibility]
     others: StepVisibility = SEEN
+    inside: StepVisibility = StepVisibility("internal")
 
     def sight(self, author: str) -> StepVisibility:
         """Who sees what `author` says."""
@@ -78,7 +81,11 @@ def outlet_of(root: Node) -> Outlet:
     sights = {"user": SEEN, "model": SEEN, **inside, **sights}
     if not inference.places[0].speaks:
         return Outlet(sights)  # a native agent of which nothing is known
-    return Outlet(sights, StepVisibility("internal", any(place.filtered for place in inference.places)))
+    unseen = StepVisibility("internal", any(place.filtered for place in inference.places))
+    natives = {sights[node.name] for node in walk(root) if isinstance(node, NativeNode)}
+    # Whichever native agent runs the author, this is who sees it.
+    others = natives.pop() if len(natives) == 1 else unseen
+    return Outlet(sights, others, unseen)
 
 
 def _native_voices(node: Node, sights: Mapping[str, StepVisibility]) -> Iterable[tuple[str, StepVisibility]]:

@@ -29,7 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker `real_model`."""
+    """The marker `real_model`; and apps look after the models of all their agents."""
+    _real_models.watch()
     config.addinivalue_line("markers", "real_model: this test may ask real models")
 
 

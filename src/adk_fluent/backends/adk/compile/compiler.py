@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.schemas import answerable
-from adk_fluent.backends.adk.compile.natives import cloned
+from adk_fluent.backends.adk.compile.natives import cloned, surrounded_by
 from adk_fluent.backends.adk.context.delivery import Delivering
 from adk_fluent.backends.adk.context.helper_models import Choose, HelperFor, Helpers, named_model
 from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack
@@ -174,9 +174,7 @@ def compile_node(node: Node, scope: Compilation) -> BaseAgent:
     """The native agent for one node and all below it."""
     scope = within(node, scope)
     made = VISITORS[type(node)](node, scope)
-    if scope.middleware is not NOTHING:
-        _attach(made, node, scope)
-    return made
+    return made if scope.middleware is NOTHING else _with_middleware(made, node, scope)
 
 
 def within(node: Node, scope: Compilation) -> Compilation:
@@ -190,14 +188,17 @@ def within(node: Node, scope: Compilation) -> Compilation:
     return replace(scope, resources={**resources, **taken})
 
 
-def _attach(made: BaseAgent, node: Node, scope: Compilation) -> None:
-    """Tell a native agent which middleware acts on it."""
+def _with_middleware(made: BaseAgent, node: Node, scope: Compilation) -> BaseAgent:
+    """The native agent, told which middleware acts on it."""
     if isinstance(made, FluentAgent):
         made.attach(scope.middleware)
     elif isinstance(made, FluentLlmAgent):
         assert isinstance(node, AgentNode)
         another, origin = scope.another_model, scope.named.origins.get(node.name, node.name)
         made.attach(scope.middleware, None if another is None else partial(another, node, origin))
+    else:
+        return surrounded_by(scope.middleware, made)
+    return made
 
 
 def injected_names(nodes: Iterable[Node]) -> frozenset[str]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
 
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.middleware.stack import Stack, surround_all
 from adk_fluent.errors import CompileError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import KnownNativeNode, NativeNode
@@ -43,6 +46,22 @@ def cloned(node: NativeNode | KnownNativeNode, *, root: bool) -> BaseAgent:
             f"{', '.join(lost)}. Make that fields, or let clone() hand it on."
         )
     _rename(node, made)
+    return made
+
+
+def surrounded_by(stack: Stack, made: BaseAgent) -> BaseAgent:
+    """A native agent on which middleware acts, and on what it runs without having it below itself."""
+    if not isinstance(cast(object, made), BaseAgent):
+        made = made.model_copy()  # a workflow, which is the user's own
+        object.__setattr__(made, "_middleware", stack)
+        return made
+    object.__setattr__(made, "_middleware", stack)
+
+    def note(callback_context: CallbackContext) -> None:
+        surround_all(private.invocation(callback_context), stack)
+
+    callbacks: Any = made.before_agent_callback or []
+    made.before_agent_callback = [note, *(callbacks if isinstance(callbacks, list) else [callbacks])]
     return made
 
 

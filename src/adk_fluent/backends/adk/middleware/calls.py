@@ -46,6 +46,7 @@ class AroundLlm:
 
     def connect(self, llm_request: LlmRequest) -> AbstractAsyncContextManager[BaseLlmConnection]:
         """As the model, with the middleware around the tools that it may call: no hook comes before that."""
+        self._check()
         wrap_tools(llm_request)
         return self._llm.connect(llm_request)
 
@@ -55,16 +56,19 @@ class AroundLlm:
 
     def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Responses:
         """As the model, through the middleware."""
+        self._check()
         native = step_of(self._ctx) or CallbackContext(self._ctx)
         return _ahead(_onion(self._hooks, HookContext(native), self._llm, stream)(llm_request))
+
+    def _check(self) -> None:
+        _real_models.check(self._llm, getattr(self._ctx.agent, "name", ""))
 
 
 def around(llm: BaseLlm, ctx: InvocationContext) -> BaseLlm:
     """The model as ADK calls it: with the middleware around it, if there is any that wants to be."""
-    _real_models.check(llm, getattr(ctx.agent, "name", ""))
     live = ctx.live_request_queue is not None  # nothing is generated: it is connected to
     hooks = stack_of(ctx).of("around_tool" if live else "around_model")
-    return cast(BaseLlm, AroundLlm(llm, ctx, hooks)) if hooks else llm
+    return cast(BaseLlm, AroundLlm(llm, ctx, hooks)) if hooks or _real_models.forbids(llm) else llm
 
 
 def surround(ctx: InvocationContext) -> None:
@@ -74,7 +78,8 @@ def surround(ctx: InvocationContext) -> None:
         return
     if type(cast(object, agent.model)) is not AroundLlm:
         model = around(agent.canonical_model, ctx)
-        ctx.agent = agent.model_copy(update={"model": model})
+        if type(cast(object, model)) is AroundLlm:
+            ctx.agent = agent.model_copy(update={"model": model})
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -146,7 +151,9 @@ def _resolved(ctx: InvocationContext, model: str | BaseLlm) -> BaseLlm:
     while another is None and (outer := private.caller(ctx)) is not None:  # a native agent in a tool
         ctx, another = outer, getattr(outer.agent, "_another_model", None)
     chosen = model if another is None else another(model)
-    return LLMRegistry.new_llm(chosen) if isinstance(chosen, str) else chosen
+    llm = LLMRegistry.new_llm(chosen) if isinstance(chosen, str) else chosen
+    _real_models.check(llm, getattr(ctx.agent, "name", ""))
+    return llm
 
 
 class _Layer:

@@ -223,9 +223,20 @@ def _placed(name: str, hooks: Iterable[Hook]) -> tuple[Hook, ...]:
 NOTHING: Final = Stack()
 
 
+_AROUND: Final = "_adk_fluent_around"
+
+
+def surround_all(ctx: InvocationContext, stack: Stack) -> None:
+    """Note in a context what acts on all that runs in it: ADK makes the contexts of what it runs from it."""
+    object.__setattr__(ctx, _AROUND, stack)
+
+
 def stack_of(ctx: InvocationContext) -> Stack:
     """The middleware that acts on the agent of a context, that of those whose tools led here is around it."""
     own = stack_at(ctx.agent)
+    around: Stack | None = ctx.__dict__.get(_AROUND)
+    if around is not None:  # what runs it is no agent above it
+        own = around.around(own.middleware)
     outer = private.caller(ctx)
     return own if outer is None else stack_of(outer).around(own.middleware)
 

@@ -20,6 +20,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions import BaseSessionService, Session
 from google.adk.tools.base_toolset import BaseToolset
 
+from adk_fluent import _real_models
 from adk_fluent.analysis.visibility import Outlet, outlet_of
 from adk_fluent.backends.adk import resources
 from adk_fluent.backends.adk.compat import private
@@ -38,6 +39,7 @@ from adk_fluent.backends.adk.running.convert import (
     to_agent_event,
     to_content,
 )
+from adk_fluent.backends.adk.running.guarding import RealModels
 from adk_fluent.backends.adk.running.live import LiveLine
 from adk_fluent.backends.adk.running.middleware import middleware_plugins
 from adk_fluent.backends.adk.running.runner import FluentRunner, Services, shared_services
@@ -174,7 +176,12 @@ class ADKBackend:
 
     def plugins(self) -> list[BasePlugin]:
         """The plugins of ADK's app."""
-        return [] if private.keeps_temporary() else [TemporaryState(name="adk_fluent_temporary")]
+        found: list[BasePlugin] = []
+        if not private.keeps_temporary():
+            found.append(TemporaryState(name="adk_fluent_temporary"))
+        if _real_models.watched():
+            found.append(RealModels())
+        return found
 
     def prepare(self, node: Node) -> Node:
         """The tree that is compiled for `node`; test backends add to it what users do not see."""

@@ -23,7 +23,14 @@ from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.answers import content_of, response_of
 from adk_fluent.backends.adk.middleware.calls import step_of, surround, take_step, wrap_tools
 from adk_fluent.backends.adk.middleware.context import HookContext
-from adk_fluent.backends.adk.middleware.stack import PLUGIN, Stack, callback_of, stack_at, stack_of
+from adk_fluent.backends.adk.middleware.stack import (
+    PLUGIN,
+    Stack,
+    callback_of,
+    stack_at,
+    stack_of,
+    surround_all,
+)
 from adk_fluent.backends.adk.running.convert import to_agent_event
 from adk_fluent.backends.adk.running.replacing import replaced
 from adk_fluent.backends.adk.running.toolsets import every_agent
@@ -39,15 +46,20 @@ class MiddlewarePlugin(AddedPlugin):
 
     Args:
         everything: the middleware of the whole app, in order.
+        root: what runs first.
     """
 
-    def __init__(self, everything: Stack) -> None:
+    def __init__(self, everything: Stack, root: BaseAgent) -> None:
         super().__init__(name=PLUGIN)
         self._everything = everything
+        # ADK's contexts do not tell of a workflow that it is the root.
+        self._around = None if isinstance(cast(object, root), BaseAgent) else stack_at(root)
         self._authors: tuple[BaseAgent | None, dict[str, Stack]] = (None, {})
 
     def author(self, ctx: InvocationContext, name: str) -> Stack:
         """The middleware that acts on what an agent says."""
+        if self._around is not None and ctx.agent is None:  # a workflow's own event
+            return self._around
         root = cast(BaseAgent, ctx.agent).root_agent
         if self._authors[0] is not root:
             self._authors = (root, {agent.name: stack_at(agent) for agent in below(root)})
@@ -55,6 +67,12 @@ class MiddlewarePlugin(AddedPlugin):
         own = stack_at(root) if own is None else own
         outer = private.caller(ctx)
         return own if outer is None else stack_of(outer).around(own.middleware)
+
+    def begin(self, ctx: InvocationContext) -> None:
+        """Note that a run begins, unless that is known."""
+        runs.begin(ctx, self._everything.middleware)
+        if self._around is not None:
+            surround_all(ctx, self._around)
 
     @property
     def everything(self) -> Stack:
@@ -96,8 +114,8 @@ async def close_inside(root: Node) -> None:
 
 def middleware_plugins(root: BaseAgent) -> list[BasePlugin]:
     """The plugin that a tree of native agents needs, if it or an agent inside its tools has middleware."""
-    found = [each for agent in every_agent(root) for each in stack_at(agent).middleware]
-    return [plugin_of(Stack(found))] if found else []
+    found = [each for agent in (root, *every_agent(root)) for each in stack_at(agent).middleware]
+    return [plugin_of(Stack(found), root)] if found else []
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -108,7 +126,7 @@ async def _on_user_message(
 ) -> types.Content | None:
     if private.caller(invocation_context) is not None:  # an agent's tool asks: no user said that
         return None
-    runs.begin(invocation_context, self.everything.middleware)
+    self.begin(invocation_context)
     ctx, given = HookContext(invocation_context), user_message
     for hook in self.everything.of("on_user_message"):
         answer = await hook.ask(ctx, lambda said: content_of(said, "user", "on_user_message"), given)
@@ -124,7 +142,7 @@ async def _before_run(
 ) -> types.Content | None:
     if private.caller(invocation_context) is not None:
         return None
-    runs.begin(invocation_context, self.everything.middleware)
+    self.begin(invocation_context)
     ctx, answer = HookContext(invocation_context), None
     for hook in self.everything.of("before_run"):
         answer = await hook.ask(ctx, lambda said: content_of(said, "model", "before_run"))
@@ -344,9 +362,9 @@ def _callbacks(stack: Stack) -> frozenset[str]:
     return used | {"before_model"} if stack.hooks.keys() & _PREPARED else used
 
 
-def plugin_of(everything: Stack) -> MiddlewarePlugin:
-    """The plugin for the middleware of an app."""
-    return _shaped(_callbacks(everything))(everything)
+def plugin_of(everything: Stack, root: BaseAgent) -> MiddlewarePlugin:
+    """The plugin for the middleware of an app, whose root this is."""
+    return _shaped(_callbacks(everything))(everything, root)
 
 
 @cache

@@ -103,7 +103,7 @@ class FluentRunner(Runner):
         )
         self._config = config
         self._outlet = outlet
-        self._blanks = any(sight.blanked for sight in (outlet.others, *outlet.sights.values()))
+        self._blanks = any(sight.blanked for sight in (outlet.others, outlet.inside, *outlet.sights.values()))
 
     async def close(self) -> None:
         """ADK's `close`; it closes what the app has injected, too."""

@@ -24,7 +24,7 @@ def sight_of(event: Event, outlet: Outlet) -> StepVisibility:
     What happens inside a tool only its caller hears, also where an agent around it has the same name.
     """
     if is_inside(event):
-        return StepVisibility("internal", outlet.others.blanked)
+        return outlet.inside
     return SEEN if event.long_running_tool_ids else outlet.sight(event.author)
 
 

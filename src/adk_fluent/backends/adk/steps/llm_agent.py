@@ -12,6 +12,7 @@ from google.adk.events.event import Event
 from google.adk.models import BaseLlm
 from google.adk.tools.base_tool import BaseTool
 
+from adk_fluent import _real_models
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.schemas import JsonAnswers
 from adk_fluent.backends.adk.compat.temporary import with_temporary
@@ -110,6 +111,7 @@ class FluentLlmAgent(private.AssemblingAgent):
 
     def called(self, model: BaseLlm, ctx: InvocationContext) -> BaseLlm:
         """The model with the middleware around it."""
+        _real_models.check(model, self.name)
         return around(model, ctx)
 
     async def canonical_tools(self, ctx: ReadonlyContext | None = None) -> list[BaseTool]:

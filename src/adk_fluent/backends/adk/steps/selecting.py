@@ -25,6 +25,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 from pydantic import PrivateAttr
 
+from adk_fluent import _real_models
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.context.functions import holds, state_of
 from adk_fluent.backends.adk.steps.branches import Overlay
@@ -46,6 +47,7 @@ class SelectingLlm(BaseLlm):
     """Several models as one: it asks the one that the request names."""
 
     _selector: ModelSelectorNode = PrivateAttr()
+    _agent: str = PrivateAttr()
     _first: str = PrivateAttr()
     _models: dict[str, LlmAgent] = PrivateAttr()
 
@@ -53,7 +55,7 @@ class SelectingLlm(BaseLlm):
     def of(cls, selector: ModelSelectorNode, agent: str, models: Mapping[str, str | BaseLlm]) -> Self:
         """The models of an agent; `models` says what answers under each name."""
         made = cls(model=f"one of {', '.join(models)}")  # no provider's name: what it can do, all of them can
-        made._selector, made._first = selector, ranking(selector, agent)[0].model
+        made._selector, made._agent, made._first = selector, agent, ranking(selector, agent)[0].model
         # ADK itself makes a model of a name, and knows how long it may be kept.
         made._models = {name: LlmAgent(name="candidate", model=model) for name, model in models.items()}
         return made
@@ -65,7 +67,9 @@ class SelectingLlm(BaseLlm):
 
     def scripted(self, script: Callable[[str], str | BaseLlm | None]) -> Self:
         """The same, where `script` says what answers under each name."""
-        return type(self).of(self._selector, "", {name: script(name) or name for name in self._models})
+        return type(self).of(
+            self._selector, self._agent, {name: script(name) or name for name in self._models}
+        )
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -92,6 +96,7 @@ class SelectingLlm(BaseLlm):
             name = request.model = self._first
         known = self._models.get(name)  # unless a callback has other plans
         model = LLMRegistry.new_llm(name) if known is None else known.canonical_model
+        _real_models.check(model, self._agent)
         if not isinstance(model, Gemini | ScriptedLlm):
             _pair_calls(request.contents)
         return name, model
