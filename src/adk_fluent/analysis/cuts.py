@@ -185,9 +185,11 @@ def _changed_in_place(step: Step) -> Iterator[str]:
     node = step.node
     if not isinstance(node, Transform):
         return
-    plain = all(isinstance(e, _PLAIN_EFFECTS) for e in all_effects(node))
-    if not plain or any(outer.node.runs in ("at_once", "per_item") for outer in step.above()):
+    effects = all_effects(node)
+    plain = all(isinstance(effect, _PLAIN_EFFECTS) for effect in effects)
+    if not plain or _at_once(step):
         yield from node.key_writes
+        yield from (key for effect in effects for key in effect.may_remove)
     spec = getattr(node, "fn", None)
     if isinstance(spec, TransformSpec):
         yield from (read.key for read in spec.reads if read.via == "own")
@@ -196,7 +198,13 @@ def _changed_in_place(step: Step) -> Iterator[str]:
 def _takes_all(facts: Facts, step: Step) -> bool:
     """Whether a step may remove, or read, keys which only the state tells."""
     named_late = getattr(getattr(step.node, "fn", None), "names_keys_as_it_runs", False)
+    if step in facts.unknown[1] and _at_once(step):  # any key may be one over which it clashes
+        return True
     return bool(named_late) or facts.effects_of(step).clears is step
+
+
+def _at_once(step: Step) -> bool:
+    return any(outer.node.runs in ("at_once", "per_item") for outer in step.above())
 
 
 def schema_fields(facts: Facts) -> dict[str, StateFieldRef]:
