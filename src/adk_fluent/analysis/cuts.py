@@ -148,7 +148,7 @@ def _stretch(facts: Facts, cut: Step | None, start: int, end: int) -> Stretch:
     steps = facts.steps[start:end]
     inside = [read for read in facts.reads if start <= read.step.index < end]
     needed = [read.key for read in inside if _comes_in(read, start, end)]
-    needed += [key for step in steps if facts.reaches(step) for key in _changed_in_place(step)]
+    needed += [key for step in steps if facts.reaches(step) for key in _looked_at(step)]
     readers, writers = facts.unknown
     return Stretch(
         cut,
@@ -176,11 +176,12 @@ def _made_between(fact: Fact, start: int, end: int) -> bool:
     return fact.mask & STATUS == PRESENT and bool(fact.writers) and here
 
 
-def _changed_in_place(step: Step) -> Iterator[str]:
-    """Keys whose value an operation looks at only to write them anew, such as that of a default.
+def _looked_at(step: Step) -> Iterator[str]:
+    """Keys whose value an operation looks at, beside what it is known to need.
 
-    Where operations are put together, or run at the same time, each writes only what it changes, which is how
-    clashes are settled.
+    Those are what the operations read that it may run, such as those of `S.when`, and what it writes anew,
+    such as the key of a default. Where operations are put together, or run at the same time, each writes only
+    what it changes, which is how clashes are settled.
     """
     node = step.node
     if not isinstance(node, Transform):
@@ -190,6 +191,7 @@ def _changed_in_place(step: Step) -> Iterator[str]:
     if not plain or _at_once(step):
         yield from node.key_writes
         yield from (key for effect in effects for key in effect.may_remove)
+        yield from (key for effect in effects for part in effect.parts for key in sorted(part.access.reads))
     spec = getattr(node, "fn", None)
     if isinstance(spec, TransformSpec):
         yield from (read.key for read in spec.reads if read.via == "own")
