@@ -16,7 +16,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import DistributedBackend, ExecutionBoundary, split
 from adk_fluent.errors import ADKFluentError, BoundaryError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import Node, RaceNode, SequenceNode, TransformNode, declares, rewrite, walk
+from adk_fluent.ir import Node, ParallelNode, RaceNode, SequenceNode, TransformNode, declares, rewrite, walk
 from adk_fluent.ir._generated import ADK_VERSION
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.testing import mock_backend
@@ -52,6 +52,18 @@ def with_boundaries(expression: Expr[Any], seed: int) -> Expr[Any]:
     return Expr[Any].from_node(root.with_children(children))
 
 
+def meet(branches: Iterable[Node]) -> bool:
+    """Whether a branch may write a key that another reads or writes."""
+    used = [[step.access for step in walk(branch)] for branch in branches]
+    return any(
+        not access.writes_known or any(access.writes & (other.reads | other.writes) for other in others)
+        for one in used
+        for others in used
+        if others is not one
+        for access in one
+    )
+
+
 async def last(state: Mapping[str, Any]) -> None:
     """Let all that is under way go on as far as it comes."""
     for _ in range(3000):
@@ -62,16 +74,16 @@ def with_head_starts(expression: Expr[Any]) -> Expr[Any]:
     """The pipeline with races that the first branch wins unless it fails, however many turns it takes.
 
     Who is first among branches that never wait is told by the turns of the event loop, and a step that finds
-    its value already there takes one less than a step which cannot know that.
+    its value already there takes one less than a step which cannot know that. The same holds of branches side
+    by side that write what another reads or writes.
     """
+    wait = TransformNode(name="wait", fn=declares(reads=(), writes=())(last))
 
     def put(node: Node) -> Node:
-        if not isinstance(node, RaceNode):
+        if not isinstance(node, RaceNode) and not (isinstance(node, ParallelNode) and meet(node.children)):
             return node
-        first, *others = node.children
-        wait = TransformNode(name="wait", fn=declares(reads=(), writes=())(last))
-        behind = [SequenceNode(children=(wait, other)) for other in others]
-        return node.with_children((first, *behind))
+        behind = [SequenceNode(children=(*[wait] * n, child)) for n, child in enumerate(node.children)]
+        return node.with_children((node.children[0], *behind[1:]))
 
     return Expr[Any].from_node(rewrite(expression.node, put))
 
