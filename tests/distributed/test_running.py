@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from adk_fluent import Agent, S, gate
+from adk_fluent import Agent, FanOut, S, gate
 from adk_fluent.backends.events import RunResult
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import DistributedBackend, split
@@ -19,6 +19,7 @@ from adk_fluent.ir import AgentNode
 from adk_fluent.state import declares
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import Hang, system
+from tests.sampling import every
 
 clerk = Agent("clerk").instruct("Classify.").writes("intent")
 heavy = Agent("heavy").instruct("Do {intent}.").writes("result").execution_boundary()
@@ -59,6 +60,38 @@ async def test_temporary_keys_do_not_cross() -> None:
         shown = {name: system(script.calls[name][0]) for name in script.calls}
         assert shown["before"].startswith("n")
         assert shown["after"].startswith("[]")
+
+
+@declares(reads=[], writes=["note"])
+def nothing(state: Mapping[str, Any]) -> dict[str, None]:
+    """Removes a key that it does not look at."""
+    return {"note": None}
+
+
+@declares(reads=[])
+def unknown(state: Mapping[str, Any]) -> dict[str, None]:
+    """Removes a key that it does not name."""
+    return {"note": None}
+
+
+REMOVALS: list[Callable[[], Expr[Any]]] = [
+    lambda: S.drop("note"),
+    lambda: S.set(note=None),
+    lambda: S.set(more=1) + S.drop("note"),
+    lambda: S.set(more=1) | (S.set(other=2) + S.drop("note")),
+    lambda: S.fn(nothing),
+    lambda: S.fn(unknown),
+    lambda: FanOut(S.fn(unknown), S.set(more=1)),
+]
+
+
+@pytest.mark.parametrize("removal", every(2, REMOVALS))
+async def test_what_a_segment_removes_is_gone(removal: Callable[[], Expr[Any]]) -> None:
+    """A key that a segment removes without a look at it is gone from the session, wherever it runs."""
+    made = S.set(note="n") >> removal().execution_boundary()
+    states = [dict((await made.run("Go", backend=backend)).state) for _, backend in backends({})]
+    assert "note" not in states[0]
+    assert states[0] == states[1]
 
 
 @declares(reads=["result"])

@@ -61,6 +61,15 @@ def test_only_the_keys_that_are_read_come_in() -> None:
     assert third.reads == ("intent", "x")
 
 
+def test_the_keys_that_an_operation_may_look_at_come_in() -> None:
+    """What stands inside `S.when` and `S.branch` is read too, and what an operation removes is looked up."""
+    read = S.require("note")
+    for step in (S.when("intent", read), S.branch("intent", a=read), S.set(x=1) + S.drop("note")):
+        _, second = split(clerk >> step.execution_boundary())
+        assert second.reads is not None
+        assert "note" in second.reads
+
+
 def test_all_keys_come_in_where_nobody_knows_which() -> None:
     """A step that does not say what it reads, or removes all keys but a few, gets the whole state."""
 

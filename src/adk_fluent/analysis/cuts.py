@@ -148,7 +148,7 @@ def _stretch(facts: Facts, cut: Step | None, start: int, end: int) -> Stretch:
     steps = facts.steps[start:end]
     inside = [read for read in facts.reads if start <= read.step.index < end]
     needed = [read.key for read in inside if _comes_in(read, start, end)]
-    needed += [key for step in steps if facts.reaches(step) for key in _changed_in_place(step)]
+    needed += [key for step in steps if facts.reaches(step) for key in _looked_at(step)]
     readers, writers = facts.unknown
     return Stretch(
         cut,
@@ -176,18 +176,22 @@ def _made_between(fact: Fact, start: int, end: int) -> bool:
     return fact.mask & STATUS == PRESENT and bool(fact.writers) and here
 
 
-def _changed_in_place(step: Step) -> Iterator[str]:
-    """Keys whose value an operation looks at only to write them anew, such as that of a default.
+def _looked_at(step: Step) -> Iterator[str]:
+    """Keys whose value an operation looks at, beside what it is known to need.
 
-    Where operations are put together, or run at the same time, each writes only what it changes, which is how
-    clashes are settled.
+    Those are what the operations read that it may run, such as those of `S.when`, and what it writes anew,
+    such as the key of a default. Where operations are put together, or run at the same time, each writes only
+    what it changes, which is how clashes are settled.
     """
     node = step.node
     if not isinstance(node, Transform):
         return
-    plain = all(isinstance(e, _PLAIN_EFFECTS) for e in all_effects(node))
-    if not plain or any(outer.node.runs in ("at_once", "per_item") for outer in step.above()):
+    effects = all_effects(node)
+    plain = all(isinstance(effect, _PLAIN_EFFECTS) for effect in effects)
+    if not plain or _at_once(step):
         yield from node.key_writes
+        yield from (key for effect in effects for key in effect.may_remove)
+        yield from (key for effect in effects for part in effect.parts for key in sorted(part.access.reads))
     spec = getattr(node, "fn", None)
     if isinstance(spec, TransformSpec):
         yield from (read.key for read in spec.reads if read.via == "own")
@@ -196,7 +200,13 @@ def _changed_in_place(step: Step) -> Iterator[str]:
 def _takes_all(facts: Facts, step: Step) -> bool:
     """Whether a step may remove, or read, keys which only the state tells."""
     named_late = getattr(getattr(step.node, "fn", None), "names_keys_as_it_runs", False)
+    if step in facts.unknown[1] and _at_once(step):  # any key may be one over which it clashes
+        return True
     return bool(named_late) or facts.effects_of(step).clears is step
+
+
+def _at_once(step: Step) -> bool:
+    return any(outer.node.runs in ("at_once", "per_item") for outer in step.above())
 
 
 def schema_fields(facts: Facts) -> dict[str, StateFieldRef]:

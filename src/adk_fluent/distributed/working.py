@@ -83,7 +83,8 @@ class Worker:
                 "stands in a script which is run is another than in a module that is imported."
             )
         work = work_of(self.segment, crossing)
-        async for came in run_segment(self.compiled, work, self._backend.services(services)):
+        given = self._backend.services(services)
+        async for came in run_segment(self.compiled, work, given, self.segment.reads):
             yield outward(self.segment, crossing, [came])
 
 

@@ -40,9 +40,11 @@ class ReadOnlyState(Mapping[str, Any]):
         resumed: tells whether the run has waited for a person, which `temp:` keys do not outlive.
         place: where the function stands, for messages: `step 'f'`.
         returns: whether what the function returns is written.
+        known: where these values are a part of a session's state, the keys that were looked for; of any other
+            that is absent here, nobody knows whether the session has it.
     """
 
-    __slots__ = ("_resumed", "_returns", "_values", "place")
+    __slots__ = ("_known", "_resumed", "_returns", "_values", "place")
 
     def __init__(
         self,
@@ -51,8 +53,10 @@ class ReadOnlyState(Mapping[str, Any]):
         *,
         place: str = "",
         returns: bool = False,
+        known: frozenset[str] | None = None,
     ) -> None:
         self._values = values
+        self._known = known
         self._resumed = resumed
         self.place: str = place
         self._returns = returns
@@ -81,12 +85,18 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def over(self, changes: Mapping[str, Any]) -> ReadOnlyState:
         """The same state with some changes, for a function that stands in the same place."""
-        values = {**self._values, **changes}
-        return ReadOnlyState(values, self._resumed, place=self.place, returns=self._returns)
+        return self._like({**self._values, **changes}, self.place, self._returns)
 
     def at(self, place: str, *, returns: bool = False) -> ReadOnlyState:
         """The same state for a function that stands in `place`."""
-        return ReadOnlyState(self._values, self._resumed, place=place, returns=returns)
+        return self._like(self._values, place, returns)
+
+    def _like(self, values: Mapping[str, Any], place: str, returns: bool) -> ReadOnlyState:
+        return ReadOnlyState(values, self._resumed, place=place, returns=returns, known=self._known)
+
+    def knows(self, key: str) -> bool:
+        """Whether a key that is absent here is absent in the session too."""
+        return self._known is None or key in self._known or is_temporary(key)
 
     def lost(self, key: str) -> str:
         """What to add to a message that says a key is missing, if a pause has taken it; else nothing."""
@@ -154,7 +164,13 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
 
 def differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
     """The changes that change something."""
-    return {key: detached(value) for key, value in delta.items() if not _same(state.get(key), value)}
+    return {key: detached(value) for key, value in delta.items() if not _holds(state, key, value)}
+
+
+def _holds(state: StateView, key: str, value: Any) -> bool:
+    if value is None and isinstance(state, ReadOnlyState) and not state.knows(key):
+        return False
+    return _same(state.get(key), value)
 
 
 def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:

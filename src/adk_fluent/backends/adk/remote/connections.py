@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -103,32 +102,82 @@ async def connection(node: RemoteAgentNode) -> Connection:
 
 # --- one call -------------------------------------------------------------------------------------
 
+_Heard = tuple[Any, BaseException | None, asyncio.Event]
+"""An item of an answer, or what it broke off with, and what to set when it was taken."""
 
-@dataclass(slots=True)
+
 class Call:
     """One call of a remote agent.
+
+    What the server answers is read in a task of its own. So a call that is cancelled before the server has
+    said which task it became can be heard until then: else nobody could tell the server to stop.
 
     Attributes:
         task: the id that the server gave it, as soon as it is known.
         client: what it is made with.
+        names_tasks: whether the server says at once which task a call becomes, and not with the answer.
     """
 
-    task: str | None = None
-    client: Any = None
-    _ended: bool = field(default=False)
+    def __init__(self) -> None:
+        self.task: str | None = None
+        self.client: Any = None
+        self.names_tasks = True
+        self._named = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+        self._ended = False
 
     def end(self) -> None:
         """Take note that there is nothing left to cancel."""
         self._ended = True
 
+    async def hear(self, stream: Any) -> AsyncGenerator[Any, None]:
+        """Pass on what the server answers."""
+        heard: asyncio.Queue[_Heard] = asyncio.Queue()
+        self._reading = asyncio.ensure_future(self._read(stream, heard))
+        while True:
+            item, error, taken = await heard.get()
+            if error is not None:
+                raise error
+            if item is None:
+                return
+            yield item
+            taken.set()
+
+    async def _read(self, stream: Any, heard: asyncio.Queue[_Heard]) -> None:
+        try:
+            async with aclosing(stream):
+                async for item in stream:
+                    self.task = sdk.task_in(item) or self.task
+                    if self.task is not None:
+                        self._named.set()
+                    taken = asyncio.Event()
+                    heard.put_nowait((item, None, taken))
+                    await taken.wait()
+            self.end()
+            heard.put_nowait((None, None, asyncio.Event()))
+        except BaseException as error:  # noqa: BLE001  # raised again where it is awaited
+            heard.put_nowait((None, error, asyncio.Event()))
+        finally:
+            self._named.set()
+
     async def cancel(self) -> None:
         """Have the server cancel it, unless it has ended; one that cannot be told goes on."""
+        try:
+            with suppress(Exception):  # whoever cancels wants to leave, not to hear of a server that is gone
+                async with asyncio.timeout(FAREWELL):
+                    await self._say_goodbye()
+        finally:
+            if self._reading is not None:
+                self._reading.cancel()
+                await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _say_goodbye(self) -> None:
+        if self._reading is not None and self.names_tasks and not self._ended:
+            await self._named.wait()
         if self._ended or self.task is None:
             return
         self._ended = True
-        with suppress(Exception):  # whoever cancels wants to leave, not to hear of a server that is gone
-            async with asyncio.timeout(FAREWELL):
-                await sdk.cancel(self.client, self.task)
+        await sdk.cancel(self.client, self.task)
 
 
 class Watched:
@@ -141,16 +190,9 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    async def send_message(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+    def send_message(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
         """Pass on what the server answers."""
-        stream: Any = self._client.send_message(*arguments, **options)
-        try:
-            async for item in stream:
-                self._call.task = sdk.task_in(item) or self._call.task
-                yield item
-            self._call.end()
-        finally:
-            await stream.aclose()
+        return self._call.hear(self._client.send_message(*arguments, **options))
 
 
 async def agent_for(node: RemoteAgentNode, call: Call, at: Connection) -> RemoteA2aAgent:
@@ -168,6 +210,7 @@ async def agent_for(node: RemoteAgentNode, call: Call, at: Connection) -> Remote
             return Watched(super().create(*arguments, **options), call)
 
     card = await at.card()
+    call.names_tasks = bool(card.capabilities.streaming)
     factory = Factory(config=ClientConfig(httpx_client=at.client, streaming=True))
     return RemoteA2aAgent(name=node.name, agent_card=card, a2a_client_factory=factory)
 

@@ -60,8 +60,22 @@ def context_for(node: RemoteAgentNode, ctx: InvocationContext, data: Mapping[str
     if data:
         content = types.Content(role="user", parts=[sdk.data_part(data)])
         asked = Event(invocation_id=ctx.invocation_id, author="user", branch=ctx.branch, content=content)
-        events = [*events, asked]
-    return _with(ctx, events)
+        return _with(ctx, [*events, asked])
+    return _with(ctx, events if _has_news(node, events) else [*events, *_asked(ctx, events)])
+
+
+def _has_news(node: RemoteAgentNode, events: list[Event]) -> bool:
+    """Whether anything was said since the agent last spoke; nothing is no message that can be sent."""
+    for event in reversed(events):
+        if event.content and event.content.parts:
+            return event.author != node.name
+    return False
+
+
+def _asked(ctx: InvocationContext, events: list[Event]) -> list[Event]:
+    """What the user said in this run."""
+    said = (e for e in events if e.author == "user" and not e.get_function_responses())
+    return [e for e in said if e.invocation_id == ctx.invocation_id]
 
 
 def _heard_by(node: RemoteAgentNode, ctx: InvocationContext) -> list[Event]:
@@ -70,8 +84,7 @@ def _heard_by(node: RemoteAgentNode, ctx: InvocationContext) -> list[Event]:
     events = [event for event in events if event.id not in withdrawn]
     if not node.declared_reads:
         return events
-    said = (e for e in events if e.author == "user" and not e.get_function_responses())
-    asked = [e for e in said if e.invocation_id == ctx.invocation_id]
+    asked = _asked(ctx, events)
     return [e for e in events if e.author == node.name or any(e is one for one in asked)]
 
 

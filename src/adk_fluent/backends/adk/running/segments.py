@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.sessions import InMemorySessionService, Session
+from google.adk.sessions import Session
 
+from adk_fluent.backends.adk.events.partial import PartOfSession
 from adk_fluent.backends.adk.events.stored import from_json, message_from_json, to_json
 from adk_fluent.backends.adk.running.convert import run_config
 from adk_fluent.backends.adk.running.toolsets import in_use
@@ -49,15 +50,18 @@ def continuing(compiled: Compiled, others: Iterable[str]) -> Compiled:
     return replace(compiled, app=compiled.app.model_copy(update={"plugins": plugins}))
 
 
-async def run_segment(compiled: Compiled, work: Work, services: Services) -> AsyncGenerator[Came, None]:
+async def run_segment(
+    compiled: Compiled, work: Work, services: Services, known: Iterable[str] | None = None
+) -> AsyncGenerator[Came, None]:
     """What happens in a segment, event by event, each with what it wrote to the state.
 
     Args:
         compiled: the segment, as `continuing` gives it.
         work: what crossed.
         services: where artifacts and memories are; the session is one of its own, which ends with this.
+        known: the keys that crossed if they were there; `None` if all do.
     """
-    sessions = InMemorySessionService()
+    sessions = PartOfSession(known)
     runner = compiled.runner(replace(services, session_service=sessions))
     session = await sessions.create_session(
         app_name=runner.app_name, user_id=work.user_id, session_id=work.session_id, state=dict(work.state)
@@ -84,7 +88,7 @@ async def run_segment(compiled: Compiled, work: Work, services: Services) -> Asy
             yield to_json(event), event.actions.state_delta
 
 
-async def _put_back(sessions: InMemorySessionService, session: Session, work: Work) -> None:
+async def _put_back(sessions: PartOfSession, session: Session, work: Work) -> None:
     """Put a paused run back into a session: what the user said, and all that happened since."""
     run = work.run_id
     asked = Event(author="user", invocation_id=run, content=message_from_json(work.message))
