@@ -11,7 +11,7 @@ from adk_fluent import Agent, FanOut, S, race
 from adk_fluent.backends import AgentEvent, RunResult, ToolCallInfo, ToolResponseInfo
 from adk_fluent.debug import Recorder, Recording, diff_events, diff_recordings
 from adk_fluent.testing import call_tool, mock_backend
-from tests.debug.pipelines import look_up, slowly
+from tests.debug.pipelines import PIPELINES, look_up, slowly
 
 
 def said(*pairs: tuple[str, str], branch: str | None = None) -> list[AgentEvent]:
@@ -32,6 +32,17 @@ def test_the_same_is_no_difference() -> None:
     diff = diff_events(BEFORE, [partial, *later])
     assert not diff
     assert (len(diff), diff.summary) == (0, "The same 3 events.")
+
+
+@pytest.mark.parametrize("name", ["an agent as tool", "tools"])
+async def test_two_runs_of_agents_inside_tools_are_the_same(name: str) -> None:
+    """Neither the ids of the calls they run in count, nor whether the events are of a run or a recording."""
+    expression, script = PIPELINES[name]
+    recorder = Recorder()
+    run = await recorder.install(expression).run("hi", backend=mock_backend(script))
+    again = await expression.run("hi", backend=mock_backend(script))
+    for other in (again, recorder.get_recording().events):
+        assert diff_events(run, other).summary == f"The same {len(run)} events."
 
 
 def test_what_changed_is_said_with_how_much_is_alike() -> None:

@@ -12,7 +12,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from adk_fluent import Agent, S
+from adk_fluent import Agent, S, T
 from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.errors import MiddlewareError
@@ -125,6 +125,16 @@ async def test_each_sees_what_the_one_further_in_made() -> None:
 
     agent = a.middleware(Adds(" outer"), Adds(" inner"))
     assert await agent.ask_async("hi", backend=mock_backend({"a": "x"})) == "x inner outer"
+
+
+@pytest.mark.parametrize("kind", ["ours", "native event"])
+async def test_what_agents_inside_tools_say_is_heard_and_replaced(kind: str) -> None:
+    """For the caller; the session still does not hold it, as ADK would show it to the agents around."""
+    backend = mock_backend({"outer": [call_tool("a", request="do"), "done"], "a": "inner", "b": "next"})
+    outer = Agent("outer").tools(T.agent(a.describe("Does it."))).middleware(KINDS[kind])
+    result = await (outer >> b).run("hi", backend=backend)
+    assert [event.content for event in result if event.content] == ["INNER", "DONE", "next"]
+    assert "INNER" not in str(backend.calls["b"][0].contents)
 
 
 async def test_what_cannot_be_changed_so_is_named() -> None:

@@ -213,6 +213,7 @@ class _Event:
 
     place: int
     event: AgentEvent
+    branch: str | None
     facts: Facts
     text: str
 
@@ -232,7 +233,7 @@ def _laid_out(events: Iterable[AgentEvent], redacted: Redactor) -> list[_Event]:
     for place, event in enumerate(whole):
         facts = cast("dict[str, Any]", redacted(names.given_to(_facts(event))))
         text = json.dumps([event.author, facts], sort_keys=True, ensure_ascii=False)
-        made.append(_Event(place, event, facts, text))
+        made.append(_Event(place, event, names.of_branch(event.branch), facts, text))
     return made
 
 
@@ -265,6 +266,11 @@ class _Names:
         if len(key) >= _ID:
             self._names.setdefault(key, f"<{kind} {len(self._names) + 1}>")
 
+    def of_branch(self, branch: str | None) -> str | None:
+        """The branch, with the names of the calls inside which its agents run: `child@<id of the call>`."""
+        parts = [part.partition("@") for part in (branch or "").split(".")]
+        return ".".join(agent + at + self.given_to(key) for agent, at, key in parts) if branch else None
+
     def given_to(self, value: Any) -> Any:
         """The value, with names in the place of ids."""
         if isinstance(value, str):
@@ -280,9 +286,9 @@ def _unmatched(olds: Sequence[_Event], news: Sequence[_Event]) -> tuple[list[_Ev
     """The events of each that the other has not in the same order of their branch."""
     old_left: list[_Event] = []
     new_left: list[_Event] = []
-    for branch in dict.fromkeys(each.event.branch for each in (*olds, *news)):
-        one = [each for each in olds if each.event.branch == branch]
-        other = [each for each in news if each.event.branch == branch]
+    for branch in dict.fromkeys(each.branch for each in (*olds, *news)):
+        one = [each for each in olds if each.branch == branch]
+        other = [each for each in news if each.branch == branch]
         matcher = difflib.SequenceMatcher(
             None, [each.text for each in one], [each.text for each in other], autojunk=False
         )

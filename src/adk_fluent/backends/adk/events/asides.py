@@ -51,11 +51,15 @@ def tell(ctx: InvocationContext, event: Event, tool: str, branch: str) -> None:
         update={"agent_state": None, "end_of_agent": None, "escalate": None, "transfer_to_agent": None}
     )
     update: dict[str, Any] = {"custom_metadata": metadata, "branch": branch, "actions": actions, **unsaid}
-    whole = event.model_copy(update=update)
     # Stored on the branch of the caller: ADK 2 puts what follows without a branch on that of the last event.
-    made = without_words(whole).model_copy(update={"branch": ctx.branch})
-    object.__setattr__(made, _WHOLE, whole)
-    told.append(made)
+    told.append(_to_store(event.model_copy(update=update), ctx.branch))
+
+
+def _to_store(whole: Event, branch: str | None) -> Event:
+    made = without_words(whole).model_copy(update={"branch": branch})
+    # In a list: ADK makes copies of an event, and each is to tell what a plugin made of the words.
+    object.__setattr__(made, _WHOLE, [whole])
+    return made
 
 
 async def passing_on(ctx: InvocationContext, run: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
@@ -92,7 +96,18 @@ def is_inside(event: Event) -> bool:
 
 def in_full(event: Event) -> Event:
     """The event with what was said, if it happened inside a tool of this run."""
-    whole: Event | None = getattr(event, _WHOLE, None)
+    whole: list[Event] | None = getattr(event, _WHOLE, None)
     if whole is None:
         return event
-    return whole.model_copy(update={"custom_metadata": event.custom_metadata, "timestamp": event.timestamp})
+    return whole[0].model_copy(
+        update={"custom_metadata": event.custom_metadata, "timestamp": event.timestamp}
+    )
+
+
+def in_place_of(event: Event, whole: Event) -> Event:
+    """What takes the place of `event`, where `whole` was made of it `in_full`."""
+    told: list[Event] | None = getattr(event, _WHOLE, None)
+    if told is None:
+        return whole
+    told[0] = whole
+    return _to_store(whole, event.branch)

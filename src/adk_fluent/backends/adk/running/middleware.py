@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Final, cast
 
@@ -18,12 +18,14 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.events.asides import in_full, in_place_of
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.answers import content_of, response_of
 from adk_fluent.backends.adk.middleware.calls import step_of, surround, take_step, wrap_tools
 from adk_fluent.backends.adk.middleware.context import HookContext
 from adk_fluent.backends.adk.middleware.stack import (
+    NOTHING,
     PLUGIN,
     Stack,
     callback_of,
@@ -33,7 +35,7 @@ from adk_fluent.backends.adk.middleware.stack import (
 )
 from adk_fluent.backends.adk.running.convert import to_agent_event
 from adk_fluent.backends.adk.running.replacing import replaced
-from adk_fluent.backends.adk.running.toolsets import every_agent
+from adk_fluent.backends.adk.running.toolsets import agents_inside, every_agent
 from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.errors import MiddlewareError, sentence, what_happened
 from adk_fluent.ir.base import Node, walk
@@ -62,7 +64,7 @@ class MiddlewarePlugin(AddedPlugin):
             return self._around
         root = cast(BaseAgent, ctx.agent).root_agent
         if self._authors[0] is not root:
-            self._authors = (root, {agent.name: stack_at(agent) for agent in below(root)})
+            self._authors = (root, dict(reversed(list(_acting(root)))))  # of one name, the outer one counts
         own = self._authors[1].get(name)
         own = stack_at(root) if own is None else own
         outer = private.caller(ctx)
@@ -82,6 +84,19 @@ class MiddlewarePlugin(AddedPlugin):
     async def close(self) -> None:
         """Close the middleware; see `close`."""
         await close(self._everything.middleware)
+
+
+def _acting(root: BaseAgent, around: Stack = NOTHING) -> Iterator[tuple[str, Stack]]:
+    """The name of every agent with the middleware that acts on it; agents inside tools after the others.
+
+    What these say the run around the tool tells, in which alone there are plugins.
+    """
+    agents = [(agent, around.around(stack_at(agent).middleware)) for agent in below(root)]
+    yield from ((agent.name, own) for agent, own in agents)
+    for agent, own in agents:
+        for tool in getattr(agent, "tools", ()):
+            for inner in agents_inside(tool):
+                yield from _acting(inner, own)
 
 
 async def close(middleware: Iterable[object]) -> None:
@@ -184,14 +199,15 @@ async def _on_event(
     hooks = self.author(invocation_context, event.author).of("on_event")
     if not hooks:
         return None
-    ctx, current = HookContext(invocation_context, event.author), event
+    whole = current = in_full(event)
+    ctx = HookContext(invocation_context, event.author)
     for hook in hooks:
         ctx.event = current
         given = to_agent_event(current, ctx.session_id)
         changed = await hook.ask(ctx, partial(replaced, current, given), given)
         current = current if changed is None else changed
     await ctx.store()
-    return None if current is event else current
+    return None if current is whole else in_place_of(event, current)
 
 
 # --- agents ---------------------------------------------------------------------------------------

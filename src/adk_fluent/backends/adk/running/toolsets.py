@@ -53,18 +53,31 @@ def _inside(*parts: object) -> Iterator[object]:
             continue
         seen.add(id(part))
         yield part
-        inner = list[object]()
-        if isinstance(part, AroundToolset):
-            inner = [part.inner]
-        elif isinstance(part, AdkAgentTool):
-            inner = [part.agent]
-        elif isinstance(part, BaseAgent):
-            inner = [*part.sub_agents, *getattr(part, "tools", ())]
-        elif not isinstance(part, BaseToolset):
-            # ADK 2's workflows hold agents as nodes of a graph, and are held by tools as a node themselves
-            inner = list(getattr(getattr(part, "graph", None), "nodes", ()))
-            inner += [node] if (node := getattr(part, "node", None)) is not None else []
-        pending += reversed(inner)
+        pending += reversed(_parts(part))
+
+
+def _parts(whole: object) -> list[object]:
+    """What one of them is made of."""
+    if isinstance(whole, AroundToolset):
+        return [whole.inner]
+    if isinstance(whole, AdkAgentTool):
+        return [whole.agent]
+    if isinstance(whole, BaseAgent):
+        return [*whole.sub_agents, *getattr(whole, "tools", ())]
+    if isinstance(whole, BaseToolset):
+        return []
+    # ADK 2's workflows hold agents as nodes of a graph, and are held by tools as a node themselves
+    nodes = list(getattr(getattr(whole, "graph", None), "nodes", ()))
+    return nodes + ([node] if (node := getattr(whole, "node", None)) is not None else [])
+
+
+def agents_inside(tool: object) -> Iterator[BaseAgent]:
+    """The agents that a tool runs, without those below them."""
+    for part in _parts(tool):
+        if isinstance(part, BaseAgent):
+            yield part
+        else:
+            yield from agents_inside(part)
 
 
 def toolsets_in(root: Node) -> tuple[BaseToolset, ...]:
