@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from adk_fluent.backends.adk.running.scripting import agent_like
 from adk_fluent.backends.adk.steps.scripted import Response
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.cost.prices import Tokens, cost_of
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 from adk_fluent.middleware.messages import tokens_in
 
 if TYPE_CHECKING:
@@ -60,12 +61,16 @@ class DryRunBackend(MockBackend):
             TrafficAssumptions().avg_output_tokens if output_tokens is None else output_tokens
         )
         self._known: dict[str, tuple[AgentNode, Node]] = {}
+        self._remote: set[str] = set()
 
     def prepare(self, node: Node) -> Node:
         """The tree, whose agents are known from now on."""
         for each in walk(node):
             if isinstance(each, AgentNode):
                 self._known[each.name] = (each, node)
+            elif isinstance(each, RemoteAgentNode):
+                self._known[each.name] = (agent_like(each), node)
+                self._remote.add(each.name)
         return super().prepare(node)
 
     def response_to(self, key: str, asked: str) -> Response:
@@ -81,12 +86,16 @@ class DryRunBackend(MockBackend):
     def costs(self) -> Mapping[str, Decimal | None]:
         """Agent → what its calls would cost in USD, estimated; `None` where a price is not known.
 
-        A request counts a quarter of its characters as tokens, an answer `output_tokens`.
+        That holds of remote agents: what a call costs the other side, nobody here knows. Of others, a request
+        counts a quarter of its characters as tokens, an answer `output_tokens`.
 
         Raises:
             MissingExtraError: prices are not given, and the extra `cost` is not installed.
         """
-        return {agent: _sum(map(self._cost, requests)) for agent, requests in self.calls.items()}
+        return {
+            agent: None if agent in self._remote else _sum(map(self._cost, requests))
+            for agent, requests in self.calls.items()
+        }
 
     @property
     def estimated_cost(self) -> Decimal | None:

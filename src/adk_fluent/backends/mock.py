@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
 
+    from adk_fluent.backends.adk.remote.noting import Answering
+
 
 class MockBackend(ScriptedBackend):
     """ADK's real runner, with a scripted model in place of each agent's own.
@@ -107,7 +109,7 @@ class MockBackend(ScriptedBackend):
             return self.model_for(node, origin, model)
         return ScriptedLlm.of(self._playing(name, name), merge_state=False, name=name)
 
-    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | Answering | None:
         """A scripted model in place of another process, unless that is to be real."""
         return None if self._remotes == "real" else super().remote_for(node, origin)
 

@@ -12,7 +12,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, cast
 
 from adk_fluent import __version__
 from adk_fluent.backends.events import is_in_tool
@@ -31,6 +31,7 @@ from adk_fluent.debug.values import (
     Step,
     ToolInteraction,
 )
+from adk_fluent.errors import RemoteError
 from adk_fluent.middleware.faults import root_of, status_of
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound="Expr[Any]")
 V = TypeVar("V", LLMInteraction, ToolInteraction)
+
+PASSING: Final = 503
+"""The status that is noted of a remote agent's failure which may pass."""
 
 
 class Placed(Protocol):
@@ -227,7 +231,7 @@ class Recorder(Middleware):
         with noted.going_on(self):
             async with aclosing(call(request)) as responses:
                 async for response in responses:
-                    noted.chunks.append(Chunk(self._words(plain(response)), noted.seconds, self.next()))
+                    noted.chunks.append(self.piece(response, noted.seconds))
                     yield response
 
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
@@ -308,6 +312,26 @@ class Recorder(Middleware):
     def _now(self) -> float:
         return round(time.monotonic() - self._began, 6)
 
+    def remote(self, index: int, agent: str, request: LlmRequest, branch: str | None) -> _Remote:
+        """Note a call of a remote agent, as one of a model whose name is the endpoint."""
+        asked = LLMInteraction(
+            agent,
+            self._count(agent),
+            model=request.model,
+            request=self._words(request_json(request)),
+            branch=branch,
+            run=max(index, 0),
+            started=next(self._seq),
+            at=self._now(),
+        )
+        noted = _Call(asked)
+        self._asked.append(noted)
+        return _Remote(self, noted)
+
+    def piece(self, response: LlmResponse, at: float) -> Chunk:
+        """A piece of an answer."""
+        return Chunk(self._words(plain(response)), at, self.next())
+
     def failed(self, index: int, error: BaseException) -> None:
         """Note what a run ended with."""
         if 0 <= index < len(self._runs):
@@ -351,6 +375,11 @@ class _Run:
         if self.recorder is not None:
             self.recorder.decided(self.index, Choice(contest, winner, branch), lost)
 
+    def remote_asked(self, agent: str, request: LlmRequest, branch: str | None) -> _Remote:
+        """Called when a remote agent is asked."""
+        assert self.recorder is not None
+        return self.recorder.remote(self.index, agent, request, branch)
+
 
 class _Call(Generic[V]):
     """A call that goes on.
@@ -380,16 +409,42 @@ class _Call(Generic[V]):
         try:
             yield
         except Exception as error:
-            self._end(tape, error=tape.failure(error))
+            self.end(tape, error=tape.failure(error))
             raise
         except BaseException:  # cancelled, or closed
-            self.noted = replace(self.noted, seconds=self.seconds)
+            self.leave()
             raise
         else:
-            self._end(tape)
+            self.end(tape)
 
-    def _end(self, tape: Recorder, **changes: Any) -> None:
+    def leave(self) -> None:
+        """Note that it was given up."""
+        self.noted = replace(self.noted, seconds=self.seconds)
+
+    def end(self, tape: Recorder, **changes: Any) -> None:
+        """Note that it came to its end."""
         self.noted = replace(self.noted, ended=tape.next(), seconds=self.seconds, **changes)
+
+
+class _Remote:
+    """A call of a remote agent that goes on."""
+
+    def __init__(self, tape: Recorder, noted: _Call[LLMInteraction]) -> None:
+        self._tape, self._noted = tape, noted
+
+    def gave(self, response: LlmResponse) -> None:
+        self._noted.chunks.append(self._tape.piece(response, self._noted.seconds))
+
+    def failed(self, problem: str, *, passing: bool) -> None:
+        told = self._tape.failure(RemoteError(problem))
+        self._noted.end(self._tape, error=replace(told, status=PASSING if passing else None))
+
+    def ended(self) -> None:
+        self._noted.end(self._tape)
+
+    def left(self) -> None:
+        if self._noted.noted.ended is None:
+            self._noted.leave()
 
 
 def came_to_its_end(ctx: Context) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from adk_fluent.backends.adk.events.parts import act, response_from, silence
 from adk_fluent.backends.adk.middleware.stack import as_outcome
+from adk_fluent.backends.adk.remote.noting import event_of
 from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_name, name_of_model
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
 
+    from adk_fluent.backends.adk.remote.noting import Answering, Events
     from adk_fluent.backends.events import AgentEvent
     from adk_fluent.debug.recording import Recording
     from adk_fluent.debug.values import LLMInteraction, ToolInteraction
     from adk_fluent.ir.base import Node
-    from adk_fluent.ir.nodes import AgentNode
+    from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
 OnMismatch = Literal["error", "skip", "live"]
 Tools = Literal["recorded", "live"]
@@ -136,6 +138,43 @@ class ReplayerBackend(ScriptedBackend):
         key = f"{node.name}:{operation}"
         named = self._tape.model_asked(key) if model is None else model
         return self._playing(key, named, real)
+
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | Answering | None:
+        """What gives what was recorded for a remote agent; nothing is sent."""
+        return _Remote(self, node.name, self._live.remote_for(node, origin))
+
+    def remote(self, agent: str, request: LlmRequest, ask: Callable[[], Events]) -> Events:
+        """The events of one call of a remote agent: those that were recorded.
+
+        Args:
+            ask: asks the process after all.
+        """
+        call = self._tape.model(agent, Asked(request_json(request)))
+        found: LLMInteraction | None = self._found(call)
+        return self._remote(agent, call, found, ask)
+
+    async def _remote(
+        self,
+        agent: str,
+        call: LLMInteraction | Mismatch,
+        found: LLMInteraction | None,
+        ask: Callable[[], Events],
+    ) -> Events:
+        if found is not None:
+            async with aclosing(self._played(found)) as responses:
+                async for response in responses:
+                    yield event_of(response, agent)
+        elif self._on_mismatch == "skip" and self._tape.until is None:
+            yield event_of(silence(), agent)
+        else:
+            self._tape.order.begin()
+            try:
+                async with aclosing(ask()) as events:
+                    async for event in events:
+                        yield event
+            finally:
+                self._tape.order.end()
+        self._tape.passed(call)
 
     def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
         """A model that gives what was recorded for the agent, under the name of one a middleware names."""
@@ -255,6 +294,16 @@ class ReplayerBackend(ScriptedBackend):
         finally:
             self._tape.order.end()
             self._tape.passed(found)
+
+
+class _Remote:
+    """Has a recording answer in the place of a remote agent."""
+
+    def __init__(self, backend: ReplayerBackend, agent: str, live: BaseLlm | Answering | None) -> None:
+        self._backend, self._agent, self.live = backend, agent, live
+
+    def answers(self, request: LlmRequest, ask: Callable[[], Events]) -> Events:
+        return self._backend.remote(self._agent, request, ask)
 
 
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:

@@ -42,13 +42,13 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class LLMInteraction:
-    """One call of a model.
+    """One call of a model, or of a remote agent.
 
     Attributes:
         agent_name: the agent whose call it was.
         call: which of its calls, from 1; those of each `operation` are counted for themselves.
         operation: what a context asked for beside the agent's own work, such as `summarize`.
-        model: the name of the model.
+        model: the name of the model; the endpoint of a remote agent.
         request: all that it was sent, as JSON: `model instruction contents tools answer options`.
         prompt: the agent's templates, as they are written.
         state: the keys that the agent reads, with their values.

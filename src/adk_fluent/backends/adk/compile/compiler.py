@@ -20,6 +20,7 @@ from adk_fluent.backends.adk.compile.natives import cloned, surrounded_by
 from adk_fluent.backends.adk.context.delivery import Delivering
 from adk_fluent.backends.adk.context.helper_models import Choose, HelperFor, Helpers, named_model
 from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack
+from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.remote.step import RemoteComposite
 from adk_fluent.backends.adk.resources import Resources, callback
 from adk_fluent.backends.adk.steps.artifacts import ArtifactAgent
@@ -95,7 +96,7 @@ counts. To give `None` leaves it that one.
 AnotherFor = Callable[[AgentNode, str, "str | BaseLlm"], "str | BaseLlm"]
 """What is asked in place of a model that a middleware names: `(node, name the user gave, model)`."""
 
-RemoteFor = Callable[[RemoteAgentNode, str], "BaseLlm | None"]
+RemoteFor = Callable[[RemoteAgentNode, str], "BaseLlm | Answering | None"]
 """What answers in place of another process, for tests: `(node, name the user gave) -> model`."""
 
 NO_RESOURCES: Final[Resources] = MappingProxyType({})

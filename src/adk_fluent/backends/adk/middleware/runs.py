@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.compat import private
@@ -133,6 +134,13 @@ def decided(ctx: InvocationContext, contest: str, winner: str, lost: Iterable[Ev
         for value in list(run.values.values()):
             if (tell := getattr(value, "race_decided", None)) is not None:
                 tell(contest, winner, ctx.branch, {event.id for event in lost})
+
+
+def remote_asked(ctx: InvocationContext, agent: str, request: LlmRequest) -> list[Any]:
+    """What those values of a run make of a call of a remote agent that note such."""
+    run = _runs.get(outermost(ctx).invocation_id)
+    found = [] if run is None else [getattr(value, "remote_asked", None) for value in run.values.values()]
+    return [tell(agent, request, ctx.branch) for tell in found if tell is not None]
 
 
 def values(ctx: InvocationContext, scope: Scope) -> Values:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
 from google.genai import types
 from pydantic import PrivateAttr
 
@@ -26,6 +27,7 @@ from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.cards import CardError
 from adk_fluent.backends.adk.remote.connections import Call, agent_for, connection, hears
 from adk_fluent.backends.adk.remote.hearing import FAILED, Hearing, state_in
+from adk_fluent.backends.adk.remote.noting import Answering, noted, request_of, tell
 from adk_fluent.backends.adk.remote.sending import (
     INPUT_OF_OTHERS,
     OF_OTHERS,
@@ -39,7 +41,7 @@ from adk_fluent.backends.adk.remote.sending import (
 from adk_fluent.backends.adk.steps.composites import Composite, Start
 from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.backends.adk.steps.shrinking import removal
-from adk_fluent.errors import AnswerError, MockError, RemoteError, sentence, what_happened
+from adk_fluent.errors import AnswerError, MockError, RemoteError, ReplayError, sentence, what_happened
 from adk_fluent.ir.annotations import RetryConfig
 from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.middleware.backoff import Backoff
@@ -70,10 +72,15 @@ class RemoteComposite(Composite):
     """Asks an agent that another process serves; where that fails, its fallback runs."""
 
     _scripted: BaseLlm | None = PrivateAttr(default=None)
+    _recorded: Answering | None = PrivateAttr(default=None)
 
-    def answer_with(self, model: BaseLlm | None) -> None:
-        """Have a model of a test answer in place of the other process; `None` is that process."""
-        self._scripted = model
+    def answer_with(self, model: BaseLlm | Answering | None) -> None:
+        """Have a model of a test, or a recording, answer in place of the other process; `None` is that."""
+        if model is None or isinstance(model, BaseLlm):
+            self._scripted = model
+        else:
+            self._recorded = model
+            self._scripted = model.live if isinstance(model.live, BaseLlm) else None
 
     @property
     def _node(self) -> RemoteAgentNode:
@@ -83,7 +90,7 @@ class RemoteComposite(Composite):
         begun = private.load_state(self, ctx, _Begun)
         start = self.start(ctx) if begun is not None and begun.child else Start()
         if not start.resuming:
-            if self._scripted is None:
+            if self._scripted is None and self._recorded is None:
                 sdk.need(f"Remote agent {self.name!r}")
             problem = None
             try:
@@ -146,32 +153,50 @@ class RemoteComposite(Composite):
 
     async def _attempt(self, ctx: InvocationContext, asking: InvocationContext, hearing: Hearing) -> Events:
         """The pieces of one answer, which `hearing` then holds; or what the remote asks a person."""
-        limit, call = Limit(self._node.timeout_seconds), Call()
-        exchange = self._exchange(asking, call)
-        try:
-            while (event := await self._next(exchange, limit)) is not None:
-                if (given := self._heard(ctx, event, hearing)) is not None:
-                    if not given.partial:  # a question, after which the task waits
-                        call.end()
-                    yield given
-        finally:
-            await exchange.aclose()
-            await call.cancel()
-        hearing.end()
+        limit, call, request = Limit(self._node.timeout_seconds), Call(), request_of(self._node, asking)
+        exchange = self._answers(request, asking, call)
+        with noted(ctx, self.name, request) as notes:
+            try:
+                while (event := await self._next(exchange, limit)) is not None:
+                    if (given := self._heard(ctx, event, hearing)) is not None:
+                        if not given.partial:  # a question, after which the task waits
+                            call.end()
+                        tell(notes, given)
+                        yield given
+            except (_Failed, CardError) as error:
+                for note in notes:
+                    note.failed(str(error), passing=error.passing)
+                raise
+            finally:
+                await exchange.aclose()
+                await call.cancel()
+            hearing.end()
+            for text, content in hearing.said:
+                tell(notes, self._message(ctx, text, content))
+            for note in notes:
+                note.ended()
 
     async def _next(self, exchange: Events, limit: Limit) -> Event | None:
         event = None
         with limit:
             try:
                 event = await anext(exchange, None)
-            except (MockError, CardError):
+            except (MockError, ReplayError, CardError):
                 raise
+            except RemoteError as error:  # one that was recorded
+                raise _Failed(str(error), passing=is_passing(error)) from error
             except Exception as error:
                 raise _Failed(f"it failed: {what_happened(error)}", passing=is_passing(error)) from error
         if limit.is_over:
             seconds = self._node.timeout_seconds
             raise _Failed(f"it did not answer within {seconds:g} seconds", passing=True) from limit.cause
         return event
+
+    def _answers(self, request: LlmRequest, asking: InvocationContext, call: Call) -> Events:
+        """What answers one call: a recording, if there is one that knows it."""
+        if self._recorded is None:
+            return self._exchange(asking, call)
+        return self._recorded.answers(request, lambda: self._exchange(asking, call))
 
     async def _exchange(self, asking: InvocationContext, call: Call) -> Events:
         """What ADK's agent for it, or the model of a test, makes of one call."""

@@ -30,6 +30,7 @@ from adk_fluent.backends.adk.compile.compiler import can_pause, compile_tree
 from adk_fluent.backends.adk.context.helper_models import named_model
 from adk_fluent.backends.adk.events.approvals import asked_by, message_of
 from adk_fluent.backends.adk.middleware import runs
+from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.convert import (
     Prompt,
     compaction,
@@ -166,7 +167,7 @@ class ADKBackend:
         """
         return model
 
-    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | Answering | None:
         """What answers in place of the process that serves a remote agent; `None` is that process.
 
         Args:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from google.adk.models import BaseLlm
     from google.adk.plugins.base_plugin import BasePlugin
 
+    from adk_fluent.backends.adk.remote.noting import Answering
     from adk_fluent.ir.base import Node
     from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
@@ -54,7 +55,7 @@ class BackendOver(ADKBackend):
         """The model that the other backend gives."""
         return self._inner.another_model(node, origin, model)
 
-    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | Answering | None:
         """What the other backend gives."""
         return self._inner.remote_for(node, origin)
 

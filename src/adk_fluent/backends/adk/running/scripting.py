@@ -9,6 +9,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 
+from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.adk.running.runner import fresh_services
 from adk_fluent.backends.adk.running.unscripted import Unscripted, with_scripted_tools
@@ -33,12 +34,9 @@ class ScriptedBackend(ADKBackend):
         """The tree, in whose tools no agent has a model of its own."""
         return with_scripted_tools(node, self.model_for, self.helper_for)
 
-    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | Answering | None:
         """What is said in place of another process: as for an agent of that name, without a call."""
-        named: dict[str, Any] = {} if node.output_schema is None else {"output_schema": node.output_schema}
-        if node.output_key is not None:
-            named["output_key"] = node.output_key
-        return model_of_name(self.model_for(AgentNode(name=node.name, **named), origin))
+        return model_of_name(self.model_for(agent_like(node), origin))
 
     def plugins(self) -> list[BasePlugin]:
         """Those of every run, and what answers for agents that no script could be given to before."""
@@ -48,6 +46,14 @@ class ScriptedBackend(ADKBackend):
         model = self.model_for(AgentNode(name=agent), agent)
         assert isinstance(model, BaseLlm)
         return [response async for response in model.generate_content_async(request)][-1]
+
+
+def agent_like(node: RemoteAgentNode) -> AgentNode:
+    """An agent of the name of a remote one, which answers what that does."""
+    named: dict[str, Any] = {} if node.output_schema is None else {"output_schema": node.output_schema}
+    if node.output_key is not None:
+        named["output_key"] = node.output_key
+    return AgentNode(name=node.name, **named)
 
 
 def model_of_name(model: str | BaseLlm | None) -> BaseLlm:
