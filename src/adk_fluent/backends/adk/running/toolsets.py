@@ -67,8 +67,8 @@ def _parts(whole: object) -> list[object]:
     if isinstance(whole, BaseToolset):
         return []
     # ADK 2's workflows hold agents as nodes of a graph, and are held by tools as a node themselves
-    nodes = list(getattr(getattr(whole, "graph", None), "nodes", ()))
-    return nodes + ([node] if (node := getattr(whole, "node", None)) is not None else [])
+    nodes: list[object] = list(getattr(getattr(whole, "graph", None), "nodes", ()))
+    return nodes if (node := getattr(whole, "node", None)) is None else [*nodes, node]
 
 
 def agents_inside(tool: object) -> Iterator[BaseAgent]:
