@@ -99,7 +99,7 @@ async def test_a_worker_that_ends_lets_its_runs_go(temporal: DevServer, kind: st
 async def test_a_run_that_is_cancelled_ends(
     temporal: DevServer, kind: str, caplog: pytest.LogCaptureFixture, *, streamed: bool
 ) -> None:
-    """Its workflow is closed, whatever it was about; it leaves nothing behind, and no complaint in the log."""
+    """Its workflow is closed, whatever it was about; it leaves nothing behind, nor a complaint."""
     hanging = Hanging()
     expression, script = _expression(kind, hanging)
     queue = f"cancelled-{kind}-{streamed}"

@@ -18,7 +18,7 @@ from adk_fluent.backends.adk.durable.steps import Json, Step, Table
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 
-KINDS: Final = ("model", "tool", "function", "callback", "artifact")
+KINDS: Final = ("model", "tool", "function", "callback", "artifact", "remote")
 _QUIET: Final = ApplicationErrorCategory.BENIGN
 BATCH: Final = 0.05
 """Seconds for which pieces of an answer are gathered before they are sent to the run."""
