@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
 
 from adk_fluent.backends.adk.durable import sessions
 from adk_fluent.backends.adk.durable.failures import told_of
@@ -17,7 +18,8 @@ from adk_fluent.backends.adk.durable.steps import Json, Step, Table
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 
-KINDS: Final = ("model", "tool", "function", "callback", "artifact")
+KINDS: Final = ("model", "tool", "function", "callback", "artifact", "remote")
+_QUIET: Final = ApplicationErrorCategory.BENIGN
 BATCH: Final = 0.05
 """Seconds for which pieces of an answer are gathered before they are sent to the run."""
 
@@ -31,7 +33,9 @@ def steps(table: Table, client: Client) -> list[Callable[..., Any]]:
             try:
                 return await table.perform(step, pieces.tell)
             except asyncio.CancelledError:
-                raise
+                if _is_unwanted():
+                    raise
+                raise ApplicationError("Its worker has ended.", category=_QUIET) from None
             except Exception as error:
                 raise _failure(error) from error
 
@@ -42,6 +46,12 @@ def steps(table: Table, client: Client) -> list[Callable[..., Any]]:
         return activity.defn(name=kind)(run)
 
     return [named(kind) for kind in KINDS]
+
+
+def _is_unwanted() -> bool:
+    """Whether the run has cancelled this step; else its worker ends, or the run is over."""
+    details = activity.cancellation_details()
+    return details is not None and details.cancel_requested
 
 
 def _failure(error: Exception) -> ApplicationError:
@@ -95,7 +105,8 @@ class _Pieces:
             info = activity.info()
             assert info.workflow_id is not None
             handle = self._client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
-            await handle.signal("pieces", args=[self._call, info.attempt, pieces])
+            with suppress(RPCError):  # the run is over, or gets the whole answer in the end
+                await handle.signal("pieces", args=[self._call, info.attempt, pieces])
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         if self._sender is not None:

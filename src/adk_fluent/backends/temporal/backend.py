@@ -381,7 +381,7 @@ def _told(asked: Asked) -> str:
 
 async def _settled(start: WithStartWorkflowOperation[Any, Any]) -> None:
     """Take note of what else became of a start that failed."""
-    with suppress(Exception):
+    with suppress(Exception, asyncio.CancelledError):  # the start may have ended with either
         async with asyncio.timeout(0):
             await start.workflow_handle()
 

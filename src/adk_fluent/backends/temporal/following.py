@@ -113,7 +113,9 @@ class Following:
 async def stopped(handle: WorkflowHandle[Any, Any], *, gently: bool = False) -> None:
     """Stop a run, if it is there."""
     with suppress(RPCError):
-        await asyncio.shield(handle.cancel() if gently else handle.terminate("nobody took it up"))
+        await asyncio.shield(
+            handle.cancel() if gently else handle.terminate(reason="Its caller waits no more.")
+        )
 
 
 def raise_failure(error: WorkflowFailureError, what: str) -> NoReturn:

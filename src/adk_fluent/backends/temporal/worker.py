@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from temporalio.client import Client
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import Worker
 
 from adk_fluent.backends.adk.compat.ids import can_repeat
 from adk_fluent.backends.adk.durable.compiling import DurableBackend, Models
@@ -20,6 +20,7 @@ from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.temporal.activities import session_activity, steps
 from adk_fluent.backends.temporal.connecting import Address, queue_of
+from adk_fluent.backends.temporal.instances import Instances
 from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkflow, serve
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import BackendError
@@ -46,6 +47,7 @@ async def working(
     services: Mapping[str, Any] = MappingProxyType({}),
     concurrency: int = 100,
     cached: int = 1000,
+    grace: float = 10.0,
     host: Host | None = None,
 ) -> AsyncGenerator[None]:
     """Inside, this process works on the runs of an expression.
@@ -56,6 +58,7 @@ async def working(
         services: the services of the runs, by name.
         concurrency: how many steps are done at the same time.
         cached: how many runs are kept in memory between their steps; others are run again from their history.
+        grace: seconds that steps which are on their way have to end, when this ends; then others do them.
         host: what says on which queues which parts of the expression run; by default all on its own.
 
     Raises:
@@ -74,7 +77,7 @@ async def working(
     activities = [*steps(table, client), session_activity(plain.compile(node), plain.services)]
     async with AsyncExitStack() as stack:
         for name in (host or _whole)(node, queue_of(node, queue), backend):
-            await stack.enter_async_context(_worker(client, name, activities, concurrency, cached))
+            await stack.enter_async_context(_worker(client, name, activities, concurrency, cached, grace))
         yield
 
 
@@ -97,22 +100,42 @@ async def _warm() -> None:
             await backend.run(backend.compile(node, ExecutionConfig(contracts="off")), "go")
 
 
-def _worker(
-    client: Client, queue: str, activities: Sequence[Callable[..., Any]], concurrency: int, cached: int
-) -> Worker:
-    return Worker(
+@asynccontextmanager
+async def _worker(
+    client: Client,
+    queue: str,
+    activities: Sequence[Callable[..., Any]],
+    concurrency: int,
+    cached: int,
+    grace: float,
+) -> AsyncGenerator[None]:
+    runs = Instances()
+    deciding = ThreadPoolExecutor(DECIDING, "adk_fluent_deciding")
+    worker = Worker(
         client,
         task_queue=queue,
         workflows=[Run, SegmentRun, SessionWorkflow],
         activities=activities,
-        workflow_runner=UnsandboxedWorkflowRunner(),
+        workflow_runner=runs,
+        unsandboxed_workflow_runner=runs,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         max_concurrent_activities=concurrency,
         max_cached_workflows=cached,
         max_concurrent_workflow_tasks=DECIDING,
-        workflow_task_executor=ThreadPoolExecutor(DECIDING, "adk_fluent_deciding"),
-        graceful_shutdown_timeout=timedelta(seconds=10),
+        workflow_task_executor=deciding,
+        graceful_shutdown_timeout=timedelta(seconds=grace),
     )
+    try:
+        async with worker:
+            yield
+    finally:
+        await asyncio.to_thread(_ended, deciding, runs)
+
+
+def _ended(deciding: ThreadPoolExecutor, runs: Instances) -> None:
+    """End the threads in which runs are decided, then the runs."""
+    deciding.shutdown()
+    runs.let_go()
 
 
 async def work(node: Node, address: Address, **options: Any) -> None:

@@ -12,7 +12,13 @@ from typing import Any, Final, cast
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, TimeoutError
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    TimeoutError,
+    is_cancelled_exception,
+)
 
 from adk_fluent.backends.adk.compat.ids import deterministic
 from adk_fluent.backends.adk.durable.failures import raised, told_of
@@ -31,6 +37,8 @@ PAGE: Final = 1_000_000
 
 READER: Final = timedelta(seconds=10)
 """How long a streamed run waits for its reader before it goes on alone."""
+
+_STOPPED: Final = "The run was stopped from outside, before it ended."
 
 _SESSIONS: Final = timedelta(seconds=30)
 
@@ -147,6 +155,8 @@ class TemporalEngine:
                 yield await handle
             except ChildWorkflowError as error:
                 cause = error.cause
+                if is_cancelled_exception(error):
+                    raise asyncio.CancelledError from None
                 if isinstance(cause, ApplicationError) and cause.details:
                     raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
                 raise
@@ -188,6 +198,8 @@ class TemporalEngine:
             return await activity
         except ActivityError as error:
             cause = error.cause
+            if is_cancelled_exception(error):
+                raise asyncio.CancelledError from None  # which nobody takes for a failure of the step
             if isinstance(cause, ApplicationError) and cause.details:
                 raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
             if isinstance(cause, TimeoutError):
@@ -241,6 +253,10 @@ class Run:
                 workflow.logger.info("A run failed: %s", error)
             await self._end("failed", told_of(error))
             raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
+        except asyncio.CancelledError:
+            if _is_stopped():
+                await self._end("failed", told_of(RunError(_STOPPED)))
+            raise
         await self._end("done", None)
         return self._status
 
@@ -281,16 +297,25 @@ class Run:
     async def _turn(
         self, events: AsyncGenerator[AgentEvent, None], asked: Asked, session: dict[str, str]
     ) -> None:
-        assert self._held is not None
         try:
             async with aclosing(events) as stream:
                 async for event in stream:
                     self._events.append(event_json(event))
                     if asked.streaming and not event.is_partial:
                         await self._passed_on()
-        finally:
-            if events_json := self._held.unsaved():
-                await _sessions({"do": "save", **session, "events": events_json})
+        except Exception:
+            await self._saved(session)
+            raise
+        except asyncio.CancelledError:
+            if _is_stopped():
+                await self._saved(session)
+            raise
+        await self._saved(session)
+
+    async def _saved(self, session: dict[str, str]) -> None:
+        assert self._held is not None
+        if events := self._held.unsaved():
+            await _sessions({"do": "save", **session, "events": events})
 
     async def _passed_on(self) -> None:
         """Wait until the reader has come back for more, so that who stops reading stops the run."""
@@ -399,6 +424,11 @@ class SegmentRun:
         """Take pieces of an answer, from the activity that asks the model."""
         if self._engine is not None:
             self._engine.heard(call, attempt, pieces)
+
+
+def _is_stopped() -> bool:
+    """Whether somebody has cancelled the workflow at hand, which a worker has not only forgotten."""
+    return workflow.cancellation_reason() is not None
 
 
 def _engine_of(policy: StepPolicy, patience: float) -> TemporalEngine:

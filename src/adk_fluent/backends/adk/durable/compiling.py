@@ -8,17 +8,16 @@ from typing import Any
 
 from google.adk.models import BaseLlm
 
-from adk_fluent.backends.adk.durable import callbacks, functions, tools
+from adk_fluent.backends.adk.durable import callbacks, functions, remotes, tools
 from adk_fluent.backends.adk.durable.artifacts import DurableArtifacts
 from adk_fluent.backends.adk.durable.models import DurableLlm
 from adk_fluent.backends.adk.durable.steps import Table, Worker
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services, fresh_services
-from adk_fluent.backends.adk.running.scripting import name_of_model
+from adk_fluent.backends.adk.running.scripting import model_of_name, name_of_model
 from adk_fluent.backends.adk.running.toolsets import every_agent
 from adk_fluent.backends.adk.running.unscripted import with_scripted_tools
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
@@ -82,7 +81,7 @@ class DurableBackend(ADKBackend):
     def in_steps(self, compiled: Compiled) -> Compiled:
         """A native app, whose effects are steps from now on."""
         agents = {agent.name: agent for agent in reversed([*every_agent(compiled.app.root_agent)])}
-        for steps in (functions, callbacks, tools):
+        for steps in (functions, callbacks, tools, remotes):
             steps.call_as_steps(agents, self._table, self._worker)
         return compiled
 
@@ -92,12 +91,6 @@ class DurableBackend(ADKBackend):
         return Services(**(given or {})).over(artifacts).over(fresh_services())
 
     def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
-        """A remote agent cannot be asked as a step yet.
-
-        Raises:
-            UnsupportedNodeError: always.
-        """
-        raise UnsupportedNodeError(
-            f"TemporalBackend cannot ask the remote agent {origin!r} yet. Make it a tool of an agent "
-            "(T.a2a), which is called as a step, or run it on ADKBackend()."
-        )
+        """What answers in place of a remote agent, if anything does; either is asked as a step."""
+        given = self._models.get(node.name, self._models.get(origin))
+        return self._real.remote_for(node, origin) if given is None else model_of_name(given)

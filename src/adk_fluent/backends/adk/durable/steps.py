@@ -25,7 +25,7 @@ Tell = Callable[[Json], Awaitable[None]]
 Worker = Callable[[], "Services"]
 """The services of the process that does steps."""
 
-Kind = Literal["model", "tool", "function", "callback", "artifact"]
+Kind = Literal["model", "tool", "function", "callback", "artifact", "remote"]
 
 
 @dataclass(frozen=True, slots=True)
