@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from adk_fluent import Agent, RemoteAgent
 from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer
 from adk_fluent.a2a.hosting import Book
 from adk_fluent.backends.adk.remote import cards
+from adk_fluent.backends.adk.remote.pinning import PublicOnly
 from adk_fluent.errors import ArgumentError, DirectoryError, RemoteError
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
@@ -148,6 +150,72 @@ async def test_a_name_that_leads_to_a_private_address_is_refused(monkeypatch: py
         await far.run("hi", backend=mock_backend(remotes="real"))
 
 
+def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
+    """Have a name lead to these addresses, to one at each look-up; the names that were looked up."""
+    loop, left, asked = asyncio.get_running_loop(), list(addresses), list[str]()
+
+    async def look_up(host: str, port: int, **options: Any) -> Any:
+        asked.append(host)
+        return [(2, 1, 6, "", (left.pop(0) if len(left) > 1 else left[0], port))]
+
+    monkeypatch.setattr(loop, "getaddrinfo", look_up)
+    return asked
+
+
+async def test_a_name_that_leads_elsewhere_once_it_is_checked_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host that is public when it is looked up, and this machine when it is called, is not called."""
+    heard: list[str] = []
+    async with listening(noting(heard)) as url:
+        asked = resolving(monkeypatch, "93.184.216.34", "127.0.0.1")
+        port = url.rpartition(":")[2]
+        made = RemoteAgent.from_card(card("pay", url=f"http://pay.example:{port}/"), allow_http=True)
+        with pytest.raises(RemoteError, match=r"an address that is not public\. If it is meant"):
+            await made.run("hi", backend=mock_backend(remotes="real"))
+    assert asked == ["pay.example"] * 2
+    assert heard == []
+
+
+async def test_the_address_that_was_checked_is_the_one_that_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each request looks its host up once and goes to what was found, under the name."""
+    heard: list[str] = []
+    async with listening(noting(heard)) as url:
+        asked = resolving(monkeypatch, "127.0.0.1")
+        monkeypatch.setattr(cards, "is_private", lambda host: False)  # this machine stands for a public one
+        port = url.rpartition(":")[2]
+        made = RemoteAgent.from_card(card("pay", url=f"http://pay.example:{port}/"), allow_http=True)
+        with pytest.raises(RemoteError, match="there is no agent card"):
+            await made.run("hi", backend=mock_backend(remotes="real"))
+    assert heard == [f"pay.example:{port}"] * 2
+    assert asked == ["pay.example"] * 3  # once before the first request, and once for each
+
+
+async def test_a_certificate_must_be_that_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent to an address says the name, to the server and where its certificate is checked."""
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        if request.url.host == "2606:2800:21f::1":
+            raise httpx.ConnectError("nobody listens")
+        return httpx.Response(200)
+
+    async def look_up(*asked: Any, **options: Any) -> Any:
+        return [(10, 1, 6, "", ("2606:2800:21f::1", 443, 0, 0)), (2, 1, 6, "", ("93.184.216.34", 443))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
+    transport = PublicOnly(httpx.MockTransport(answer))
+    async with httpx.AsyncClient(transport=transport) as client:
+        await client.get("https://pay.example/card")
+    assert [request.url.host for request in seen] == ["2606:2800:21f::1", "93.184.216.34"]
+    sent = seen[-1]
+    assert sent.headers["host"] == "pay.example"
+    assert sent.extensions["sni_hostname"] == "pay.example"
+
+
 def test_what_is_meant_can_be_said() -> None:
     """A private address is taken where the caller says so, and its name becomes an identifier."""
     made = RemoteAgent.from_card(card("Pay now!", url="http://10.0.0.7/"), allow_private=True, timeout=3)
@@ -158,6 +226,18 @@ def test_what_is_meant_can_be_said() -> None:
     )
     assert not made.node.public_only
     assert RemoteAgent.from_card(card("pay")).node.public_only
+
+
+def noting(heard: list[str]) -> Any:
+    """A server that knows nothing, and notes under which name it is asked."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            heard.append(dict(scope["headers"])[b"host"].decode())
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+    return lambda port: app
 
 
 def serving(status: int, body: bytes, headers: dict[str, str] | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from typing import Any
 
@@ -301,3 +302,25 @@ async def test_a_mock_answers_for_it_without_a_network() -> None:
     assert sent(words(backend.calls["pay"][0])[-1]) == {"intent": "refund"}
     failing = MockBackend({"pay": ConnectionError("lost"), "near": "By hand."})
     assert (await pipeline.run("hi", backend=failing)).text == "By hand."
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+def test_connections_are_closed_when_their_loop_ends() -> None:
+    """Whether answered, failed or cancelled in the middle, no socket of a call outlives `asyncio.run`."""
+
+    async def calls() -> None:
+        clerk = says("Hel", "lo")
+        async with listening(plain(clerk, streaming=True)) as url:
+            far = RemoteAgent("far", endpoint=url)
+            backend = mock_backend(remotes="real")
+            await asyncio.gather(*(far.run("hi", backend=backend) for _ in range(8)))
+            model(clerk).wait_for(asyncio.Event())
+            hanging = [asyncio.ensure_future(far.run("hi", backend=backend)) for _ in range(4)]
+            while len(model(clerk).asked) < 12:
+                await asyncio.sleep(0)
+            for each in hanging:
+                each.cancel()
+            await asyncio.gather(*hanging, return_exceptions=True)
+
+    asyncio.run(calls())
+    gc.collect()

@@ -86,11 +86,11 @@ def is_private(host: str) -> bool:
     return not ipaddress.ip_address(host.partition("%")[0]).is_global
 
 
-async def check_public(url: str) -> None:
-    """Refuse a URL whose host has an address that is not public.
+async def public_addresses(url: str) -> list[str]:
+    """The addresses of the host of a URL, which are public.
 
     Raises:
-        CardError: it has one, or none at all.
+        CardError: one is not, or there is none.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -106,6 +106,9 @@ async def check_public(url: str) -> None:
                 f"its card sends calls to {url}, an address that is not public. If it is meant, say "
                 "RemoteAgent.from_card(..., allow_private=True)."
             )
+    if not found:
+        raise CardError(f"its host {host!r} cannot be found", passing=True)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 # --- fetching -------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class Connection:
             node = self._node
             cards.check_scheme(node.endpoint, allow_http=node.allow_http)
             if node.public_only:
-                await cards.check_public(node.endpoint)
+                await cards.public_addresses(node.endpoint)  # where a proxy connects, nobody else checks it
             found = await cards.fetch(self.client, node.endpoint)
             cards.check_abilities(found, node.capabilities)
             try:
@@ -76,7 +76,12 @@ async def _open(node: RemoteAgentNode) -> AsyncGenerator[Connection, None]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     timeout = httpx.Timeout(None, connect=CONNECTING)  # how long an answer may take is the step's to say
     headers = headers_of(node.auth)
-    async with httpx.AsyncClient(headers=headers, limits=limits, timeout=timeout) as client:
+    given: dict[str, Any] = {}
+    if node.public_only:
+        from adk_fluent.backends.adk.remote.pinning import PublicOnly
+
+        given["transport"] = PublicOnly(httpx.AsyncHTTPTransport(limits=limits))
+    async with httpx.AsyncClient(headers=headers, limits=limits, timeout=timeout, **given) as client:
         yield Connection(node, client)
 
 
