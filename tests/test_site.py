@@ -25,6 +25,7 @@ import adk_fluent
 from adk_fluent import errors
 from docgen.commands import PAGE, page
 from docgen.llms import full, index, pages, write
+from docgen.search import weigh
 from docgen.terminal import CHECK, check_picture
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def build(folder: Path) -> Path:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     write(folder / "site")
+    weigh(folder / "site")
     return folder / "site"
 
 
@@ -216,6 +218,43 @@ def serving(folder: Path) -> Generator[str]:
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+LOOKED_FOR = {
+    "budget": "how-to/budget.html",
+    "add a budget": "how-to/budget.html",
+    "resume": "how-to/resume-elsewhere.html",
+    "resume after approval in another process": "how-to/resume-elsewhere.html",
+    "why does my agent see this text": "how-to/why-this-text.html",
+    "test a tool that fails": "how-to/test-a-failing-tool.html",
+    "failing tool": "how-to/test-a-failing-tool.html",
+    "a2a": "how-to/serving.html",
+    "serve over A2A": "how-to/serving.html",
+    "parallel": "how-to/parallel.html",
+    "timeout": "how-to/timeout.html",
+    "token_budget": "reference/api/middleware.html",
+    "Agent.retry_config": "reference/api/agent.html",
+}
+"""What readers type into the search, and the page that should be among the first three."""
+
+
+async def test_the_search_finds_the_page_for_a_task(site: Path, browser: Browser) -> None:
+    """What is typed into the search finds the page that says how; a name finds its entry in the reference."""
+    found: dict[str, list[str]] = {}
+    with serving(site) as url:
+        page = await browser.new_page()
+        await page.goto(f"{url}/index.html")
+        await page.get_by_role("button", name="Search").first.click()
+        typed, results = page.get_by_role("combobox"), page.get_by_role("option")
+        for words in LOOKED_FOR:
+            await typed.fill("")
+            await results.first.wait_for(state="detached")
+            await typed.fill(words)
+            await results.first.wait_for()
+            links = [await link.get_attribute("href") or "" for link in (await results.all())[:3]]
+            found[words] = [link.removeprefix(f"{url}/").partition("?")[0] for link in links]
+            assert "~" not in await results.first.inner_text(), words
+    assert {words: first for words, first in found.items() if LOOKED_FOR[words] not in first} == {}
 
 
 def test_the_site(site: Path) -> None:
