@@ -1,16 +1,17 @@
 """What the site's search finds first: `python -m docgen.search SITE` weighs the index that Zensical wrote.
 
-Zensical's search has no weights to set. It finds a section that has every word, and puts first one that has the most of
-them together in its title, and the earlier there the better. Thousands of entries of the reference, each with a title of
-one word, would stand before every page that says how to do something. So, out of the reader's sight,
+Zensical's search has no weights to set. It finds a section that has every word, and puts first one that has
+the most of them together in its title, and the earlier there the better. Thousands of entries of the
+reference, each with a title of one word, would stand before every page that says how to do something. So, out
+of the reader's sight,
 
-- titles outside the how-to pages and the tutorial begin with marks, those of the reference with more: what they say comes
-  later;
-- the title of a how-to page goes on with the words by which else it is `asked` for in its front matter, and the little
-  words of a question do not exclude it.
+- titles outside the how-to pages and the tutorial begin with marks, those of the reference with more: what
+  they say comes later;
+- the title of a how-to page goes on with the words by which else it is `asked` for in its front matter, and
+  the little words of a question do not exclude it.
 
-An entry of the reference is called by its whole name, `C.budget` rather than `budget`, and found by what is written about it,
-not by its source.
+An entry of the reference is called by its whole name, `C.budget` rather than `budget`, and found by what is
+written about it, not by its source.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ import yaml
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 LITTLE_WORDS: Final = (
-    "a an and are by can could do does for from get have how i if in into is it make me my of on or our should so that"
-    " the this to use want we what when where which who why will with without you your"
+    "a an and are by can could do does for from get have how i if in into is it make me my of on or our"
+    " should so that the this to use want we what when where which who why will with without you your"
 )
 LATER: Final = "~ " * 16
 """Words that nobody looks for, as many as titles of how-to pages may have with what they are `asked` for."""
@@ -59,11 +60,12 @@ def weighed(item: Mapping[str, Any], page: str = "") -> dict[str, Any]:
     """An item of the index as it should be found; `page` is the Markdown that it is made of.
 
     >>> entry = "reference/api/c.html#adk_fluent.C.budget"
-    >>> found = weighed({"location": entry, "title": "budget <small>x</small>", "text": "Most. Source code in <code>"})
+    >>> found = weighed({"location": entry, "title": "budget", "text": "Most. Source code in <code>x</code>"})
     >>> found["title"].removeprefix(hidden(LATER * 2)), found["text"]
     ('C.budget', 'Most.')
-    >>> weighed({"location": "how-to/skip.html", "title": "Skip a step", "text": "Now."}, "# Skip a step")["title"]
-    'Skip a step'
+    >>> page = "---\\nasked: [if]\\n---\\n"
+    >>> weighed({"location": "how-to/x.html", "title": "Skip", "text": ""}, page)["title"]
+    'Skip<template> if </template>'
     """
     where, _, anchor = item["location"].partition("#")
     title, text = item["title"], item["text"]

@@ -14,10 +14,11 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import pytest
 
@@ -26,7 +27,8 @@ from adk_fluent import errors
 from docgen.commands import PAGE, page
 from docgen.llms import full, index, pages, write
 from docgen.search import weigh
-from docgen.terminal import CHECK, check_picture
+from docgen.terminal import CHECK, DESK, check_picture, desk
+from tests.looks import faults_of
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -55,8 +57,13 @@ def test_assistants_get_the_same_pages() -> None:
     assert (DOCS / "concepts/state.md").read_text(encoding="utf-8") in full(found)
 
 
-def test_the_picture_of_the_check_is_what_the_check_says() -> None:
-    """The landing page shows what the check prints today: `python -m docgen.terminal` draws it anew."""
+def test_the_pictures_of_the_landing_page_are_of_its_code() -> None:
+    """They show its expression, and what the check prints today: `python -m docgen.terminal` draws both."""
+    landing = ModuleType("landing")
+    code = re.findall(r"^```python\n(.*?)^```", (DOCS / "index.md").read_text(encoding="utf-8"), re.M | re.S)
+    exec(code[0], vars(landing))
+    picture = DESK.read_text(encoding="utf-8")
+    assert picture == landing.support.visualize("svg") == desk("destination").visualize("svg")
     assert CHECK.read_text(encoding="utf-8") == check_picture()
     assert "destnation" in check_picture()
 
@@ -182,23 +189,53 @@ LOOKED_AT = {
 }
 """Pages that are looked at, and what their headings say."""
 
+SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+
 
 @pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
-async def test_pages_fit_the_screen(site: Path, browser: Browser, tmp_path: Path, width: int) -> None:
-    """Six pages at the width of a desktop and of a phone: nothing runs out of the screen, nothing fails."""
+async def test_pages_look_right(site: Path, browser: Browser, width: int) -> None:
+    """Six pages, light and dark, are whole and can be read on a desktop and on a phone.
+
+    With `SITE_PICTURES` set to a folder, a picture of each is put there, for a person to look at.
+    """
+    pictures = os.environ.get("SITE_PICTURES")
+    found: dict[str, list[str]] = {}
     with serving(site) as url:
-        for path, heading in LOOKED_AT.items():
-            page = await browser.new_page(viewport={"width": width, "height": 844})
+        for scheme, (path, heading) in product(SCHEMES, LOOKED_AT.items()):
+            page = await browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
             complaints: list[str] = []
             page.on("console", lambda message, told=complaints: told.append(message.text))
             page.on("pageerror", lambda error, told=complaints: told.append(str(error)))
-            await page.goto(f"{url}/{path}")
+            await page.goto(f"{url}/{path}", wait_until="networkidle")
             assert heading.lower() in (await page.inner_text("h1")).lower()
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
-            assert complaints == [], path
-            picture = await page.screenshot(path=tmp_path / f"{width}-{path.replace('/', '-')}.png")
-            assert len(picture) > 10_000, f"{path} is blank"
+            found[f"{path}, {scheme}"] = complaints + await faults_of(page)
+            if pictures:
+                name = f"{width}-{scheme}-{path.replace('/', '-')}.png"
+                await page.screenshot(path=Path(pictures, name))
             await page.close()
+    assert {where: faults for where, faults in found.items() if faults} == {}
+
+
+async def test_what_looks_wrong_is_found(browser: Browser) -> None:
+    """Each fault that a person would see is told."""
+    page = await browser.new_page(viewport={"width": 390, "height": 800})
+    wrong = {
+        '<p style="width: 999px">wide</p>': 'p "wide" runs out of the screen',
+        '<p style="font-size: 9px">tiny</p>': 'p "tiny" is small: 9px',
+        '<p style="color: #ddd">pale</p>': 'p "pale" is faint: 1.4',
+        '<img alt="gone" src="data:image/png,none">': 'img "gone" is not loaded',
+        '<div class="language-python"><code>x = <span>1</span></code></div>': 'code "x = 1" has no colours',
+        '<div>under</div><div style="margin-top: -9px">over</div>': 'div "over" lies over div "under"',
+        '<div class="doc-contents" style="overflow: auto"><div class="md-typeset__table">'
+        '<table style="width: 999px"><tr><td>x</td></tr></table></div></div>': (
+            'table "x": parameters out of sight'
+        ),
+    }
+    for html, fault in wrong.items():
+        await page.set_content(f"<article><h1>Right</h1>{html}</article>")
+        assert fault in await faults_of(page), html
+    await page.set_content("<article><h1>Right</h1><p>Some words.</p></article>")
+    assert await faults_of(page) == []
 
 
 @contextmanager

@@ -1,0 +1,36 @@
+"""A misspelt key, in LangGraph."""
+
+from typing import TypedDict
+
+from langchain_core.language_models import FakeListChatModel
+from langgraph.graph import START, StateGraph
+
+
+class State(TypedDict):
+    """What the nodes share."""
+
+    facts: str
+    text: str
+
+
+def research(state: State):
+    """Find facts."""
+    print("[asked for 'Tea is old.']")
+    return {"facts": FakeListChatModel(responses=["Tea is old."]).invoke("Find facts.").content}
+
+
+def writer(state: State):
+    """Write with them."""
+    return {"text": FakeListChatModel(responses=["..."]).invoke(f"Write with {state['fact']}.").content}
+
+
+graph = StateGraph(State)
+graph.add_node("research", research)
+graph.add_node("writer", writer)
+graph.add_edge(START, "research")
+graph.add_edge("research", "writer")
+pipeline = graph.compile()
+try:
+    pipeline.invoke({"facts": "", "text": ""})
+except KeyError as error:
+    print("run: KeyError:", error)
