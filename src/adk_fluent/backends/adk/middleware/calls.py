@@ -74,7 +74,7 @@ def around(llm: BaseLlm, ctx: InvocationContext) -> BaseLlm:
 def surround(ctx: InvocationContext) -> None:
     """Put the middleware around the model of a native agent, for one run of it; ours do it themselves."""
     agent = ctx.agent
-    if not isinstance(agent, LlmAgent) or isinstance(agent, private.AssemblingAgent):
+    if isinstance(agent, private.AssemblingAgent) or not isinstance(agent, LlmAgent):
         return
     if type(cast(object, agent.model)) is not AroundLlm:
         model = around(agent.canonical_model, ctx)
@@ -104,11 +104,11 @@ async def _ahead(source: Responses) -> Responses:
     ADK runs the tools that an answer asks for before it asks for more of it. A middleware would still be at
     its last `yield` meanwhile, with what it holds: a slot of a limit, a clock.
     """
-    async with aclosing(source) as responses:
-        async for response in responses:
+    try:  # as `aclosing` does, which would be felt in a run
+        async for response in source:
             while not response.partial:
                 try:
-                    following = await anext(responses, None)
+                    following = await anext(source, None)
                 except Exception:
                     yield response
                     raise
@@ -117,6 +117,8 @@ async def _ahead(source: Responses) -> Responses:
                     return
                 response = following
             yield response
+    finally:
+        await source.aclose()
 
 
 def _onion(hooks: tuple[Hook, ...], ctx: HookContext, llm: BaseLlm, stream: bool) -> CallModel:
@@ -133,7 +135,7 @@ class _Innermost:
         self._ctx, self._llm, self._stream = ctx, llm, stream
         self._again = False
 
-    async def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
+    def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
         if self._again:
             self._ctx.increment_llm_call_count()
         self._again = True
@@ -141,9 +143,7 @@ class _Innermost:
         if model is not None:
             llm = _resolved(self._ctx, model)
             request = request.model_copy(update={"model": llm.model})
-        async with aclosing(llm.generate_content_async(request, stream=self._stream)) as responses:
-            async for response in responses:
-                yield response
+        return llm.generate_content_async(request, stream=self._stream)
 
 
 def _resolved(ctx: InvocationContext, model: str | BaseLlm) -> BaseLlm:
@@ -198,13 +198,13 @@ class _Asked:
         self.taken: list[LlmResponse] = []
 
     def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
-        responses = self._watched(self._inner(request, model=self._model if model is None else model))
+        responses = self._watched(request, self._model if model is None else model)
         self._open.append(responses)
         return responses
 
-    async def _watched(self, source: Responses) -> Responses:
+    async def _watched(self, request: LlmRequest, model: str | BaseLlm | None) -> Responses:
         try:
-            async with aclosing(source) as responses:
+            async with aclosing(self._inner(request, model=model)) as responses:
                 async for response in responses:
                     self.taken.append(response)
                     yield response
