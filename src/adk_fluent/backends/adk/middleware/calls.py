@@ -165,7 +165,7 @@ class _Layer:
     async def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
         if model is not None:  # so that every layer knows who is asked
             request = request.model_copy(update={"model": model if isinstance(model, str) else model.model})
-        asked = _Asked(self._inner, model)
+        asked = _Asked(self._inner, model, lasting=self._hook.best_effort)
         try:
             async with aclosing(self._hook.function(self._ctx, request, asked)) as responses:
                 async for response in responses:
@@ -186,14 +186,19 @@ class _Layer:
 class _Asked:
     """What a middleware asks of the call that it stands around.
 
+    Args:
+        lasting: whether the call goes on where the middleware fails, though that closes what it asked.
+
     Attributes:
         errors: what the call raised.
         taken: what the middleware got and has not given on.
     """
 
-    def __init__(self, inner: CallModel, model: str | BaseLlm | None) -> None:
-        self._inner, self._model = inner, model
+    def __init__(self, inner: CallModel, model: str | BaseLlm | None, *, lasting: bool) -> None:
+        self._inner, self._model, self._lasting = inner, model, lasting
         self._open: list[Responses] = []
+        self._sources: list[Responses] = []
+        self._failed: Exception | None = None
         self.errors: list[Exception] = []
         self.taken: list[LlmResponse] = []
 
@@ -204,26 +209,34 @@ class _Asked:
 
     async def _watched(self, request: LlmRequest, model: str | BaseLlm | None) -> Responses:
         try:
-            async with aclosing(self._inner(request, model=model)) as responses:
+            self._sources.append(responses := self._inner(request, model=model))
+            self._failed = None
+            try:
                 async for response in responses:
                     self.taken.append(response)
                     yield response
+            finally:
+                if not self._lasting:
+                    await responses.aclose()
         except Exception as error:
             self.errors.append(error)
+            self._failed = error
             raise
 
     async def rest(self, request: LlmRequest) -> AsyncIterator[LlmResponse]:
         """What follows when the middleware has failed: what it did not give on, or the call itself."""
-        if not self._open:
-            self(request)
+        if not self._sources:
+            self._sources.append(self._inner(request, model=self._model))
         for response in self.taken:
             yield response
-        async for response in self._open[-1]:
+        if self._failed is not None:
+            raise self._failed from self._failed.__cause__
+        async for response in self._sources[-1]:
             yield response
 
     async def aclose(self) -> None:
         """End the calls that were left behind."""
-        for responses in self._open:
+        for responses in (*self._open, *self._sources):
             await responses.aclose()
 
 
@@ -322,6 +335,8 @@ def _tool_layer(hook: Hook, ctx: HookContext, name: str, inner: CallTool) -> Cal
             raised = hook.failed(ctx, error)
             if raised is not None:
                 raise raised from cause_of(raised, error)
+            if errors and not results:  # the tool failed, and is not called once more
+                raise errors[-1] from errors[-1].__cause__
             return results[-1] if results else await inner(args)
 
     return layer
