@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from google.adk.models import BaseLlm
+from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
@@ -30,12 +33,14 @@ from adk_fluent import (
     tap,
     transfer,
 )
+from adk_fluent.backends.adk.steps.scripted_live import ScriptedLine
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.di import Resource
 from adk_fluent.errors import (
     ArgumentError,
     BackendError,
+    ModelError,
     SessionError,
     StateTypeError,
     ToolError,
@@ -43,7 +48,7 @@ from adk_fluent.errors import (
 )
 from adk_fluent.expr.base import Expr
 from adk_fluent.expr.live import Live
-from adk_fluent.middleware import tool_approval
+from adk_fluent.middleware import CallTool, Context, Middleware, tool_approval
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.live_server import LiveGemini, Message, content, serving, spoken
 from tests.backends.support import seen
@@ -435,6 +440,55 @@ async def test_a_limit_of_the_whole_cannot_be_either() -> None:
     with pytest.raises(UnsupportedNodeError, match=r"ExecutionConfig\(timeout_seconds=\)"):
         async with A.live(backend=mock_backend(default="ok"), config=config):
             """It does not open."""
+
+
+class Broken(BaseLlm):
+    """A model whose live connection cannot be opened, or breaks when it is listened to."""
+
+    opens: bool = False
+
+    @asynccontextmanager
+    async def connect(self, llm_request: LlmRequest) -> AsyncGenerator[BaseLlmConnection, None]:
+        if not self.opens:
+            raise ConnectionError("refused")
+        yield cast(BaseLlmConnection, BrokenLine(llm_request, cast(Any, None)))
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        raise AssertionError("nothing is generated in a live conversation")
+        yield
+
+
+class BrokenLine(ScriptedLine):
+    """Such a connection."""
+
+    async def receive(self) -> AsyncGenerator[LlmResponse, None]:
+        raise ConnectionError("dropped")
+        yield
+
+
+@pytest.mark.parametrize(("opens", "told"), [(False, "refused"), (True, "dropped")])
+@pytest.mark.parametrize("watched", [False, True])
+async def test_a_connection_that_fails_names_its_agent(opens: bool, told: str, watched: bool) -> None:
+    """As in any other run, one line says whose model it was; then nobody hears what is sent."""
+
+    class Watches(Middleware):
+        async def around_tool(
+            self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool
+        ) -> Any:
+            return await call(args)
+
+    agent = Agent("guide", Broken(model="live-1", opens=opens)).middleware(*[Watches()] * watched)
+    async with agent.live(modality="text") as live:
+        await live.send("hi")
+        with pytest.raises(ModelError) as caught:
+            await anext(live)
+        with pytest.raises(SessionError, match="conversation is over; call live"):
+            await live.send("still there?")
+    assert str(caught.value) == (
+        f"Agent 'guide' got no answer from its model 'live-1': ConnectionError: {told}."
+    )
 
 
 async def test_sending_when_it_is_not_open() -> None:

@@ -296,6 +296,75 @@ async def test_a_best_effort_hook_that_fails_loses_nothing(when: str) -> None:
     assert (called, len(backend.calls["a"])) == ([5], 2)
 
 
+@pytest.mark.parametrize("at", [1, 3, 4])
+async def test_a_best_effort_hook_that_fails_in_a_stream_loses_nothing(at: int) -> None:
+    """The rest of the answer comes also where the hook closes the call as it should."""
+
+    class Fails(Middleware):
+        best_effort = True
+
+        async def around_model(
+            self, ctx: Context, request: LlmRequest, call: CallModel
+        ) -> AsyncIterator[LlmResponse]:
+            async with aclosing(call(request)) as responses:
+                got = 0
+                async for response in responses:
+                    got += 1
+                    if got == at:
+                        raise KeyError("in the middle")
+                    yield response
+
+    async def pieces() -> AsyncIterator[str]:
+        for piece in ("one ", "two ", "three"):
+            yield piece
+
+    backend = mock_backend({"a": pieces()})
+    async with aclosing(a.middleware(Fails()).stream("hi", backend=backend)) as events:
+        said = [event.content async for event in events]
+    assert said == ["one ", "two ", "three", "one two three"]
+    assert len(backend.calls["a"]) == 1
+
+
+async def test_a_best_effort_hook_does_not_hide_what_failed() -> None:
+    """A hook that trips over a failure of a model, or of a tool, leaves that as it is, and calls it once."""
+
+    class Trips(Middleware):
+        best_effort = True
+
+        async def around_model(
+            self, ctx: Context, request: LlmRequest, call: CallModel
+        ) -> AsyncIterator[LlmResponse]:
+            try:
+                async for response in call(request):
+                    yield response
+            except ConnectionError:
+                raise KeyError("tripped") from None
+
+        async def around_tool(
+            self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool
+        ) -> Any:
+            try:
+                return await call(args)
+            except OSError:
+                raise KeyError("tripped") from None
+
+    called: list[int] = []
+
+    def count(n: int) -> int:
+        """Counts."""
+        called.append(n)
+        raise OSError("disk full")
+
+    backend = mock_backend({"a": ConnectionError("down")})
+    with pytest.raises(ModelError, match="ConnectionError: down"):
+        await a.middleware(Trips()).run("hi", backend=backend)
+    assert len(backend.calls["a"]) == 1
+    backend = mock_backend({"a": call_tool("count", n=5)})
+    with pytest.raises(ToolError, match="'count' raised OSError: disk full"):
+        await a.tool(count).middleware(Trips()).run("hi", backend=backend)
+    assert called == [5]
+
+
 async def test_what_adk_looks_for_in_a_tool_stays() -> None:
     """A wrapped tool is still of its class, shares what it holds, and keeps its own methods."""
     from google.adk.tools.function_tool import FunctionTool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -64,14 +64,11 @@ def tokens_of(usage_metadata: object) -> Tokens:
     >>> tokens_of(SimpleNamespace(prompt_token_count=10, candidates_token_count=3, thoughts_token_count=2))
     Tokens(input_tokens=10, output_tokens=5, cached_tokens=0)
     """
-
-    def count(*names: str) -> int:
-        return sum(getattr(usage_metadata, name, None) or 0 for name in names)
-
+    said = partial(getattr, usage_metadata)
     return Tokens(
-        count("prompt_token_count", "tool_use_prompt_token_count"),
-        count("candidates_token_count", "thoughts_token_count"),
-        count("cached_content_token_count"),
+        (said("prompt_token_count", None) or 0) + (said("tool_use_prompt_token_count", None) or 0),
+        (said("candidates_token_count", None) or 0) + (said("thoughts_token_count", None) or 0),
+        said("cached_content_token_count", None) or 0,
     )
 
 

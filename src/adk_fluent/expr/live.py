@@ -89,7 +89,7 @@ class Live:
         assert self._events is not None
         try:
             return await anext(self._events)
-        except StopAsyncIteration:
+        except BaseException:  # it ended, or failed: nobody would hear what is sent now
             self._over = "over"
             raise
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
@@ -34,6 +35,11 @@ class Step(NamedTuple):
 
 class _Placed(Protocol):
     """A context that knows the step it is in."""
+
+    @property
+    def pipeline(self) -> str:
+        """The name of the expression that runs."""
+        ...
 
     @property
     def step(self) -> Step: ...
@@ -96,10 +102,10 @@ class OTelEnrichment(Middleware):
 
     async def before_agent(self, ctx: Context, agent_name: str) -> None:
         """Say on the span of an agent what it is, and who sees what it says."""
-        from adk_fluent.telemetry import names
-
         if (span := _current()) is None:
             return
+        from adk_fluent.telemetry import names
+
         step = cast(_Placed, ctx).step
         span.set_attributes(
             {
@@ -138,7 +144,7 @@ class OTelEnrichment(Middleware):
     # --- what is said -----------------------------------------------------------------------------
 
     def _named(self, ctx: Context) -> str:
-        return self._pipeline or cast(_Placed, ctx).step.pipeline
+        return self._pipeline or cast(_Placed, ctx).pipeline
 
     def _introduce(self, span: Span, ctx: Context, request: LlmRequest) -> None:
         from adk_fluent.telemetry import names
@@ -163,8 +169,10 @@ class OTelEnrichment(Middleware):
             span.set_attribute(names.COST, float(cost))
 
     def _measure(self, ctx: Context, request: LlmRequest, response: LlmResponse) -> None:
-        from adk_fluent.telemetry.metrics import instruments
+        from adk_fluent.telemetry.metrics import are_heard, instruments
 
+        if not are_heard():
+            return
         tokens, cost = self._spent(request, response)
         model = response.model_version or request.model or "unknown"
         labels = {"agent_name": ctx.agent_name, "model": model, "pipeline": self._named(ctx)}
@@ -189,13 +197,19 @@ def _current(*, of_model: bool = False) -> Span | None:
         of_model: whether it must be that of a model call. Where another library makes that span, what is
             current is the agent's, which several calls would write over.
     """
-    from opentelemetry import trace
-
-    span = trace.get_current_span()
+    span = _spans()()
     if not span.is_recording():
         return None
     name: str = getattr(span, "name", "")
     return span if not of_model or name.startswith(("generate_content", "call_llm")) else None
+
+
+@cache
+def _spans() -> Callable[[], Span]:
+    """What gives the current span; OpenTelemetry is imported when somebody runs."""
+    from opentelemetry.trace import get_current_span
+
+    return get_current_span
 
 
 def otel_enrichment(pipeline_name: str | None = None) -> Middleware:

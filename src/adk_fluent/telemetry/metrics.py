@@ -25,6 +25,11 @@ class Instruments:
     violations: Counter
 
 
+def are_heard() -> bool:
+    """Whether the process has a provider of metrics: OpenTelemetry's API alone passes none on."""
+    return not type(metrics.get_meter_provider()).__module__.startswith("opentelemetry.metrics")
+
+
 @cache
 def instruments() -> Instruments:
     """The instruments of this process; they go on where a provider is set later."""

@@ -7,9 +7,9 @@ later run go wrong quietly.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -88,9 +88,7 @@ def invocation(ctx: ReadonlyContext | InvocationContext) -> InvocationContext:
 
     Some releases give the invocation itself where a read-only context is declared, as for live tools.
     """
-    if isinstance(ctx, InvocationContext):
-        return ctx
-    return ctx._invocation_context  # pyright: ignore[reportPrivateUsage]  # no public name
+    return vars(ctx).get("_invocation_context", ctx)  # asked for often, and `isinstance` would cost more
 
 
 def caller(ctx: InvocationContext) -> InvocationContext | None:
@@ -98,9 +96,11 @@ def caller(ctx: InvocationContext) -> InvocationContext | None:
 
     ADK's `AgentTool` runs its agent in a session of its own, which only its artifacts lead out of.
     """
-    service = ctx.artifact_service
-    tool_context = vars(service).get("tool_context") if hasattr(service, "__dict__") else None  # of no class
+    tool_context = getattr(ctx.artifact_service, "__dict__", _NONE).get("tool_context")  # of no class
     return None if tool_context is None else invocation(tool_context)
+
+
+_NONE: Final[Mapping[str, Any]] = {}
 
 
 @cache

@@ -35,12 +35,12 @@ def response_of(hook: str, before: LlmResponse | None, answer: object) -> LlmRes
     Raises:
         TypeError: it is neither.
     """
-    if isinstance(answer, str):
-        content = types.Content(role="model", parts=[types.Part(text=answer)])
-        return (before or LlmResponse()).model_copy(update={"content": content})
-    if isinstance(answer, Mapping):
-        return LlmResponse.model_validate_json(json.dumps(answer))
     if not isinstance(answer, LlmResponse):
+        if isinstance(answer, str):
+            content = types.Content(role="model", parts=[types.Part(text=answer)])
+            return (before or LlmResponse()).model_copy(update={"content": content})
+        if isinstance(answer, Mapping):
+            return LlmResponse.model_validate_json(json.dumps(answer))
         none = "" if hook == "around_model" else " or None"
         raise TypeError(f"it gave {answer!r:.60}, and {hook} gives an LlmResponse, text{none}")
     if before is None or answer is before:

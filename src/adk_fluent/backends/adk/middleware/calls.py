@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from functools import lru_cache
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware.answers import response_of
 from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
 from adk_fluent.backends.adk.middleware.stack import Hook, cause_of, is_outcome, stack_of
+from adk_fluent.backends.adk.steps.failures import Place, noting
 from adk_fluent.middleware.protocol import CallModel, CallTool
 
 Responses = AsyncGenerator[LlmResponse, None]
@@ -47,8 +48,10 @@ class AroundLlm:
     def connect(self, llm_request: LlmRequest) -> AbstractAsyncContextManager[BaseLlmConnection]:
         """As the model, with the middleware around the tools that it may call: no hook comes before that."""
         self._check()
-        wrap_tools(llm_request)
-        return self._llm.connect(llm_request)
+        if self._hooks:
+            wrap_tools(llm_request)
+        place = Place(getattr(self._ctx.agent, "name", ""), model=llm_request.model or self.model)
+        return _noted(self._llm.connect(llm_request), place)
 
     @property
     def __class__(self) -> type[BaseLlm]:  # pyright: ignore[reportIncompatibleMethodOverride]  # for `isinstance`
@@ -68,13 +71,42 @@ def around(llm: BaseLlm, ctx: InvocationContext) -> BaseLlm:
     """The model as ADK calls it: with the middleware around it, if there is any that wants to be."""
     live = ctx.live_request_queue is not None  # nothing is generated: it is connected to
     hooks = stack_of(ctx).of("around_tool" if live else "around_model")
-    return cast(BaseLlm, AroundLlm(llm, ctx, hooks)) if hooks or _real_models.forbids(llm) else llm
+    needed = hooks or live or _real_models.forbids(llm)
+    return cast(BaseLlm, AroundLlm(llm, ctx, hooks)) if needed else llm
+
+
+@asynccontextmanager
+async def _noted(
+    opening: AbstractAsyncContextManager[BaseLlmConnection], place: Place
+) -> AsyncGenerator[BaseLlmConnection, None]:
+    """A live connection whose failures say whose it is, as no callback of ADK's is told of them."""
+    async with AsyncExitStack() as opened:
+        with noting(place):
+            line = await opened.enter_async_context(opening)
+        yield cast(BaseLlmConnection, _NotedLine(line, place))
+
+
+class _NotedLine:
+    """Such a connection; what is sent fails where it is heard."""
+
+    def __init__(self, line: BaseLlmConnection, place: Place) -> None:
+        self._line, self._place = line, place
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._line, name)
+
+    async def receive(self) -> AsyncGenerator[LlmResponse, None]:
+        """What the model says."""
+        with noting(self._place):
+            async with aclosing(self._line.receive()) as responses:
+                async for response in responses:
+                    yield response
 
 
 def surround(ctx: InvocationContext) -> None:
     """Put the middleware around the model of a native agent, for one run of it; ours do it themselves."""
     agent = ctx.agent
-    if not isinstance(agent, LlmAgent) or isinstance(agent, private.AssemblingAgent):
+    if isinstance(agent, private.AssemblingAgent) or not isinstance(agent, LlmAgent):
         return
     if type(cast(object, agent.model)) is not AroundLlm:
         model = around(agent.canonical_model, ctx)
@@ -104,11 +136,11 @@ async def _ahead(source: Responses) -> Responses:
     ADK runs the tools that an answer asks for before it asks for more of it. A middleware would still be at
     its last `yield` meanwhile, with what it holds: a slot of a limit, a clock.
     """
-    async with aclosing(source) as responses:
-        async for response in responses:
+    try:  # as `aclosing` does, which would be felt in a run
+        async for response in source:
             while not response.partial:
                 try:
-                    following = await anext(responses, None)
+                    following = await anext(source, None)
                 except Exception:
                     yield response
                     raise
@@ -117,6 +149,8 @@ async def _ahead(source: Responses) -> Responses:
                     return
                 response = following
             yield response
+    finally:
+        await source.aclose()
 
 
 def _onion(hooks: tuple[Hook, ...], ctx: HookContext, llm: BaseLlm, stream: bool) -> CallModel:
@@ -133,7 +167,7 @@ class _Innermost:
         self._ctx, self._llm, self._stream = ctx, llm, stream
         self._again = False
 
-    async def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
+    def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
         if self._again:
             self._ctx.increment_llm_call_count()
         self._again = True
@@ -141,9 +175,7 @@ class _Innermost:
         if model is not None:
             llm = _resolved(self._ctx, model)
             request = request.model_copy(update={"model": llm.model})
-        async with aclosing(llm.generate_content_async(request, stream=self._stream)) as responses:
-            async for response in responses:
-                yield response
+        return llm.generate_content_async(request, stream=self._stream)
 
 
 def _resolved(ctx: InvocationContext, model: str | BaseLlm) -> BaseLlm:
@@ -165,7 +197,7 @@ class _Layer:
     async def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
         if model is not None:  # so that every layer knows who is asked
             request = request.model_copy(update={"model": model if isinstance(model, str) else model.model})
-        asked = _Asked(self._inner, model)
+        asked = _Asked(self._inner, model, lasting=self._hook.best_effort)
         try:
             async with aclosing(self._hook.function(self._ctx, request, asked)) as responses:
                 async for response in responses:
@@ -186,44 +218,57 @@ class _Layer:
 class _Asked:
     """What a middleware asks of the call that it stands around.
 
+    Args:
+        lasting: whether the call goes on where the middleware fails, though that closes what it asked.
+
     Attributes:
         errors: what the call raised.
         taken: what the middleware got and has not given on.
     """
 
-    def __init__(self, inner: CallModel, model: str | BaseLlm | None) -> None:
-        self._inner, self._model = inner, model
+    def __init__(self, inner: CallModel, model: str | BaseLlm | None, *, lasting: bool) -> None:
+        self._inner, self._model, self._lasting = inner, model, lasting
         self._open: list[Responses] = []
+        self._sources: list[Responses] = []
+        self._failed: Exception | None = None
         self.errors: list[Exception] = []
         self.taken: list[LlmResponse] = []
 
     def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
-        responses = self._watched(self._inner(request, model=self._model if model is None else model))
+        responses = self._watched(request, self._model if model is None else model)
         self._open.append(responses)
         return responses
 
-    async def _watched(self, source: Responses) -> Responses:
+    async def _watched(self, request: LlmRequest, model: str | BaseLlm | None) -> Responses:
         try:
-            async with aclosing(source) as responses:
+            self._sources.append(responses := self._inner(request, model=model))
+            self._failed = None
+            try:
                 async for response in responses:
                     self.taken.append(response)
                     yield response
+            finally:
+                if not self._lasting:
+                    await responses.aclose()
         except Exception as error:
             self.errors.append(error)
+            self._failed = error
             raise
 
     async def rest(self, request: LlmRequest) -> AsyncIterator[LlmResponse]:
         """What follows when the middleware has failed: what it did not give on, or the call itself."""
-        if not self._open:
-            self(request)
+        if not self._sources:
+            self._sources.append(self._inner(request, model=self._model))
         for response in self.taken:
             yield response
-        async for response in self._open[-1]:
+        if self._failed is not None:
+            raise self._failed from self._failed.__cause__
+        async for response in self._sources[-1]:
             yield response
 
     async def aclose(self) -> None:
         """End the calls that were left behind."""
-        for responses in self._open:
+        for responses in (*self._open, *self._sources):
             await responses.aclose()
 
 
@@ -322,6 +367,8 @@ def _tool_layer(hook: Hook, ctx: HookContext, name: str, inner: CallTool) -> Cal
             raised = hook.failed(ctx, error)
             if raised is not None:
                 raise raised from cause_of(raised, error)
+            if errors and not results:  # the tool failed, and is not called once more
+                raise errors[-1] from errors[-1].__cause__
             return results[-1] if results else await inner(args)
 
     return layer

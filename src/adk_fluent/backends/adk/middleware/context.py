@@ -13,7 +13,7 @@ from google.adk.tools.base_tool import BaseTool
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware import runs
-from adk_fluent.backends.adk.middleware.places import node_of, step_at
+from adk_fluent.backends.adk.middleware.places import node_of, pipeline_at, step_at
 from adk_fluent.ir.base import Node
 from adk_fluent.middleware.enriching import Step
 from adk_fluent.middleware.keeping import Scope
@@ -40,8 +40,7 @@ class HookContext:
         tool: BaseTool | None = None,
     ) -> None:
         self.native: CallbackContext | InvocationContext = native
-        whole = isinstance(native, InvocationContext)
-        self.invocation: InvocationContext = native if whole else private.invocation(native)
+        self.invocation: InvocationContext = private.invocation(native)
         agent = self.invocation.agent
         self.agent_name: str = agent_name or (agent.name if agent is not None else "")
         self.tool: BaseTool | None = tool
@@ -118,6 +117,11 @@ class HookContext:
     def run_id(self) -> str:
         """The run that everything here belongs to, that of an agent inside a tool included."""
         return runs.outermost(self.invocation).invocation_id
+
+    @property
+    def pipeline(self) -> str:
+        """The name of the expression that runs."""
+        return pipeline_at(self.invocation)
 
     @property
     def step(self) -> Step:

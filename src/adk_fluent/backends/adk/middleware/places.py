@@ -23,13 +23,18 @@ def step_at(ctx: InvocationContext) -> Step:
 
     What an agent says inside a tool is for the agent that called it, so it is `internal`.
     """
-    agent, first = ctx.agent, outermost(ctx).agent
+    agent = ctx.agent
     outlet = _outlet(_root(agent))
     if private.caller(ctx) is not None:
         visibility = "internal"
     else:
         visibility = "user" if outlet is None else outlet.sight(_name(agent)).visibility
-    return Step(_name(_root(first)), _kind(agent), visibility)
+    return Step(pipeline_at(ctx), _kind(agent), visibility)
+
+
+def pipeline_at(ctx: InvocationContext) -> str:
+    """The name of the expression that runs."""
+    return _name(_root(outermost(ctx).agent))
 
 
 def _root(agent: object) -> object:

@@ -89,6 +89,17 @@ def note(error: BaseException, place: Place) -> None:
     BaseException.__setattr__(error, _NOTE, place)  # also where its own class refuses, as a frozen one does
 
 
+@contextmanager
+def noting(place: Place) -> Generator[None]:
+    """Write on an error that passes where it came from, unless that is written on it."""
+    try:
+        yield
+    except Exception as error:
+        if not hasattr(error, _NOTE):
+            note(error, place)
+        raise
+
+
 class FailureNotes(BasePlugin):
     """Notes on an error whose tool or model raised it; it changes nothing else."""
 
