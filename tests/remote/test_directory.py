@@ -184,7 +184,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_called(
     heard: list[str] = []
     async with listening(noting(heard)) as url:
         asked = resolving(monkeypatch, "127.0.0.1")
-        monkeypatch.setattr(cards, "is_private", lambda host: False)  # this machine stands for a public one
+        monkeypatch.setattr(cards, "is_private", _nothing)  # this machine stands for a public one
         port = url.rpartition(":")[2]
         made = RemoteAgent.from_card(card("pay", url=f"http://pay.example:{port}/"), allow_http=True)
         with pytest.raises(RemoteError, match="there is no agent card"):
@@ -237,7 +237,14 @@ def noting(heard: list[str]) -> Any:
             await send({"type": "http.response.start", "status": 404, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-    return lambda port: app
+    def make(port: int) -> Any:
+        return app
+
+    return make
+
+
+def _nothing(host: str) -> bool:
+    return False
 
 
 def serving(status: int, body: bytes, headers: dict[str, str] | None = None) -> Any:

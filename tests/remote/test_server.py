@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -252,35 +250,6 @@ async def test_a_tool_that_asks_makes_the_task_wait() -> None:
 
 
 # --- what is kept ---------------------------------------------------------------------------------
-
-
-async def test_a_restart_loses_nothing(tmp_path: Path) -> None:
-    """A task that waits goes on in another server on the same file, with its conversation and state."""
-    store = tmp_path / "served.db"
-    async with served(GATED, {"clerk": "draft", "teller": "Told."}, store=store) as server:
-        asked = await task(server.url, "Go.", parts=[{"text": "Go."}, {"data": {"amount": 5}}])
-    assert not [each for each in asyncio.all_tasks() if "a2a" in str(each)]  # nothing waits in this process
-    again = mock_backend({"clerk": "again", "teller": "Told."})
-    async with A2AServer(GATED, backend=again, store=store) as server:
-        told = await task(server.url, "yes", taskId=asked["id"], contextId=asked["contextId"])
-    assert told["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert "clerk" not in again.calls
-    assert "Tell draft." in instruction(again.calls["teller"][0])
-
-
-async def test_tasks_of_a_server_that_died_are_handed_back(tmp_path: Path) -> None:
-    """What was running is failed in the file, and says that it can be sent again."""
-    store = tmp_path / "served.db"
-    async with served(Agent("clerk"), {"clerk": "ok"}, store=store) as server:
-        told = await task(server.url, "Go.")
-    with sqlite3.connect(store) as database:
-        database.execute("update tasks set status = ?", [json.dumps({"state": "TASK_STATE_WORKING"})])
-    database.close()
-    async with served(Agent("clerk"), {"clerk": "ok"}, store=store) as server:
-        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": told["id"]}}
-        found = (await call(server.url, body)).json()["result"]
-    assert found["status"]["state"] == "TASK_STATE_FAILED"
-    assert text_of(found) == "The server stopped before this was done. Send it again."
 
 
 # --- limits, and the end --------------------------------------------------------------------------

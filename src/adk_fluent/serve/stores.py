@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.backends.adk.remote import sdk
-from adk_fluent.errors import ArgumentError, MissingExtraError
+from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
 
 if TYPE_CHECKING:
     from google.adk.sessions import BaseSessionService
+
+logger: logging.Logger = logging.getLogger("adk_fluent.serve")
 
 _SQLITE: Final = "sqlite+aiosqlite:///"
 _BUSY: Final = 30.0
@@ -104,10 +108,35 @@ def _opened(url: str) -> Stores:
     if not url.startswith(_SQLITE):
         from google.adk.sessions.database_session_service import DatabaseSessionService
 
-        engine = create_async_engine(url)
-        return Stores(DatabaseSessionService(url), DatabaseTaskStore(engine), engine, is_shared=True)
+        engine = create_async_engine(url, pool_pre_ping=True)
+        tasks = _Discreet(DatabaseTaskStore(engine))
+        return Stores(DatabaseSessionService(url, pool_pre_ping=True), tasks, engine, is_shared=True)
     engine = create_async_engine(url, connect_args={"timeout": _BUSY})
-    return Stores(sqlite_sessions(Path(url.removeprefix(_SQLITE))), DatabaseTaskStore(engine), engine)
+    tasks = _Discreet(DatabaseTaskStore(engine))
+    return Stores(sqlite_sessions(Path(url.removeprefix(_SQLITE))), tasks, engine)
+
+
+class _Discreet:
+    """A task store whose failures tell a caller nothing of where it is; the log has them."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        return self._telling(found) if iscoroutinefunction(found) else found
+
+    def _telling(self, method: Any) -> Any:
+        async def call(*arguments: Any, **options: Any) -> Any:
+            try:
+                return await method(*arguments, **options)
+            except Exception as error:
+                logger.exception("The task store failed.")
+                raise ServerError(
+                    "The tasks of this server cannot be reached. Send it again later."
+                ) from error
+
+        return call
 
 
 def _state(status: Any) -> str:

@@ -1,0 +1,144 @@
+"""What a server keeps, in SQLite and PostgreSQL: over a restart, a crash, a database that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from adk_fluent import Agent, RemoteAgent
+from adk_fluent.serve import A2AServer
+from adk_fluent.testing import mock_backend
+from tests.backends.postgres import Postgres
+from tests.remote.test_server import GATED, call, instruction, message, served, task, text_of
+
+pytestmark = pytest.mark.newest
+NEEDS = pytest.mark.needs("initdb")
+
+
+@pytest.fixture(scope="module")
+def server_of_databases() -> Iterator[Postgres]:
+    """A PostgreSQL server for these tests."""
+    made = Postgres()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def postgres(server_of_databases: Postgres) -> Iterator[Postgres]:
+    """That server, which a test may stop."""
+    yield server_of_databases
+    if not server_of_databases.runs:
+        server_of_databases.start()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=NEEDS)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What is given as `store=`."""
+    return (
+        str(tmp_path / "served.db") if request.param == "sqlite" else request.getfixturevalue("postgres").url
+    )
+
+
+async def changed(store: str, statement: str, **values: Any) -> None:
+    """Change what a database holds behind the back of its servers."""
+    engine = create_async_engine(store if "://" in store else f"sqlite+aiosqlite:///{store}")
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text(statement), values)
+    finally:
+        await engine.dispose()
+
+
+async def state_of(url: str, told: dict[str, Any]) -> dict[str, Any]:
+    """A task as its server has it now."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": told["id"]}}
+    return (await call(url, body)).json()["result"]
+
+
+async def test_a_restart_loses_nothing(store: str) -> None:
+    """A task that waits goes on in another server on the same store, with its conversation and state."""
+    async with served(GATED, {"clerk": "draft", "teller": "Told."}, store=store) as server:
+        asked = await task(server.url, "Go.", parts=[{"text": "Go."}, {"data": {"amount": 5}}])
+    assert not [each for each in asyncio.all_tasks() if "a2a" in str(each)]  # nothing waits in this process
+    again = mock_backend({"clerk": "again", "teller": "Told."})
+    async with A2AServer(GATED, backend=again, store=store) as server:
+        told = await task(server.url, "yes", taskId=asked["id"], contextId=asked["contextId"])
+    assert told["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert "clerk" not in again.calls
+    assert "Tell draft." in instruction(again.calls["teller"][0])
+
+
+async def test_a_conversation_goes_on_after_a_restart(store: str) -> None:
+    """A caller's next turn is answered with what was said before, by a server that was not there then."""
+    near = mock_backend(remotes="real")
+    async with served(Agent("clerk"), {"clerk": "I note it."}, store=store) as server:
+        port = int(server.url.rstrip("/").rpartition(":")[2])
+        session = RemoteAgent("far", endpoint=server.url).session(backend=near)
+        await session.send("My name is Ann.")
+    again = mock_backend({"clerk": "Ann."})
+    later = A2AServer(Agent("clerk"), backend=again, store=store)
+    await later.start(port=port)
+    try:
+        await session.send("Who am I?")
+    finally:
+        await later.stop()
+    assert "My name is Ann." in str(again.calls["clerk"][0].contents)
+
+
+async def test_tasks_of_a_server_that_died_are_handed_back(store: str) -> None:
+    """What was running is failed in the store, and says that it can be sent again."""
+    async with served(Agent("clerk"), {"clerk": "ok"}, store=store) as server:
+        told = await task(server.url, "Go.")
+    running = json.dumps({"state": "TASK_STATE_WORKING"})
+    await changed(store, "update tasks set status = :status where id = :id", status=running, id=told["id"])
+    long_ago = {"then": datetime(2020, 1, 1), "id": told["id"]}
+    await changed(store, "update tasks set last_updated = :then where id = :id", **long_ago)
+    async with served(Agent("clerk"), {"clerk": "ok"}, store=store) as server:
+        found = await state_of(server.url, told)
+    assert found["status"]["state"] == "TASK_STATE_FAILED"
+    assert text_of(found) == "The server stopped before this was done. Send it again."
+
+
+@NEEDS
+async def test_a_server_that_starts_leaves_the_tasks_of_others_alone(postgres: Postgres) -> None:
+    """On a database that several share, what another one runs goes on."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def pieces() -> AsyncIterator[str]:
+        begun.set()
+        await gate.wait()
+        yield "Paid."
+
+    async with served(Agent("clerk"), {"clerk": pieces()}, store=postgres.url) as one:
+        running = asyncio.ensure_future(task(one.url, "Go."))
+        await begun.wait()
+        async with served(Agent("clerk"), {"clerk": "ok"}, store=postgres.url) as other:
+            assert (await task(other.url, "Mine."))["status"]["state"] == "TASK_STATE_COMPLETED"
+        gate.set()
+        assert (await running)["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@NEEDS
+async def test_a_database_that_goes_away_is_one_clear_line_and_comes_back(postgres: Postgres) -> None:
+    """A caller hears that it can send it again, and nothing of where the database is; then all goes on."""
+    async with served(Agent("clerk"), {"clerk": "ok"}, store=postgres.url) as server:
+        assert (await task(server.url, "first"))["status"]["state"] == "TASK_STATE_COMPLETED"
+        postgres.stop()
+        told = (await call(server.url, message("second"))).json()["error"]["message"]
+        assert told == "The tasks of this server cannot be reached. Send it again later."
+        postgres.start()
+        assert (await task(server.url, "third"))["status"]["state"] == "TASK_STATE_COMPLETED"
+        postgres.stop()
+        postgres.start()
+        assert (await task(server.url, "fourth"))["status"]["state"] == "TASK_STATE_COMPLETED"
