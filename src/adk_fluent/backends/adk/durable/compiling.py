@@ -12,6 +12,7 @@ from adk_fluent.backends.adk.durable import callbacks, functions, remotes, tools
 from adk_fluent.backends.adk.durable.artifacts import DurableArtifacts
 from adk_fluent.backends.adk.durable.models import DurableLlm
 from adk_fluent.backends.adk.durable.steps import Table, Worker
+from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services, fresh_services
 from adk_fluent.backends.adk.running.scripting import model_of_name, name_of_model
@@ -90,7 +91,7 @@ class DurableBackend(ADKBackend):
         artifacts = Services(artifact_service=DurableArtifacts(self._table, self._worker))
         return Services(**(given or {})).over(artifacts).over(fresh_services())
 
-    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | None:
+    def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | Answering | None:
         """What answers in place of a remote agent, if anything does; either is asked as a step."""
         given = self._models.get(node.name, self._models.get(origin))
         return self._real.remote_for(node, origin) if given is None else model_of_name(given)
