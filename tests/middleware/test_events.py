@@ -12,10 +12,11 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from adk_fluent import Agent, S, T
+from adk_fluent import Agent, S, T, race
 from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.errors import MiddlewareError
+from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import Context, Middleware
 from adk_fluent.testing import call_tool, mock_backend
 
@@ -135,6 +136,23 @@ async def test_what_agents_inside_tools_say_is_heard_and_replaced(kind: str) -> 
     result = await (outer >> b).run("hi", backend=backend)
     assert [event.content for event in result if event.content] == ["INNER", "DONE", "next"]
     assert "INNER" not in str(backend.calls["b"][0].contents)
+
+
+@pytest.mark.parametrize(
+    "apart", [race(a, Agent("c")), a.stream_to(buffering="chunked", chunk_size=1) >> b], ids=["race", "edge"]
+)
+async def test_what_runs_apart_inside_a_tool_is_heard_once(apart: Expr[Any]) -> None:
+    """When the run around the tool is told of it."""
+    heard: list[str] = []
+
+    class Hears(Middleware):
+        async def on_event(self, ctx: Context, event: AgentEvent) -> None:
+            heard.append(event.id)
+
+    backend = mock_backend({"outer": [call_tool("inner", request="do"), "done"]}, default="a word")
+    outer = Agent("outer").tools(T.agent(apart.named("inner"))).middleware(Hears())
+    result = await outer.run("hi", backend=backend)
+    assert heard == [event.id for event in result]
 
 
 async def test_what_cannot_be_changed_so_is_named() -> None:

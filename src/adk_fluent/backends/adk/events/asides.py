@@ -20,8 +20,19 @@ from adk_fluent.backends.events import without_words
 INSIDE: Final = "adk_fluent.inside_tool"
 """Metadata of an event: the name of the tool inside which it happened."""
 _WHOLE: Final = "__adk_fluent_whole__"
+_TOLD: Final = "__adk_fluent_told__"
 _UNSAID: Final = ("error_code", "error_message", "long_running_tool_ids", "output", "partial")
 """What is not told: a failure is raised by the tool, and an answer is what it gives."""
+
+
+def inside_tool(ctx: InvocationContext) -> bool:
+    """Whether a context is of what runs inside a tool: plugins hear of it when the run around is told."""
+    return _TOLD in ctx.__dict__
+
+
+def go_inside(ctx: InvocationContext) -> None:
+    """Note that what runs in this context, and in copies of it, runs inside a tool."""
+    object.__setattr__(ctx, _TOLD, True)
 
 
 class Telling:

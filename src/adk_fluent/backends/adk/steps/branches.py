@@ -17,6 +17,7 @@ from google.adk.sessions import BaseSessionService, Session
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
+from adk_fluent.backends.adk.events.asides import inside_tool
 from adk_fluent.backends.adk.steps.checkpoints import states_from
 from adk_fluent.backends.adk.steps.once import already_seen
 from adk_fluent.state.delta import detached
@@ -237,7 +238,8 @@ class Attempt:
         """Keep an event of the branch."""
         if event.partial:
             return
-        event = await private.through_plugins(self.ctx, event)
+        if not inside_tool(self.ctx):
+            event = await private.through_plugins(self.ctx, event)
         await self._append(event)
         self.events.append(event)
 

@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from adk_fluent.analysis.visibility import Outlet, outlet_of
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
-from adk_fluent.backends.adk.events.asides import Telling, tell
+from adk_fluent.backends.adk.events.asides import Telling, go_inside, tell
 from adk_fluent.backends.adk.events.signals import failure, pauses, spoken_text
 from adk_fluent.backends.adk.steps.branches import BranchSessions, Overlay, branch_below
 from adk_fluent.backends.answering import Answers
@@ -123,6 +123,7 @@ class _Talk:
                 "live_request_queue": None,
             }
         )
+        go_inside(self.ctx)
 
     async def hear(self, event: Event) -> None:
         """Take over an event of the conversation, and tell the run around it."""
