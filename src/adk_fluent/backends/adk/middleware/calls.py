@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from functools import lru_cache
 from typing import Any, cast
 
@@ -22,7 +22,6 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware.answers import response_of
 from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
 from adk_fluent.backends.adk.middleware.stack import Hook, cause_of, is_outcome, stack_of
-from adk_fluent.backends.adk.steps.failures import Place, noting
 from adk_fluent.middleware.protocol import CallModel, CallTool
 
 Responses = AsyncGenerator[LlmResponse, None]
@@ -48,10 +47,8 @@ class AroundLlm:
     def connect(self, llm_request: LlmRequest) -> AbstractAsyncContextManager[BaseLlmConnection]:
         """As the model, with the middleware around the tools that it may call: no hook comes before that."""
         self._check()
-        if self._hooks:
-            wrap_tools(llm_request)
-        place = Place(getattr(self._ctx.agent, "name", ""), model=llm_request.model or self.model)
-        return _noted(self._llm.connect(llm_request), place)
+        wrap_tools(llm_request)
+        return self._llm.connect(llm_request)
 
     @property
     def __class__(self) -> type[BaseLlm]:  # pyright: ignore[reportIncompatibleMethodOverride]  # for `isinstance`
@@ -71,36 +68,7 @@ def around(llm: BaseLlm, ctx: InvocationContext) -> BaseLlm:
     """The model as ADK calls it: with the middleware around it, if there is any that wants to be."""
     live = ctx.live_request_queue is not None  # nothing is generated: it is connected to
     hooks = stack_of(ctx).of("around_tool" if live else "around_model")
-    needed = hooks or live or _real_models.forbids(llm)
-    return cast(BaseLlm, AroundLlm(llm, ctx, hooks)) if needed else llm
-
-
-@asynccontextmanager
-async def _noted(
-    opening: AbstractAsyncContextManager[BaseLlmConnection], place: Place
-) -> AsyncGenerator[BaseLlmConnection, None]:
-    """A live connection whose failures say whose it is, as no callback of ADK's is told of them."""
-    async with AsyncExitStack() as opened:
-        with noting(place):
-            line = await opened.enter_async_context(opening)
-        yield cast(BaseLlmConnection, _NotedLine(line, place))
-
-
-class _NotedLine:
-    """Such a connection; what is sent fails where it is heard."""
-
-    def __init__(self, line: BaseLlmConnection, place: Place) -> None:
-        self._line, self._place = line, place
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._line, name)
-
-    async def receive(self) -> AsyncGenerator[LlmResponse, None]:
-        """What the model says."""
-        with noting(self._place):
-            async with aclosing(self._line.receive()) as responses:
-                async for response in responses:
-                    yield response
+    return cast(BaseLlm, AroundLlm(llm, ctx, hooks)) if hooks or _real_models.forbids(llm) else llm
 
 
 def surround(ctx: InvocationContext) -> None:

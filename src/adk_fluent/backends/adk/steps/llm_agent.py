@@ -25,6 +25,7 @@ from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.calls import AnotherModel, around, with_middleware
 from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack, stack_of, warn_idle
 from adk_fluent.backends.adk.resources import holding
+from adk_fluent.backends.adk.steps.calling_live import LiveLlm
 from adk_fluent.backends.adk.steps.failures import Place, note, storable
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, within_schema
 from adk_fluent.backends.adk.steps.live import refuse_asking
@@ -112,7 +113,8 @@ class FluentLlmAgent(private.AssemblingAgent):
     def called(self, model: BaseLlm, ctx: InvocationContext) -> BaseLlm:
         """The model with the middleware around it."""
         _real_models.check(model, self.name)
-        return around(model, ctx)
+        called = around(model, ctx)
+        return called if ctx.live_request_queue is None else cast(BaseLlm, LiveLlm(called, self.name))
 
     async def canonical_tools(self, ctx: ReadonlyContext | None = None) -> list[BaseTool]:
         """As ADK's, with the middleware around them: these are run when a person has approved a call."""
