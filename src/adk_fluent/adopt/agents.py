@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from adk_fluent.adopt.writer import Writer
+from adk_fluent.adopt.writer import Writer, given_in_order
 from adk_fluent.adopt.writing import Call, Chain, named, text
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
@@ -86,10 +86,9 @@ def agent(writer: Writer, node: AgentNode) -> Chain:
 
 def fields(writer: Writer, node: Node) -> Iterator[Call]:
     """The fields that have a method each, in ADK's order."""
-    for name in node._defaults:  # pyright: ignore[reportPrivateUsage]
-        if name not in node.given or name in _ELSEWHERE:
+    for name, value in given_in_order(node):
+        if name in _ELSEWHERE:
             continue
-        value: Any = node.given[name]
         if name in CALLBACK_FIELDS:
             shown = tuple(writer.of(node, f"{name}[{i}]", one) for i, one in enumerate(value))
             yield Call(f".{name.removesuffix('_callback')}", shown)
@@ -191,10 +190,9 @@ def remote(writer: Writer, node: RemoteAgentNode) -> Chain:
     """An agent of another process."""
     renamed = {"timeout_seconds": "timeout"}
     shown = [("endpoint", text(node.endpoint))]
-    for name in node._defaults:  # pyright: ignore[reportPrivateUsage]
-        if name not in node.given or name in _REMOTE_ELSEWHERE:
+    for name, value in given_in_order(node):
+        if name in _REMOTE_ELSEWHERE:
             continue
-        value = node.given[name]
         if name == "auth":
             writer.left_out.append(f"auth of {node.name}: a token does not belong into source.")
         elif name == "fallback":
@@ -218,7 +216,8 @@ def native_agent(writer: Writer, node: NativeNode | KnownNativeNode) -> Chain:
         raise ArgumentError(
             f"to_source() cannot refer to {node.native.name!r}, a {kind}: give it a name in a module."
         )
-    writer.native.append(f"{node.native.name}, a {kind}: {_why(node)}")
+    article = "an" if kind[:1].lower() in "aeiou" else "a"
+    writer.native.append(f"{node.native.name}, {article} {kind}: {_why(node)}")
     arguments = [writer.names.ref(path)]
     if isinstance(node, NativeNode) and (said := node.declared) and said != access(value) and said.given:
         arguments.append(f"declare={{{text(node.name)}: {_declares(writer, said)}}}")
@@ -234,9 +233,14 @@ def _declares(writer: Writer, said: Access) -> str:
 
 def _why(node: NativeNode | KnownNativeNode) -> str:
     """Why an agent stays what it is."""
+    native: Any = node.native.value
     if isinstance(node, NativeNode):
+        if type(native).__name__ == "RemoteA2aAgent":
+            from adk_fluent.backends.adk.adopting.remotes import read_remote
+
+            return f"{read_remote(native)}."
         return "only its class knows what it does."
-    if hasattr(node.native.value, "graph"):
+    if hasattr(native, "graph"):
         return f"ADK runs a graph itself. In it: {outline(node.body)}."
     return f"it is an {node.body.name} with code of its own, in its class."
 

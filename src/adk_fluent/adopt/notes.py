@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from adk_fluent.adopt.writer import Writer
+from adk_fluent.adopt.writer import Writer, given_in_order
 from adk_fluent.adopt.writing import Call, named, text
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.native import object_path
@@ -13,11 +13,10 @@ from adk_fluent.ir.native import object_path
 
 def notes(writer: Writer, node: Node) -> Iterator[Call]:
     """What is said about any expression."""
-    held = node.annotations
-    for name in held._defaults:  # pyright: ignore[reportPrivateUsage]  # the notes in order
-        if name in held.given and (write := _NOTES.get(name)) is not None:
-            yield from write(writer, node, held.given[name])
-        elif name in held.given and name not in ("adopted", "context"):
+    for name, value in given_in_order(node.annotations):
+        if (write := _NOTES.get(name)) is not None:
+            yield from write(writer, node, value)
+        elif name not in ("adopted", "context"):
             writer.refuse(node, f"its {name}")
 
 
@@ -55,11 +54,7 @@ def _content(writer: Writer, node: Node, content: Any) -> Iterator[Call]:
 
 def _boundary(writer: Writer, node: Node, boundary: Any) -> Iterator[Call]:
     """Where execution may be cut."""
-    options = [
-        (name, writer.of(node, name, boundary.given[name]))
-        for name in boundary._defaults
-        if name in boundary.given
-    ]
+    options = [(name, writer.of(node, name, value)) for name, value in given_in_order(boundary)]
     yield Call(".execution_boundary", named(options))
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NoReturn, cast
 
 from adk_fluent.adopt.values import Names, Unwritable, written
 from adk_fluent.adopt.writing import Call, Chain, assignment, flat, text
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.native import object_path
 from adk_fluent.ir.nodes import ArtifactNode, CaptureNode, GateNode, TapNode, TransferNode, TransformNode
 
@@ -117,6 +118,15 @@ class Writer:
         what = getattr(value, "__name__", None) or type(value).__name__
         self.native.append(f"{where} of {node.name}: {what} has no name that could be imported.")
         return f"{self.names.ref(home)}.{found}"
+
+
+def given_in_order(value: Frozen) -> Iterator[tuple[str, Any]]:
+    """The fields of a value that differ from their defaults, in the order of its class."""
+    return (
+        (field.name, value.given[field.name])
+        for field in fields(cast(Any, value))
+        if field.name in value.given
+    )
 
 
 def _found(native: object, where: str, value: object) -> str | None:
