@@ -13,13 +13,13 @@ from google.adk.apps.app import App
 from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent.backends.adk.adopting.remotes import read_remote
+from adk_fluent.backends.adk.running.backend import build
 from adk_fluent.backends.adk.running.native import adopt
 from adk_fluent.backends.adk.running.standing import StandingBackend
 from adk_fluent.backends.adk.running.unscripted import Scripting
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.expr.base import adopted
 
 Row = tuple[Any, ...]
 
@@ -82,7 +82,7 @@ async def played(value: Any, backend: MockBackend, prompt: str, state: Mapping[s
 def _without_remotes(agent: BaseAgent, backend: MockBackend) -> BaseAgent:
     """The same, where agents of other processes answer from the script, as in the run of an expression."""
     if type(agent).__name__ == "RemoteA2aAgent" and not isinstance(node := read_remote(agent), str):
-        made: Any = adopted(agent).build()
+        made: Any = build(node)
         made.answer_with(backend.remote_for(node, node.name))
         return made
     for place, child in enumerate(agent.sub_agents):
