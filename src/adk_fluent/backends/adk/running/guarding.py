@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.models.llm_request import LlmRequest
-from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.calls import surround
 
 
-class RealModels(BasePlugin):
+class RealModels(AddedPlugin):
     """Puts what refuses to ask a real model around those of native agents; ours look themselves.
 
     It refuses nothing itself, since a callback of the agent may still answer in place of its model.
