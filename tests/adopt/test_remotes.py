@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import httpx
 import pytest
-from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
 
 from adk_fluent import Agent, RemoteAgent
 from adk_fluent.adopt import adopt, to_source
 from adk_fluent.adopt.source import written
 from adk_fluent.ir import NativeNode
 from adk_fluent.testing import mock_backend
-from tests.adopt.projects import note_start
 from tests.cli.commands import Cli
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # ADK calls these experimental
+pytestmark = [
+    pytest.mark.newest,  # they need a2a-sdk
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # ADK calls them experimental
+]
 URL = "https://pay.example/.well-known/agent-card.json"
 
 
 def remote(url: Any = URL, **options: Any) -> Any:
     """An agent of ADK's own."""
+    from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+
     return RemoteA2aAgent(name="far", agent_card=url, **options)
 
 
@@ -43,32 +45,22 @@ def test_it_is_written_as_one() -> None:
     assert f'far = RemoteAgent(\n    "far", endpoint="{URL}", timeout=9\n)\n' in source
 
 
-PAYING = remote(httpx_client=httpx.AsyncClient())
-FILED = remote("/nowhere/card.json")
-NOTING = remote(before_agent_callback=note_start)
-HISTORY = remote(full_history_when_stateless=True)
-
-
-class Own(RemoteA2aAgent):
-    """One of the user's."""
-
-
-OWN: Any = cast(Any, Own)(name="own", agent_card=URL)
-
-
 @pytest.mark.parametrize(
-    ("native", "why"),
+    ("name", "why"),
     [
-        (PAYING, "far, a RemoteA2aAgent: it has more than a URL: httpx_client"),
-        (FILED, "far, a RemoteA2aAgent: its card is no URL."),
-        (NOTING, "far, a RemoteA2aAgent: it has more than a URL: before_agent_callback."),
-        (HISTORY, "far, a RemoteA2aAgent: it has more than a URL: full_history_when_stateless"),
-        (OWN, "own, an Own: only its class knows what it does."),
+        ("PAYING", "far, a RemoteA2aAgent: it has more than a URL: httpx_client"),
+        ("FILED", "far, a RemoteA2aAgent: its card is no URL."),
+        ("NOTING", "far, a RemoteA2aAgent: it has more than a URL: before_agent_callback."),
+        ("HISTORY", "far, a RemoteA2aAgent: it has more than a URL: full_history_when_stateless"),
+        ("OWN", "own, an Own: only its class knows what it does."),
     ],
     ids=["client", "file", "callback", "option", "subclass"],
 )
-def test_what_would_be_lost_keeps_it_native(native: Any, why: str) -> None:
+def test_what_would_be_lost_keeps_it_native(name: str, why: str) -> None:
     """And is told."""
+    from tests.adopt import remotes
+
+    native: Any = getattr(remotes, name)
     expression = adopt(native)
     assert isinstance(expression.node, NativeNode)
     (line,) = written(native).native
@@ -104,7 +96,6 @@ def test_a_project_with_one_is_converted_and_proves_it(cli: Cli, tmp_path: Path)
     assert "adopt(" not in done.out
 
 
-@pytest.mark.newest
 async def test_it_runs_over_the_network() -> None:
     """What is adopted asks the same service."""
     from adk_fluent.serve import A2AServer

@@ -18,8 +18,8 @@ from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
 
 from adk_fluent.backends.adk.adopting.remotes import read_remote
+from adk_fluent.backends.adk.compat.added import AddedPlugin
 from adk_fluent.backends.adk.compile.boundaries import without_crossings
-from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir._generated import (
     AGENT_FIELDS,

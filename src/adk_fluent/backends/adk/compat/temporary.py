@@ -8,8 +8,8 @@ from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
-from google.adk.plugins.base_plugin import BasePlugin
 
+from adk_fluent.backends.adk.compat.added import AddedPlugin
 from adk_fluent.ir.scopes import is_temporary
 
 _given: ContextVar[Mapping[str, Any]] = ContextVar("adk_fluent_temporary")
@@ -32,7 +32,7 @@ def give(state: Mapping[str, Any] | None) -> None:
     _given.set(temporary(state or {}))
 
 
-class TemporaryState(BasePlugin):
+class TemporaryState(AddedPlugin):
     """Puts the `temp:` keys that a run was started with into its session, where ADK does not."""
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:

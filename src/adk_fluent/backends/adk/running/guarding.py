@@ -6,7 +6,7 @@ from google.adk.agents.callback_context import CallbackContext
 from google.adk.models.llm_request import LlmRequest
 
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.middleware.added import AddedPlugin
+from adk_fluent.backends.adk.compat.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.calls import surround
 
 

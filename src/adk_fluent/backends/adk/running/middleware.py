@@ -18,9 +18,9 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.added import AddedPlugin
 from adk_fluent.backends.adk.events.asides import in_full, in_place_of
 from adk_fluent.backends.adk.middleware import runs
-from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.answers import content_of, response_of
 from adk_fluent.backends.adk.middleware.calls import step_of, surround, take_step, wrap_tools
 from adk_fluent.backends.adk.middleware.context import HookContext

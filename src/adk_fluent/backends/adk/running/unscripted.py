@@ -12,10 +12,10 @@ from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.added import AddedPlugin
 from adk_fluent.backends.adk.compile.compiler import ModelFor, ask_others
 from adk_fluent.backends.adk.context.helper_models import HelperFor
 from adk_fluent.backends.adk.steps.leaves import below
@@ -120,7 +120,7 @@ def _as_node(agent: LlmAgent) -> AgentNode:
     return AgentNode(name=agent.name, output_schema=agent.output_schema or UNSET)
 
 
-class Unscripted(BasePlugin):
+class Unscripted(AddedPlugin):
     """Answers for every model that no script plays, such as that of an agent which a tool makes as it runs.
 
     Args:

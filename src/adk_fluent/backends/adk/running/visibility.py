@@ -12,8 +12,8 @@ from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.analysis.visibility import SEEN, Outlet, StepVisibility, outlet_of
+from adk_fluent.backends.adk.compat.added import AddedPlugin
 from adk_fluent.backends.adk.events.asides import is_inside
-from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import root_of
 

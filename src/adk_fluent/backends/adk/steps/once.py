@@ -9,8 +9,8 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
+from adk_fluent.backends.adk.compat.added import AddedPlugin
 from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
-from adk_fluent.backends.adk.middleware.added import AddedPlugin
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import RaceNode
 
