@@ -12,7 +12,7 @@ from google.adk.agents import LlmAgent
 from google.adk.apps.app import App
 from google.adk.plugins.base_plugin import BasePlugin
 
-from adk_fluent import Agent, S
+from adk_fluent import Agent
 from adk_fluent.adopt import adopt, to_source
 from adk_fluent.adopt.source import bare, written
 from adk_fluent.errors import ArgumentError
@@ -112,5 +112,3 @@ def test_what_cannot_be_referred_to_is_one_line() -> None:
         to_source(LlmAgent(name="nameless", before_agent_callback=lambda callback_context: None))
     with pytest.raises(ArgumentError, match="cannot refer to 'gone', a Custom"):
         to_source(Custom(name="gone"))
-    with pytest.raises(ArgumentError, match="'set' is a transform step"):
-        to_source(S.set(x=1) >> Agent("a"))

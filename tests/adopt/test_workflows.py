@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.adk.agents import LlmAgent
@@ -12,6 +12,9 @@ from adk_fluent.adopt import adopt
 from adk_fluent.errors import CompileError
 from adk_fluent.ir import KnownNativeNode, LoopNode, NativeNode, ParallelNode, RouteNode, walk
 from adk_fluent.testing import mock_backend
+
+if TYPE_CHECKING:
+    from google.adk.agents.context import Context
 
 pytestmark = pytest.mark.newest  # before ADK 2 there are none
 
@@ -75,6 +78,75 @@ def test_a_parameter_of_a_function_is_a_key_that_it_reads() -> None:
 
     report = adopt(graph((START, agent("a"), choose))).check()
     assert [(issue.agent, issue.key) for issue in report.errors] == [("choose", "draft")]
+
+
+def decide(ctx: Any, draft: str) -> None:
+    """Note what was decided, and read what was asked."""
+    if draft:
+        ctx.state["verdict"] = draft
+    ctx.state["seen"] = ctx.state.get("seen", 0) + ctx.state["weight"]
+
+
+def tell(node_input: Any) -> Any:
+    """Say it as an event with a change of the state."""
+    from google.adk.events import Event
+
+    return Event(author="graph", state={"told": node_input})  # pyright: ignore[reportCallIssue]  # ADK 2 has it
+
+
+def anything(ctx: Any) -> None:
+    """Hand the context on."""
+    decide(ctx, "x")
+
+
+def test_what_a_function_writes_is_found_in_its_source() -> None:
+    """It may be there, no more, with file and line; what nobody writes is an error again."""
+    from google.adk.workflow import START
+
+    reader = agent("reader", instruction="{verdict} {told} {nobody}")
+    report = adopt(graph((START, agent("a", output_key="draft"), decide, tell, reader))).check()
+    assert [(issue.agent, issue.key) for issue in report.errors] == [("reader", "nobody")]
+    found = {(issue.agent, issue.key): str(issue.hint) for issue in report.warnings}
+    assert set(found) == {("reader", "verdict"), ("reader", "told"), ("decide", "weight")}
+    line = decide.__code__.co_firstlineno + 3
+    assert f"code of decide (test_workflows.py, line {line})" in found["reader", "verdict"]
+    assert not [issue for issue in report.infos if issue.code == "unknown-access"]
+
+
+def typed(where: Context, draft: str) -> None:
+    """A context of any name, told by its type."""
+    where.state["noted"] = draft
+
+
+def prepared(topic: str) -> str:
+    """What came before has the topic."""
+    return topic.strip()
+
+
+def outside(node_input: Any) -> Any:
+    """Somebody else makes the result, which may be an event."""
+    return tell(node_input)
+
+
+def test_a_parameter_that_is_no_key() -> None:
+    """A context under any name, and what is filled from what came before."""
+    from google.adk.workflow import START, FunctionNode
+
+    bound = FunctionNode(func=prepared, parameter_binding="node_input")
+    report = adopt(graph((START, bound, agent("a", output_key="draft"), typed))).check()
+    assert not [*report.errors, *report.warnings]
+    report = adopt(graph((START, outside, agent("reader", instruction="{told}")))).check()
+    assert not report.errors
+    assert [issue.agent for issue in report.infos if issue.code == "unknown-access"] == ["outside"]
+
+
+def test_a_function_that_hands_its_context_on_is_unknown() -> None:
+    """Its source does not show all there is."""
+    from google.adk.workflow import START
+
+    report = adopt(graph((START, anything, agent("reader", instruction="{verdict}")))).check()
+    assert not report.errors
+    assert [issue.agent for issue in report.infos if issue.code == "unknown-access"] == ["anything"]
 
 
 def test_another_shape_is_opaque() -> None:

@@ -87,11 +87,11 @@ _ = a.until("done")  # pyright: ignore[reportArgumentType]  # a function
 _ = a.tap(5)  # pyright: ignore[reportArgumentType, reportCallIssue]  # a function
 _ = a.use("preset")  # pyright: ignore[reportArgumentType]  # a Preset
 _ = Pipeline(5)  # pyright: ignore[reportArgumentType, reportCallIssue]  # no step
-_ = FanOut(a, 5)  # pyright: ignore[reportArgumentType]  # no branch
+_ = FanOut(a, 5)  # pyright: ignore[reportArgumentType, reportCallIssue]  # no branch
 _ = Loop(a, max_iterations=None)  # pyright: ignore[reportArgumentType, reportCallIssue]  # a limit is needed
 _ = Loop(a).max_iterations("3")  # pyright: ignore[reportArgumentType]  # a number
-_ = race("a", "b")  # pyright: ignore[reportArgumentType]  # expressions
-_ = map_over(5, a)  # pyright: ignore[reportArgumentType]  # a key is text
+_ = race("a", "b")  # pyright: ignore[reportArgumentType, reportCallIssue]  # expressions
+_ = map_over(5, a)  # pyright: ignore[reportArgumentType, reportCallIssue]  # a key is text
 _ = map_over("k", a, "item")  # pyright: ignore[reportCallIssue]  # by keyword only
 _ = gate("done")  # pyright: ignore[reportArgumentType]  # a function
 _ = tap(a)  # pyright: ignore[reportArgumentType, reportCallIssue]  # a function

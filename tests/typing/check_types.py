@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any, Never, assert_type
 
+from google.adk.agents import LlmAgent
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.models.llm_request import LlmRequest
@@ -222,6 +223,31 @@ async def running() -> None:
     async for event in invoice.stream("hi"):
         assert_type(event, AgentEvent)
 
+
+# --- agents of ADK's own --------------------------------------------------------------------------
+
+native = LlmAgent(name="native")
+assert_type(native >> text, Pipeline[str])
+assert_type(text >> native, Pipeline[Any])
+assert_type(text | native, FanOut[Any])
+assert_type(native // text, Fallback[Any])
+assert_type(Pipeline(native), Pipeline[Any])
+assert_type(Pipeline("p", native, invoice), Pipeline[Invoice])
+assert_type(Pipeline(invoice, native), Pipeline[Any])
+assert_type(Pipeline(invoice, native, S.set(x=1)), Pipeline[Any])
+assert_type(Pipeline(native, count_words, name="p"), Pipeline[Any])
+assert_type(Pipeline(*[native, native]), Pipeline[Any])
+assert_type(Pipeline("p").step(native), Pipeline[Any])
+assert_type(FanOut(native, text), FanOut[Any])
+assert_type(FanOut("f", native).branch(native), FanOut[Any])
+assert_type(Loop(text, native, max_iterations=3), Loop[Any])
+assert_type(Loop(native, S.set(x=1)), Loop[Any])
+assert_type(Loop("l").step(native), Loop[Any])
+assert_type(loop_until(is_done, native), Loop[Any])
+assert_type(race(text, native), Race[Any])
+assert_type(map_over("k", native), MapOver[Any])
+assert_type(Route("k").eq("x", native), Route[str])
+assert_type(text.delegate(native), Agent[str])
 
 # --- looking --------------------------------------------------------------------------------------
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr, adopted
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.native import is_native
 
 if TYPE_CHECKING:
@@ -48,6 +52,31 @@ def adopt(
     if not is_native(native):
         raise ArgumentError(f"adopt() takes an agent, a workflow or an App of ADK's, not {native!r:.60}.")
     return adopted(native, declare)
+
+
+@frozen
+class Inside(Frozen):
+    """What tells two of ADK's tools around agents apart.
+
+    Attributes:
+        body: the tree of the agent.
+        options: what else it was made with, where that is not the default.
+    """
+
+    body: Node
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+def inside(tool: Any) -> Inside | None:
+    """What is in ADK's own tool around an agent; `None` for any other tool, a subclass of that included."""
+    known = getattr(sys.modules.get("google.adk.tools.agent_tool"), "AgentTool", None)
+    if known is None or type(tool) is not known:
+        return None
+    options = inspect.signature(known).parameters.values()
+    given = ((one.name, getattr(tool, one.name, one.default)) for one in options if one.name != "agent")
+    defaults = {one.name: one.default for one in options}
+    changed = tuple((name, value) for name, value in given if value != defaults[name])
+    return Inside(adopt(tool.agent).node, changed)
 
 
 def config_of(app: App) -> ExecutionConfig:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, Literal, TypeVar
 
+from adk_fluent.errors import what_happened
 from adk_fluent.expr.base import Expr
+
+T = TypeVar("T")
 
 
 async def run_alike(
@@ -14,6 +17,8 @@ async def run_alike(
     prompt: str = "Hello.",
     answers: Mapping[str, Any] | None = None,
     state: Mapping[str, Any] | None = None,
+    *,
+    tools: Literal["real", "recorded"] = "real",
 ) -> list[str]:
     """Where the two differ in events, state or what models are asked, in a line each; none if they run alike.
 
@@ -24,15 +29,43 @@ async def run_alike(
         native: an agent, a workflow or an app of ADK's.
         answers: agent → what it answers, as for `MockBackend`; what is not here is made up.
         state: what is in the session's state before.
+        tools: what a call of a tool does: what the user's code does, or nothing but being recorded, and
+            compared, too.
+
+    Raises:
+        Exception: whatever both raise; the native one's.
     """
     from adk_fluent.backends.adk.running import proving
+    from adk_fluent.backends.adk.running.standing import StandingBackend
     from adk_fluent.backends.mock import MockBackend
 
     script, before = dict(answers or {}), dict(state or {})
-    first, second, here = (MockBackend(script, default="An answer.") for _ in range(3))
-    mine = await proving.played(native, first, prompt, before)
-    again = await proving.played(native, second, prompt, before)
-    result = await expression.run(prompt, backend=here, state=before)
-    other = proving.of(result, here, result.state)
-    unstable = proving.changing(mine, again)
-    return proving.differences(mine.without(unstable), other.without(unstable))
+    kind = StandingBackend if tools == "recorded" else MockBackend
+
+    async def mine() -> proving.Played:
+        backend = kind(script, default="An answer.")
+        return await proving.played(native, backend, prompt, before)
+
+    async def theirs() -> proving.Played:
+        backend = kind(script, default="An answer.")
+        with proving.restoring(backend):
+            result = await expression.run(prompt, backend=backend, state=before)
+        return proving.of(result, backend, result.state)
+
+    one, again, other = [await _tried(run()) for run in (mine, mine, theirs)]
+    if isinstance(one, Exception) and isinstance(other, Exception):
+        raise one
+    if isinstance(one, Exception) or isinstance(again, Exception) or isinstance(other, Exception):
+        fails = [run for run in (one, again, other) if isinstance(run, Exception)]
+        side = "the expression" if fails == [other] else "what ADK made"
+        return [f"only {side} fails: {what_happened(fails[0])}"]
+    unstable = proving.changing(one, again)
+    return proving.differences(one.without(unstable), other.without(unstable))
+
+
+async def _tried(run: Awaitable[T]) -> T | Exception:
+    """What a run gives, or raises: the user's own functions run in it."""
+    try:
+        return await run
+    except Exception as error:  # noqa: BLE001  # it is compared
+        return error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from keyword import iskeyword
 from typing import Final, NamedTuple
 
 WIDTH: Final = 88
@@ -14,6 +16,17 @@ class Call(NamedTuple):
 
     called: str
     arguments: tuple[str, ...] = ()
+
+
+class Joined(NamedTuple):
+    """Operands with an operator between them, or one alone."""
+
+    operands: tuple[str, ...]
+    sign: str = ""
+
+
+Chain = Sequence[Call | Joined]
+"""What begins an expression, a call or operands, with the method calls behind it."""
 
 
 def text(value: str) -> str:
@@ -31,54 +44,88 @@ def text(value: str) -> str:
     return written
 
 
-def _flat(call: Call) -> str:
-    return f"{call.called}({', '.join(call.arguments)})"
+def named(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Arguments by name; those whose name is none of Python's stand in a dict.
+
+    >>> named([("a", "1"), ("user:b", "2")])
+    ('a=1', '**{"user:b": 2}')
+    """
+    shown: list[str] = []
+    for plain, some in groupby(pairs, key=lambda pair: pair[0].isidentifier() and not iskeyword(pair[0])):
+        if plain:
+            shown += [f"{name}={value}" for name, value in some]
+        else:
+            shown.append(f"**{{{', '.join(f'{text(name)}: {value}' for name, value in some)}}}")
+    return tuple(shown)
 
 
-def _broken(call: Call, indent: str) -> str:
+def flat(chain: Chain) -> str:
+    """A chain on one line."""
+    return "".join(_flat(part, alone=len(chain) == 1) for part in chain)
+
+
+def _flat(part: Call | Joined, *, alone: bool) -> str:
+    if isinstance(part, Call):
+        return f"{part.called}({', '.join(part.arguments)})"
+    joined = f" {part.sign} ".join(part.operands)
+    return joined if alone or len(part.operands) == 1 else f"({joined})"
+
+
+def _broken(part: Call | Joined, indent: str) -> str:
     """A call over several lines: its arguments on a line of their own if they fit, else one each."""
     inner = f"{indent}    "
-    together = f"{inner}{', '.join(call.arguments)}"
+    if isinstance(part, Joined):
+        return f"(\n{inner}{f'{chr(10)}{inner}{part.sign} '.join(part.operands)}\n{indent})"
+    together = f"{inner}{', '.join(part.arguments)}"
     if len(together) <= WIDTH and "\n" not in together:
-        return f"{call.called}(\n{together}\n{indent})"
-    return "\n".join([f"{call.called}(", *(f"{inner}{one}," for one in call.arguments), f"{indent})"])
+        return f"{part.called}(\n{together}\n{indent})"
+    return "\n".join([f"{part.called}(", *(f"{inner}{one}," for one in part.arguments), f"{indent})"])
 
 
-def _fitting(call: Call, indent: str, room: int) -> str:
-    flat = _flat(call)
-    hugs = len(call.arguments) == 1 and call.arguments[0].startswith('"""')
-    lone = len(call.arguments) == 1 and call.arguments[0][:1] in "\"'"
-    if hugs or not call.arguments or (len(flat) <= room and "\n" not in flat):
-        return flat
-    broken = _broken(call, indent)
-    return broken if lone or len(call.arguments) > 0 else flat
+def _fitting(part: Call | Joined, indent: str, room: int, *, alone: bool = False) -> str:
+    one_line = _flat(part, alone=alone)
+    fits = len(one_line) <= room and "\n" not in one_line
+    if isinstance(part, Joined):
+        return one_line if fits or len(part.operands) == 1 else _broken(part, indent)
+    hugs = len(part.arguments) == 1 and part.arguments[0].startswith('"""')
+    return one_line if hugs or not part.arguments or fits else _broken(part, indent)
 
 
-def assignment(name: str, chain: Sequence[Call]) -> str:
+def assignment(name: str, chain: Chain) -> str:
     """`name = first(...).second(...)`, on one line or with a call on each."""
-    flat = f"{name} = {''.join(map(_flat, chain))}"
-    if len(flat) <= WIDTH and "\n" not in flat:
-        return flat
+    one_line = f"{name} = {flat(chain)}"
+    if len(one_line) <= WIDTH and "\n" not in one_line:
+        return one_line
     if len(chain) == 1:
-        return f"{name} = {_fitting(chain[0], '', WIDTH - len(name) - 3)}"
+        return f"{name} = {_fitting(chain[0], '', WIDTH - len(name) - 3, alone=True)}"
     if len(chain) == 2:
-        start = _flat(chain[0])
+        start = _flat(chain[0], alone=False)
         return f"{name} = {start}{_fitting(chain[1], '', WIDTH - len(name) - 3 - len(start))}"
-    lines = [_fitting(call, "    ", WIDTH - 4) for call in chain]
+    lines = [_fitting(part, "    ", WIDTH - 4) for part in chain]
     return "\n".join([f"{name} = (", *(f"    {line}" for line in lines), ")"])
 
 
 def imports(names: Iterable[tuple[str, str, str]]) -> str:
-    """Import lines for `(module, name, alias)`, sorted; those of the project itself stand apart, below."""
+    """Import lines for `(module, name, alias)`, sorted; those of the project itself stand apart, below.
+
+    Those of the standard library stand above.
+    """
     by_module: dict[str, set[str]] = {}
     for module, name, alias in names:
         by_module.setdefault(module, set()).add(name if name == alias else f"{name} as {alias}")
-    lines: dict[bool, list[str]] = {False: [], True: []}
+    groups: dict[str, list[str]] = {"standard": [], "known": [], "own": []}
     for module in sorted(by_module, key=str.lower):
         order = sorted(by_module[module], key=lambda one: (one.islower(), one.lower()))
         line = f"from {module} import {', '.join(order)}"
         if len(line) > WIDTH:
             line = f"from {module} import (\n{''.join(f'    {one},{chr(10)}' for one in order)})"
-        known = module.partition(".")[0] in ("adk_fluent", "google", "pydantic")
-        lines[not known].append(line)
-    return "\n\n".join("\n".join(group) for group in lines.values() if group)
+        groups[_group(module.partition(".")[0])].append(line)
+    return "\n\n".join("\n".join(group) for group in groups.values() if group)
+
+
+def _group(package: str) -> str:
+    import sys
+
+    if package in sys.stdlib_module_names:
+        return "standard"
+    return "known" if package in ("adk_fluent", "google", "pydantic") else "own"

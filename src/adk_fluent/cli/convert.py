@@ -51,6 +51,8 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
         _say(f"wrote {output}")
     for line in source.native:
         _say(f"left native: {line}")
+    for line in source.left_out:
+        _say(f"left out: {line}")
     return _proved(found, source.text) if verify else SAME
 
 
@@ -64,7 +66,10 @@ def _proved(found: Target, text: str) -> int:
     for line in differences:
         _say(f"differs: {line}")
     if not differences:
-        _say("verified: the same tree, and, with a scripted model, the same events, state and model requests")
+        _say(
+            "verified: the same tree, and, with a scripted model, the same events, state, tool calls and "
+            "model requests"
+        )
     return DIFFERS if differences else SAME
 
 
@@ -76,30 +81,55 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
         return ["the tree is another"]
     needed = (read for read in analyse(adopted).reads if read.level == "required")
     state = {read.key: f"the {read.key}" for read in needed}
-    try:
-        with redirect_stdout(sys.stderr):  # its callbacks and tools run
-            for script in _scripts(adopted.node):
-                if found := asyncio.run(run_alike(native, pipeline, answers=script, state=state)):
+    with redirect_stdout(sys.stderr):  # its callbacks run
+        for what, script in _scripts(adopted.node):
+            run = run_alike(native, pipeline, answers=script, state=state, tools="recorded")
+            try:
+                if found := asyncio.run(run):
                     return found
-    except Exception as error:  # noqa: BLE001  # the user's own functions run
-        return [f"a run fails: {what_happened(error)}"]
+            except Exception as error:  # noqa: BLE001  # the user's own functions run
+                if not what:
+                    return [f"a run fails: {what_happened(error)}"]
+                _say(f"not compared: {what} fails on both sides: {what_happened(error)}")
+    from adk_fluent.backends.adk.running.standing import uncalled
+
+    for name in uncalled(adopted.node):
+        _say(f"not called: {name}: it asks a person, or may reach out of this process")
     return []
 
 
-def _scripts(root: Node) -> Iterator[dict[str, Any]]:
-    """Answers for runs that come everywhere: every loop is left, and every agent handed over to."""
-    from adk_fluent.testing import call_tool  # with ADK
+def _scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Answers for runs that come everywhere: every loop left, every agent handed over to, every tool called.
+
+    Each with what may fail in it on both sides, since tools only seem to do something.
+    """
+    from adk_fluent.backends.adk.running.standing import callable_tools, calls_of  # with ADK
+    from adk_fluent.testing import call_tool
 
     agents = [node for node in walk(root) if isinstance(node, AgentNode)]
-    leaving: dict[str, Any] = {agent.name: stand_in(agent, root) for agent in agents}
+    leaving: dict[str, list[Any]] = {agent.name: [stand_in(agent, root)] for agent in agents}
     leaving |= {
         agent.name: ["An answer.", call_tool("exit_loop")] for agent in agents if ends_loops(agent.tools)
     }
-    yield leaving
-    for agent in agents:
-        for child in agent.children:
-            hands_over = call_tool("transfer_to_agent", agent_name=child.name)
-            yield {**leaving, agent.name: [hands_over, leaving[agent.name]]}
+    calling = {
+        agent.name: [calls_of(names, leaving[agent.name][0]), *leaving[agent.name]]
+        for agent in agents
+        if (names := callable_tools(agent)[0])
+    }
+    yield "", leaving
+    if calling:
+        yield "calling the tools", {**leaving, **calling}
+    above = {child.name: agent.name for agent in agents for child in agent.children}
+    for name in above:
+        way, at = dict(leaving), name
+        rest = dict(above)
+        while at in rest:  # of two agents of one name, ADK finds the first
+            hands_over = call_tool("transfer_to_agent", agent_name=at)
+            at = rest.pop(at)
+            way[at] = [hands_over, *leaving[at]]
+        yield "", way
+        if name in calling:
+            yield f"calling the tools of {name}", {**way, name: calling[name]}
 
 
 def _say(text: str) -> None:

@@ -21,6 +21,7 @@ from adk_fluent.ir.nodes import (
     LoopNode,
     ParallelNode,
     PieceFn,
+    RemoteAgentNode,
     RouteNode,
     SequenceNode,
     StepFn,
@@ -388,6 +389,7 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
     """The expression of a native agent; see `adk_fluent.adopt.adopt`."""
     from adk_fluent.backends.adk.adopting.reading import read
     from adk_fluent.expr.agent import Agent
+    from adk_fluent.expr.remote import RemoteAgent
     from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
 
     node = read(value, declare)
@@ -396,6 +398,7 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
         SequenceNode: Pipeline,
         ParallelNode: FanOut,
         LoopNode: Loop,
+        RemoteAgentNode: RemoteAgent,
     }
     kind = cast("type[Expr[Any]]", kinds.get(type(node), Expr))
     return kind.from_node(node)

@@ -17,6 +17,7 @@ from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import GateNode, PieceFn, TapFn, TapNode, TransferNode
 
 if TYPE_CHECKING:
+    from google.adk.agents.base_agent import BaseAgent as NativeAgent
     from google.adk.models import BaseLlm
 
 U = TypeVar("U")
@@ -72,18 +73,35 @@ def transfer(target: str, *, condition: Predicate | None = None) -> Step:
     return Step.from_node(TransferNode(target=check_name(target, "target"), condition=test))
 
 
-def race(*branches: Expr[U]) -> Race[U]:
+@overload
+def race(*branches: Expr[U]) -> Race[U]: ...
+@overload
+def race(*branches: Expr[Any] | NativeAgent) -> Race[Any]: ...
+def race(*branches: Any) -> Race[Any]:
     """Run all branches at once and keep only what the first to succeed did; the others are cancelled.
 
     Raises:
         ExpressionError: fewer than two branches.
     """
-    return Race[U].of(*branches)
+    return Race[Any].of(*branches)
 
 
+@overload
 def map_over(
     key: str, body: Expr[U], *, item_key: str = "_item", output_key: str = "results", concurrency: int = 5
-) -> MapOver[U]:
+) -> MapOver[U]: ...
+@overload
+def map_over(
+    key: str, body: NativeAgent, *, item_key: str = "_item", output_key: str = "results", concurrency: int = 5
+) -> MapOver[Any]: ...
+def map_over(
+    key: str,
+    body: Expr[Any] | NativeAgent,
+    *,
+    item_key: str = "_item",
+    output_key: str = "results",
+    concurrency: int = 5,
+) -> MapOver[Any]:
     """Run `body` once per item of the list at `key`.
 
     Args:
@@ -93,7 +111,7 @@ def map_over(
         output_key: where the list of answers is written, in the order of the items.
         concurrency: how many items run at the same time, 5 by default.
     """
-    return MapOver[U].of(key, body, item_key, output_key, concurrency)
+    return MapOver[Any].of(key, body, item_key, output_key, concurrency)
 
 
 def until(predicate: Predicate, *, max: int = 10) -> Until:
@@ -101,7 +119,11 @@ def until(predicate: Predicate, *, max: int = 10) -> Until:
     return Until(observer(predicate, "until()"), max)
 
 
-def loop_until(predicate: Predicate, body: Expr[U], *, max_iterations: int = 10) -> Loop[U]:
+@overload
+def loop_until(predicate: Predicate, body: Expr[U], *, max_iterations: int = 10) -> Loop[U]: ...
+@overload
+def loop_until(predicate: Predicate, body: NativeAgent, *, max_iterations: int = 10) -> Loop[Any]: ...
+def loop_until(predicate: Predicate, body: Expr[Any] | NativeAgent, *, max_iterations: int = 10) -> Loop[Any]:
     """Repeat `body` until `predicate(state)` holds, at most `max_iterations` times."""
     return Loop(body, max_iterations=max_iterations).until(predicate)
 

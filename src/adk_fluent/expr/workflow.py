@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Never, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
@@ -25,8 +25,11 @@ from adk_fluent.ir.nodes import (
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
-_Member = Expr[Any] | StepFn | str
 _Silent = Step | StepFn
+if TYPE_CHECKING:
+    from google.adk.agents.base_agent import BaseAgent as NativeAgent
+
+    _Member = Expr[Any] | StepFn | NativeAgent | str
 
 
 class _Associative(Expr[T_co]):
@@ -143,6 +146,12 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     ) -> None: ...
     @overload
     def __init__(
+        self: Pipeline[Any],
+        *steps: *tuple[*tuple[_Member, ...], NativeAgent, _Silent],
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
         self: Pipeline[object], *steps: *tuple[*tuple[_Member, ...], _Silent], name: str | None = None
     ) -> None: ...
     @overload
@@ -150,9 +159,15 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         self: Pipeline[U], *steps: *tuple[*tuple[_Member, ...], Expr[U]], name: str | None = None
     ) -> None: ...
     @overload
+    def __init__(
+        self: Pipeline[Any], *steps: *tuple[*tuple[_Member, ...], NativeAgent], name: str | None = None
+    ) -> None: ...
+    @overload
     def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
         self: Pipeline[U], *steps: Expr[U], name: str | None = None
     ) -> None: ...
+    @overload
+    def __init__(self: Pipeline[Any], *steps: Expr[Any] | NativeAgent, name: str | None = None) -> None: ...
     def __init__(self, *steps: object, name: str | None = None) -> None:
         self._begin(steps, name, "step")
 
@@ -175,6 +190,8 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     def step(self, step: Step | StepFn) -> Self: ...
     @overload
     def step(self, step: Expr[U] | Mapping[Any, Expr[U]]) -> Pipeline[U]: ...
+    @overload
+    def step(self, step: NativeAgent) -> Pipeline[Any]: ...
     def step(self, step: object) -> Pipeline[Any]:
         """The pipeline with one more step at its end."""
         return self._with(step, "step")
@@ -220,13 +237,24 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     def __init__(
         self: FanOut[U], *branches: Expr[U] | str, name: str | None = None, merge: Merge = "wait_all"
     ) -> None: ...
+    @overload
+    def __init__(
+        self: FanOut[Any],
+        *branches: Expr[Any] | NativeAgent | str,
+        name: str | None = None,
+        merge: Merge = "wait_all",
+    ) -> None: ...
     def __init__(self, *branches: object, name: str | None = None, merge: Merge = "wait_all") -> None:
         self._begin(branches, name, "branch")
         object.__setattr__(self, "_node", self._node.replace(merge=_merge(merge)))
 
-    def branch(self, branch: Expr[U]) -> FanOut[T_co | U]:
+    @overload
+    def branch(self, branch: Expr[U]) -> FanOut[T_co | U]: ...
+    @overload
+    def branch(self, branch: NativeAgent) -> FanOut[Any]: ...
+    def branch(self, branch: object) -> FanOut[Any]:
         """The fan-out with one more branch."""
-        return cast("FanOut[T_co | U]", self._with(branch, "branch"))
+        return self._with(branch, "branch")
 
     def merge(self, how: Merge) -> Self:
         """Say when the fan-out is done.
@@ -301,6 +329,13 @@ class Loop(Expr[T_co], WorkflowMethods):
     ) -> None: ...
     @overload
     def __init__(
+        self: Loop[Any],
+        *steps: *tuple[*tuple[_Member, ...], NativeAgent, _Silent],
+        max_iterations: int = 10,
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
         self: Loop[object],
         *steps: *tuple[*tuple[_Member, ...], _Silent],
         max_iterations: int = 10,
@@ -314,8 +349,22 @@ class Loop(Expr[T_co], WorkflowMethods):
         name: str | None = None,
     ) -> None: ...
     @overload
+    def __init__(
+        self: Loop[Any],
+        *steps: *tuple[*tuple[_Member, ...], NativeAgent],
+        max_iterations: int = 10,
+        name: str | None = None,
+    ) -> None: ...
+    @overload
     def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
         self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[Any],
+        *steps: Expr[Any] | NativeAgent,
+        max_iterations: int = 10,
+        name: str | None = None,
     ) -> None: ...
     def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
         given, body = Pipeline.gather(Loop, steps, name, "step")
@@ -326,6 +375,8 @@ class Loop(Expr[T_co], WorkflowMethods):
     def step(self, step: Step | StepFn) -> Self: ...
     @overload
     def step(self, step: Expr[U] | Mapping[Any, Expr[U]]) -> Loop[U]: ...
+    @overload
+    def step(self, step: NativeAgent) -> Loop[Any]: ...
     def step(self, step: object) -> Loop[Any]:
         """The loop with one more step at the end of its body."""
         before = self.node.children[-1] if self.node.children else None
@@ -348,7 +399,7 @@ class Race(Expr[T_co]):
     _what = "race"
 
     @classmethod
-    def of(cls, *branches: Expr[T_co]) -> Race[T_co]:
+    def of(cls, *branches: object) -> Race[T_co]:
         """A race between at least two expressions."""
         if len(branches) < 2:
             raise ExpressionError("race() needs at least two expressions to choose from.")
@@ -362,9 +413,7 @@ class MapOver(Expr[T_co]):
     _what = "map"
 
     @classmethod
-    def of(
-        cls, key: str, body: Expr[T_co], item_key: str, output_key: str, concurrency: int
-    ) -> MapOver[T_co]:
+    def of(cls, key: str, body: object, item_key: str, output_key: str, concurrency: int) -> MapOver[T_co]:
         """A map over the list at `key`."""
         key, item_key = check_key(key, "map_over(key=)"), check_key(item_key, "map_over(item_key=)")
         output_key = check_key(output_key, "map_over(output_key=)")

@@ -29,11 +29,19 @@ class Sighting(Frozen):
 
 @frozen
 class Sightings(Frozen):
-    """What source shows; `whole` says that it shows all there is."""
+    """What source shows.
+
+    Attributes:
+        reads: where it reads keys.
+        writes: where it writes keys.
+        whole: it shows all that is done with the context it is given.
+        gives: it shows all that its results do to the state, where one may be an event with a change of it.
+    """
 
     reads: tuple[Sighting, ...] = ()
     writes: tuple[Sighting, ...] = ()
     whole: bool = False
+    gives: bool = False
 
 
 NO_SIGHTINGS: Final = Sightings()

@@ -114,6 +114,7 @@ class _Reader:
         self._reads: list[Sighting] = []
         self._writes: list[Sighting] = []
         self._used: set[int] = set()
+        self._gives = True
         self._whole = bool(self.contexts) and not (node.args.vararg or node.args.kwarg)
 
     def read(self) -> Sightings:
@@ -125,7 +126,8 @@ class _Reader:
             self._visit(node)
         for node in ast.walk(self._node):
             self._account(node)
-        return Sightings(tuple(dict.fromkeys(self._reads)), tuple(dict.fromkeys(self._writes)), self._whole)
+        reads, writes = tuple(dict.fromkeys(self._reads)), tuple(dict.fromkeys(self._writes))
+        return Sightings(reads, writes, self._whole, self._gives)
 
     def _alias(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -177,12 +179,15 @@ class _Reader:
                 self._note(self._reads, node.left)
         elif isinstance(node, ast.Call):
             self._call(node)
+        elif isinstance(node, ast.Return | ast.Yield) and isinstance(node.value, ast.Call):
+            self._gives = self._gives and not self._made_elsewhere(node.value.func)
 
     def _call(self, node: ast.Call) -> None:
         for keyword in node.keywords:
             event = keyword.arg == "state" and ast.unparse(node.func).endswith("Event")
             if keyword.arg == "state_delta" or event:
-                self._whole = self._literal(keyword.value) and self._whole
+                literal = self._literal(keyword.value)
+                self._whole, self._gives = literal and self._whole, literal and self._gives
         method = node.func
         if not isinstance(method, ast.Attribute) or not self._is_state(method.value):
             return
@@ -193,11 +198,18 @@ class _Reader:
                 self._note(self._writes, node.args[0])
         elif method.attr == "update":
             self._used.add(id(method.value))
-            literal = [self._literal(one) for one in node.args]
+            known = [self._literal(one) for one in node.args]
             for keyword in node.keywords:
                 if keyword.arg:
                     self._writes.append(Sighting(keyword.arg, f"{self._file}, line {keyword.value.lineno}"))
-            self._whole = self._whole and all(literal) and all(keyword.arg for keyword in node.keywords)
+            self._whole = self._whole and all(known) and all(keyword.arg for keyword in node.keywords)
+
+    def _made_elsewhere(self, called: ast.expr) -> bool:
+        """Whether a function of the user's makes a result, which may be an event."""
+        while isinstance(called, ast.Attribute):
+            called = called.value
+        made = self._globals.get(called.id) if isinstance(called, ast.Name) else None
+        return made is not None and not str(getattr(made, "__module__", "")).startswith("google.")
 
     def _literal(self, node: ast.expr) -> bool:
         """Note the keys of a dict that is written down; whether these are all."""

@@ -35,6 +35,7 @@ from adk_fluent.analysis.walk.side_effects import (
     cross,
     fail,
     left_early,
+    maybe_write,
     meanwhile,
     owner_of,
     pause,
@@ -133,6 +134,8 @@ class _Walk(ModelWalk):
     def transform(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         apply_transform(state, step, step.node)
+        if isinstance(step.node, TransformNode):
+            maybe_write(state, step, step.node.seen)
 
     def step(self, step: Step, state: Knowledge) -> None:
         """What only reads and writes keys."""

@@ -10,7 +10,7 @@ from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.keys import Via
-from adk_fluent.ir.nodes import AgentNode, MapOverNode, NativeNode
+from adk_fluent.ir.nodes import AgentNode, MapOverNode, NativeNode, TransformNode
 from adk_fluent.ir.scopes import is_key
 from adk_fluent.ir.sighting import Sighting
 from adk_fluent.state.schema import defaults_of
@@ -201,7 +201,7 @@ def _when(writer: Step, reader: Step) -> str:
 
 def written_in_source(node: object) -> list[Sighting]:
     """Where the source of what is in a node shows that it writes."""
-    if isinstance(node, NativeNode):
+    if isinstance(node, NativeNode | TransformNode):
         return list(node.seen.writes)
     return (
         [one for _, _, seen in node.sighted() for one in seen.writes] if isinstance(node, AgentNode) else []

@@ -17,6 +17,7 @@ from adk_fluent.ir.functions import Access, access, function_name, takes_pieces
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, in_templates, silent
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.resources import Call
+from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 
 Changes = Mapping[str, Any] | None
 
@@ -99,6 +100,7 @@ class TransformNode(Node):
         if isinstance(fn, TransformSpec):
             yield from (read for read in fn.reads if read.via != "own")
             return
+        yield from (KeyRead(one.key, "function", one.level, where=one.where) for one in self.seen.reads)
         named = set[str]()
         for read in declared([fn], "function"):
             named.add(read.key)
@@ -108,7 +110,13 @@ class TransformNode(Node):
 
     @property
     def key_writes(self) -> tuple[str, ...]:
-        return tuple(sorted(self.access.writes))
+        return tuple(sorted({*self.access.writes, *(one.key for one in self.seen.writes)}))
+
+    @property
+    def seen(self) -> Sightings:
+        """What source shows of the keys that its function touches; of one in a graph of ADK's."""
+        found = getattr(self.fn, "seen", NO_SIGHTINGS)
+        return found if isinstance(found, Sightings) else NO_SIGHTINGS
 
     def undeclared(self) -> tuple[list[object], list[object]]:
         fn, touched = self.fn, self.access

@@ -18,6 +18,7 @@ from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
 
 from adk_fluent.backends.adk.added import AddedPlugin
+from adk_fluent.backends.adk.adopting.remotes import read_remote
 from adk_fluent.backends.adk.compile.boundaries import without_crossings
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir._generated import (
@@ -160,7 +161,8 @@ class Reading:
         cls = type(agent)
         base = next((base for base in cls.__mro__ if base.__module__.startswith("google.adk.")), cls)
         if base.__name__ == "RemoteA2aAgent":
-            return self.unknown(agent, agent.name, NO_ACCESS)
+            remote = read_remote(agent) if cls is base and agent.name not in self.declare else ""
+            return self.unknown(agent, agent.name, NO_ACCESS) if isinstance(remote, str) else remote
         plain = cls is base or _adds_nothing(cls, base)
         if base is LlmAgent and agent.name not in self.declare:
             if plain and not _more_fields(cls):

@@ -16,13 +16,12 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
 from adk_fluent.ir.nodes import NO_LIMIT, LoopNode, ParallelNode, RouteNode, SequenceNode, TransformNode
+from adk_fluent.ir.sighting import Sightings
 from adk_fluent.ir.source import sightings
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.adopting.reading import Reading
 
-_BOUND: Final = ("ctx", "context", "node_input")
-"""Parameters of a function in a graph that are not filled from the state."""
 _DEFAULT: Final = "__DEFAULT__"
 
 
@@ -44,33 +43,47 @@ class Routed(Frozen):
 
 @frozen
 class GraphFunction(Frozen):
-    """A function that is a node of a graph: ADK fills its parameters from the state, by name."""
+    """A function that is a node of a graph.
+
+    Attributes:
+        from_state: whether ADK fills its parameters from the state, by name, or from what came before.
+    """
 
     function: Callable[..., Any]
+    from_state: bool = True
 
     @property
     def __name__(self) -> str:
         return function_name(self.function, "function")
 
     @property
+    def seen(self) -> Sightings:
+        """What its source shows."""
+        return sightings(self.function)
+
+    @property
     def access(self) -> Access:
-        """What it reads and, as far as its source shows it, that it writes."""
-        seen = sightings(self.function)
-        parameters = inspect.signature(self.function).parameters
-        bound = [name for name in parameters if name in _BOUND]
-        known = seen.whole or not bound
-        reads = frozenset(
-            name
-            for name, one in parameters.items()
-            if name not in _BOUND
-            and one.default is one.empty
-            and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-        )
-        return Access(reads, frozenset(), known, known and not seen.writes)
+        """The keys that ADK gives it, and whether its source shows all the others."""
+        parameters, seen = inspect.signature(self.function).parameters.values(), self.seen
+        reads = frozenset(one.name for one in parameters if self.from_state and _is_key(one))
+        known = seen.gives and (seen.whole or not any(map(_is_context, parameters)))
+        return Access(reads, frozenset(), known, known)
 
     def __call__(self, state: Mapping[str, Any]) -> None:
         """Never called: ADK runs the graph."""
         raise TypeError("Only ADK's own graph runs it.")
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is ADK's context, through which a function comes to the state."""
+    return parameter.name in ("ctx", "context") or "Context" in str(parameter.annotation)
+
+
+def _is_key(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is a key that must be there."""
+    named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    given = parameter.name == "node_input" or _is_context(parameter)
+    return named and not given and parameter.default is parameter.empty
 
 
 class _OtherShape(Exception):
@@ -202,7 +215,8 @@ class _Shape:
         if isinstance(node, BaseAgent):
             return self._reading.agent(node)
         if type(node).__name__ == "FunctionNode" and (function := _function(node)) is not None:
-            return TransformNode(name=node.name, fn=GraphFunction(function))
+            from_state = getattr(node, "parameter_binding", "state") == "state"
+            return TransformNode(name=node.name, fn=GraphFunction(function, from_state))
         if hasattr(node, "graph"):
             return self._reading.graph(node)
         return self._reading.unknown(node, node.name)

@@ -77,6 +77,22 @@ def run_remote(agent: BaseAgent, ctx: InvocationContext) -> AsyncGenerator[Event
     return agent._run_async_impl(ctx)  # pyright: ignore[reportPrivateUsage]  # see the docstring
 
 
+def made_with(agent: BaseAgent) -> tuple[str | None, float, tuple[str, ...]]:
+    """The URL of ADK's agent for a remote one, its timeout in seconds, and what else it was made with.
+
+    ADK keeps these under private names alone. One made with nothing else tells what is not the default; where
+    a name has moved, the URL is not found, and the agent is left as it is.
+    """
+    held = vars(agent)
+    url, seconds = held.get("_agent_card_source"), held.get("_timeout")
+    if not isinstance(url, str) or not isinstance(seconds, int | float):
+        return None, 0.0, ()
+    made = cast(object, cast(Any, type(agent))(name=agent.name, agent_card=url, timeout=seconds))
+    plain = cast("dict[str, object]", vars(made))
+    other = [name for name in held if name.startswith("_") and held[name] != plain.get(name)]
+    return url, seconds, tuple(name.lstrip("_") for name in other)
+
+
 def run_scripted(name: str, model: BaseLlm, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
     """What a model of a test says in place of a remote agent; for the same reason not by `run_async`."""
     agent = LlmAgent(name=name, model=model)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Generator, Iterable, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -11,7 +12,10 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.models.llm_request import LlmRequest
 
+from adk_fluent.backends.adk.adopting.remotes import read_remote
+from adk_fluent.backends.adk.running.backend import build
 from adk_fluent.backends.adk.running.native import adopt
+from adk_fluent.backends.adk.running.standing import StandingBackend
 from adk_fluent.backends.adk.running.unscripted import Scripting
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
@@ -28,11 +32,13 @@ class Played:
         events: author, words, tool calls and results, what was written, and who was handed over to, in order.
         requests: agent → what its model was asked, in order.
         state: the session's state afterwards.
+        called: the calls of tools that were recorded, in order.
     """
 
     events: list[Row]
     requests: Mapping[str, list[Row]]
     state: Mapping[str, Any]
+    called: list[Row]
 
     def without(self, keys: Set[str]) -> Played:
         """The same but for what was written under some keys."""
@@ -43,7 +49,7 @@ class Played:
             return {key: value for key, value in values.items() if key not in keys}
 
         events = [(*row[:_WRITTEN], rest(row[_WRITTEN]), *row[_WRITTEN + 1 :]) for row in self.events]
-        return Played(events, self.requests, rest(self.state))
+        return Played(events, self.requests, rest(self.state), self.called)
 
 
 _WRITTEN: Final = 4
@@ -59,22 +65,49 @@ async def played(value: Any, backend: MockBackend, prompt: str, state: Mapping[s
     """One run of an agent, a workflow or an app of ADK's, with a script in place of its models."""
     scripting = Scripting(backend.model_for, backend.helper_for)
     root = value.root_agent if isinstance(value, App) else value
-    scripted = scripting.of(root) if isinstance(root, BaseAgent) else root
+    scripted = _without_remotes(scripting.of(root), backend) if isinstance(root, BaseAgent) else root
     if isinstance(value, App):
         scripted = value.model_copy(update={"root_agent": scripted})
     compiled = adopt(scripted, ExecutionConfig())
     if not isinstance(root, BaseAgent):  # its models cannot be replaced, so a plugin answers in their place
         compiled.app.plugins.extend(backend.plugins())
-    events = await backend.run(compiled, prompt, session_id="proof", state=dict(state))
+    elif isinstance(backend, StandingBackend):
+        compiled.app.plugins.append(backend.standing)
+    with restoring(backend):
+        events = await backend.run(compiled, prompt, session_id="proof", state=dict(state))
     session = await backend.session(compiled, "proof")
     return of(events, backend, session.state)
+
+
+def _without_remotes(agent: BaseAgent, backend: MockBackend) -> BaseAgent:
+    """The same, where agents of other processes answer from the script, as in the run of an expression."""
+    if type(agent).__name__ == "RemoteA2aAgent" and not isinstance(node := read_remote(agent), str):
+        made: Any = build(node)
+        made.answer_with(backend.remote_for(node, node.name))
+        return made
+    for place, child in enumerate(agent.sub_agents):
+        if (new := _without_remotes(child, backend)) is not child:
+            new.parent_agent = agent
+            agent.sub_agents[place] = new
+    return agent
+
+
+@contextmanager
+def restoring(backend: MockBackend) -> Generator[None]:
+    """Give tools their bodies back after a run that took them away."""
+    try:
+        yield
+    finally:
+        if isinstance(backend, StandingBackend):
+            backend.standing.restore()
 
 
 def of(events: Iterable[AgentEvent], backend: MockBackend, state: Mapping[str, Any]) -> Played:
     """What there is to compare of a run."""
     requests = {name: [_asked(request) for request in asked] for name, asked in backend.calls.items()}
     kept = {key: value for key, value in state.items() if value is not None}
-    return Played([row for event in events if any((row := _row(event))[1:])], requests, kept)
+    called = backend.standing.called if isinstance(backend, StandingBackend) else []
+    return Played([row for event in events if any((row := _row(event))[1:])], requests, kept, list(called))
 
 
 def _row(event: AgentEvent) -> Row:
@@ -93,7 +126,9 @@ def _row(event: AgentEvent) -> Row:
 def _asked(request: LlmRequest) -> Row:
     contents = [(content.role, [_part(part) for part in content.parts or []]) for content in request.contents]
     config: Any = request.config
-    return str(config.system_instruction or ""), contents, sorted(request.tools_dict)
+    tools: list[Any] = [tool for tool in config.tools or () if hasattr(tool, "model_dump")]
+    declared = [tool.model_dump(exclude_none=True) for tool in tools]
+    return str(config.system_instruction or ""), contents, sorted(request.tools_dict), declared
 
 
 def _part(part: Any) -> Row:
@@ -131,6 +166,8 @@ def differences(one: Played, other: Played) -> list[str]:
     for agent in sorted({*one.requests, *other.requests}):
         if (mine := one.requests.get(agent)) != (theirs := other.requests.get(agent)):
             found.append(f"the model of {agent!r} is asked {mine!r:.400} and {theirs!r:.400}")
+    if one.called != other.called:
+        found.append(f"the tools are called with {one.called!r:.200} and {other.called!r:.200}")
     if one.state != other.state:
         found.append(f"the state afterwards is {dict(one.state)!r:.200} and {dict(other.state)!r:.200}")
     return found

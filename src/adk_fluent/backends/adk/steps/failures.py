@@ -14,13 +14,13 @@ from typing import Any, Final
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
-from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai.errors import APIError
 from pydantic_core import to_json
 
+from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.stack import hook_error
 from adk_fluent.errors import (
     ADKFluentError,
@@ -100,7 +100,7 @@ def noting(place: Place) -> Generator[None]:
         raise
 
 
-class FailureNotes(BasePlugin):
+class FailureNotes(AddedPlugin):
     """Notes on an error whose tool or model raised it; it changes nothing else."""
 
     def __init__(self) -> None:

@@ -1,0 +1,182 @@
+"""What proves a conversion: both sides run with the same script and call tools, whose own code never runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.tools import FunctionTool
+from google.adk.tools.base_tool import BaseTool
+
+from adk_fluent import Agent
+from adk_fluent.adopt import adopt
+from adk_fluent.adopt.proving import run_alike
+from adk_fluent.backends.adk.running.standing import callable_tools, calls_of
+from tests.adopt.projects import look_up
+from tests.cli.commands import Cli
+
+PROJECT = '''
+from google.adk.agents import LlmAgent
+from google.adk.tools import FunctionTool, ToolContext
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.genai import types
+from pydantic import BaseModel
+
+
+class Address(BaseModel):
+    """Where."""
+
+    street: str
+    number: int
+
+
+def _happened(what):
+    with open("happened.txt", "a") as file:
+        file.write(what + "\\n")
+
+
+def pay(amount: float, to: Address, tool_context: ToolContext) -> dict:
+    """Pay."""
+    _happened("pay")
+    tool_context.state["paid"] = amount
+    return {"paid": amount}
+
+
+def send(text: str, urgent: bool = False) -> str:
+    """Send."""
+    _happened("send")
+    return "sent"
+
+
+def refund(order: str) -> str:
+    """Pay back."""
+    _happened("refund")
+    return "back"
+
+
+class Printer(BaseTool):
+    def _get_declaration(self):
+        return types.FunctionDeclaration(
+            name=self.name,
+            description="Prints.",
+            parameters=types.Schema(
+                type="OBJECT", properties={"pages": types.Schema(type="INTEGER")}, required=["pages"]
+            ),
+        )
+
+    async def run_async(self, *, args, tool_context):
+        _happened("print")
+        return "printed"
+
+
+def before(tool, args, tool_context):
+    tool_context.state["asked:" + tool.name] = sorted(args)
+
+
+def after(tool, args, tool_context, tool_response):
+    tool_context.state["got:" + tool.name] = str(tool_response)
+
+
+printer = Printer(name="printer", description="Prints.")
+sender = FunctionTool(send)
+expert = LlmAgent(name="expert", instruction="Know.")
+asking = FunctionTool(refund, require_confirmation=True)
+clerk = LlmAgent(name="clerk", description="Pays.", tools=[pay, asking])
+desk = LlmAgent(name="desk", description="Helps.", tools=[sender], sub_agents=[clerk])
+root_agent = LlmAgent(
+    name="boss",
+    tools=[printer, AgentTool(expert)],
+    sub_agents=[desk],
+    before_tool_callback=before,
+    after_tool_callback=after,
+)
+'''
+
+
+def test_every_tool_is_called_and_none_does_anything(cli: Cli, tmp_path: Path) -> None:
+    """Those of agents far below too; one that asks a person is left alone, and named."""
+    (tmp_path / "office.py").write_text(PROJECT)
+    done = cli("convert", "office.py", "--verify", "-o", "out.py")
+    assert "same events, state, tool calls and model requests" in done.err, done.err
+    assert done.code == 0
+    assert "not called: refund of clerk" in done.err
+    assert not (tmp_path / "happened.txt").exists()
+
+
+async def test_calls_are_recorded_with_arguments_of_their_declaration() -> None:
+    """And the tools are what they were afterwards."""
+    from adk_fluent.backends.adk.running.standing import StandingBackend
+
+    tool = FunctionTool(look_up)
+    native = LlmAgent(name="clerk", tools=[tool])
+    script: Any = {"clerk": [calls_of(["look_up"], "nothing"), "done"]}
+    backend = StandingBackend(script)
+    result = await adopt(native).run("go", backend=backend)
+    assert [(agent, name, args, fn) for agent, name, args, fn in backend.standing.called] == [
+        ("clerk", "look_up", {"order": "text"}, look_up)
+    ]
+    assert result.text == "done"
+    backend.standing.restore()
+    assert "run_async" not in vars(tool)
+    assert await run_alike(native, adopt(native), answers=script, tools="recorded") == []
+    assert "run_async" not in vars(tool)
+
+
+def wanted(order: int) -> str:
+    """Another declaration of the same name."""
+    return str(order)
+
+
+wanted.__name__ = "look_up"
+
+
+async def test_another_declaration_or_another_body_is_a_difference() -> None:
+    """Although what is said is the same."""
+    native = LlmAgent(name="clerk", tools=[look_up])
+    script: Any = {"clerk": [calls_of(["look_up"], "nothing"), "done"]}
+    found = await run_alike(native, Agent("clerk").tools(wanted), answers=script, tools="recorded")
+    assert any(line.startswith("the model of 'clerk' is asked") for line in found)
+    assert any(line.startswith("the tools are called with") for line in found)
+
+
+def fails(callback_context: Any) -> None:
+    """A callback that fails."""
+    raise KeyError("tier")
+
+
+async def test_who_fails_is_said() -> None:
+    """One side alone is a difference; both are the user's own fault, which is raised."""
+    native = LlmAgent(name="clerk", before_agent_callback=fails)
+    (line,) = await run_alike(native, Agent("clerk"))
+    assert line.startswith("only what ADK made fails: ")
+    (line,) = await run_alike(LlmAgent(name="clerk"), Agent("clerk").before_agent(fails))
+    assert line.startswith("only the expression fails: ")
+    with pytest.raises(Exception, match="tier"):
+        await run_alike(native, adopt(native))
+
+
+class Far(BaseTool):
+    """A tool whose calls are over before its work is."""
+
+    is_long_running = True
+
+
+def test_what_may_be_called() -> None:
+    """The user's functions and tools, and agents in tools; nothing that waits, asks, or is a set."""
+    from google.adk.tools import exit_loop, google_search
+    from google.adk.tools.agent_tool import AgentTool
+
+    from tests.tools.every import Box
+
+    far = Far(name="far", description="")
+    far.is_long_running = True
+    inner = AgentTool(LlmAgent(name="inner"))
+    agent: Any = adopt(
+        LlmAgent(name="a", tools=[look_up, inner, FunctionTool(look_up, require_confirmation=True), far])
+    ).node
+    assert callable_tools(agent) == (["look_up", "inner"], ["look_up", "far"])
+    other: Any = adopt(LlmAgent(name="b", tools=[exit_loop, google_search, Box()])).node
+    assert callable_tools(other) == ([], ["google_search", "Box"])
