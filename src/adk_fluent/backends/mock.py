@@ -100,7 +100,7 @@ class MockBackend(ScriptedBackend):
         name = model if isinstance(model, str) else getattr(model, "model", None)
         asked = f"{origin}:{operation}"
         key = name if name in self._responses and asked not in self._responses else asked
-        return ScriptedLlm.of(self._playing(key, key), merge_state=False)
+        return ScriptedLlm.of(self._playing(key, key), merge_state=False, name=name or "")
 
     def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
         """A scripted model for one that a middleware names: the entry of that name, or that of the agent."""
