@@ -31,7 +31,7 @@ from adk_fluent.debug.values import (
     Step,
     ToolInteraction,
 )
-from adk_fluent.errors import RemoteError
+from adk_fluent.errors import ArgumentError, RemoteError
 from adk_fluent.middleware.faults import root_of, status_of
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
@@ -106,6 +106,14 @@ def recorder(
     return Recorder(capture_content, capture_state, redact=redact)
 
 
+def _keys(redact: object) -> list[str]:
+    if isinstance(redact, Iterable) and not isinstance(redact, str):
+        keys = list(cast("Iterable[object]", redact))
+        if all(isinstance(key, str) for key in keys):
+            return cast("list[str]", keys)
+    raise ArgumentError(f"Recorder(redact=) takes keys, as redact=['ssn'], not {redact!r:.40}.")
+
+
 class Recorder(Middleware):
     """What `recorder()` makes. It can record several runs, one after the other or at the same time."""
 
@@ -115,7 +123,7 @@ class Recorder(Middleware):
         self, capture_content: bool = True, capture_state: bool = True, *, redact: Iterable[str] = ()
     ) -> None:
         self._content, self._state = capture_content, capture_state
-        self._secret = sorted(redact)
+        self._secret = sorted(_keys(redact))
         self._redacted = Redactor(self._secret)
         self._spans = Spans()
         self._run: Kept[_Run] = self.per_run(_Run)
@@ -137,7 +145,13 @@ class Recorder(Middleware):
         self._spans.clear()
 
     def install(self, expression: E) -> E:
-        """The expression with this recorder around it, for all of its runs on every entry point."""
+        """The expression with this recorder around it, for all of its runs on every entry point.
+
+        Raises:
+            ArgumentError: it is none.
+        """
+        if not callable(getattr(expression, "middleware", None)):
+            raise ArgumentError(f"Recorder.install() takes an expression, not {expression!r:.40}.")
         return expression.middleware(self)
 
     def save(self, path: str | os.PathLike[str]) -> Recording:
@@ -394,6 +408,11 @@ class _Run:
             _Race(self.recorder, Choice(contest, "", branch, self.index, began=began))
         )
 
+    def remote_asked(self, agent: str, request: LlmRequest, branch: str | None) -> _Remote:
+        """Called when a remote agent is asked."""
+        assert self.recorder is not None
+        return self.recorder.remote(self.index, agent, request, branch)
+
 
 class _Race:
     """A race that goes on."""
@@ -417,11 +436,6 @@ class _Race:
     def decided(self, winner: str) -> None:
         """It goes on with one of its branches."""
         self._noted = replace(self._noted, winner=winner, seq=self._recorder.next())
-
-    def remote_asked(self, agent: str, request: LlmRequest, branch: str | None) -> _Remote:
-        """Called when a remote agent is asked."""
-        assert self.recorder is not None
-        return self.recorder.remote(self.index, agent, request, branch)
 
 
 class _Call(Generic[V]):

@@ -103,6 +103,8 @@ def read(path: str | os.PathLike[str]) -> str:
     """
     try:
         return Path(path).read_text(encoding="utf-8", errors="surrogatepass")
+    except TypeError as error:
+        raise RecordingError(f"A recording is read from the path of a file, not {path!r:.40}.") from error
     except OSError as error:
         raise RecordingError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -128,6 +130,8 @@ def fields_in(text: str, where: str) -> Json:
 
 
 def _document(text: str, where: str) -> Json:
+    if not isinstance(cast(object, text), str):
+        raise RecordingError(f"A recording is made of text, not {text!r:.40}; Recording.load reads a file.")
     try:
         found: Any = json.loads(text)
     except json.JSONDecodeError as error:

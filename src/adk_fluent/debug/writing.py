@@ -114,7 +114,7 @@ def test_{name}_does_what_was_recorded() -> None:
 
 def to_test(recording: Recording, target: str) -> str:
     """The source of a test; see `Recording.to_test`."""
-    place, colon, attribute = target.rpartition(":")
+    place, colon, attribute = str(target).rpartition(":")
     names = attribute.split(".")
     if not colon or not all(name.isidentifier() for name in names):
         raise RecordingError(f"to_test() takes 'module:attr' or 'path/file.py:attr', not {target!r}.")
