@@ -126,7 +126,7 @@ async def test_a_case_passes_as_it_stands() -> None:
 
 async def test_what_no_case_can_say() -> None:
     """An approval, and a recording of nothing, make no case."""
-    with pytest.raises(RecordingError, match="use to_test"):
+    with pytest.raises(RecordingError, match=r"Run 2 .* answer to a question of 'gate', .* Use to_test\(\)"):
         (await recorded(*PIPELINES["gated"])).to_case()
     with pytest.raises(RecordingError, match="no run"):
         Recording().to_case()

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.models.llm_request import LlmRequest
+from google.genai.types import Blob, Content, FunctionCall, Part
 
-from adk_fluent import Agent, S, race, tap
-from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings, order, replaying, tape
+from adk_fluent import Agent, C, FanOut, S, race, tap
+from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
 from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
 from adk_fluent.middleware import Middleware
 from adk_fluent.testing import call_tool, mock_backend
 from tests.debug.pipelines import CALLED, PIPELINES, look_up, run_all, slowly
 from tests.debug.releases import PIPELINE
+from tests.properties.test_replay import replayed
+
+A, B = Agent("a"), Agent("b")
+
+
+def _calling(name: str, **args: Any) -> Part:
+    return Part(function_call=FunctionCall(name=name, args=args))
 
 
 async def recorded(expression: Any, script: Mapping[str, Any], turns: int = 1) -> Recording:
@@ -73,11 +83,93 @@ async def test_a_tie_is_won_by_who_won_it() -> None:
     )
 
 
-async def test_a_replay_waits_for_nothing_that_cannot_happen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_merge_is_won_by_who_won_it() -> None:
+    """A fan-out that goes on with the first has the winner it had, and what the others did by then."""
+    pipeline = FanOut(S.set(n=1), S.set(n=2), merge="first_complete")
+    recording = await recorded(pipeline, {})
+    (choice,) = recording.choices
+    assert (choice.winner, choice.taken) == ("set", ("set", "set_2", "set"))
+    won = [("set", 1), ("set_2", 2)]
+    for turns, told in (["set"], won[:1]), (["set", "set_2"], won), (["set_2", "set"], won[::-1]):
+        other = replace(choice, winner=turns[-1], taken=(*turns, turns[-1]))
+        backend = ReplayerBackend(replace(recording, choices=(other,)))
+        result = await pipeline.run("turn 0", backend=backend)
+        written = [(event.author, event.state_delta["n"]) for event in result if event.state_delta]
+        assert (written, result.state["n"]) == (told, told[-1][1])
+
+
+N, ALL = S.counter("n"), S.accumulate("n", into="all")
+TIED = (
+    (race(FanOut(N, S.set(x=2), merge="first_complete"), race(N, S.set(x=0))), [2, 1, 0, 1]),
+    (FanOut(race(Agent("a"), N), race(Agent("a"), Agent("a")), merge="first_complete"), [3, 2, 3, 0]),
+    (FanOut(race(N, ALL), Agent("c"), race(N, ALL), N, merge="first_complete"), [3, 2, 1, 1]),
+    (race(race(Agent("a"), N), race(Agent("a"), Agent("c"))), [3, 1, 2, 1]),
+)
+
+
+@pytest.mark.parametrize(("pipeline", "pace"), TIED, ids=range(len(TIED)))
+async def test_nested_ties_are_decided_as_they_were(pipeline: Any, pace: list[int]) -> None:
+    """Races and merges inside each other, whose branches end in the same round, change nothing."""
+    assert (await replayed(pipeline, pace)).startswith("No difference: ")
+
+
+class Timeless(asyncio.SelectorEventLoop):
+    """An event loop without a clock."""
+
+    def call_at(self, *args: Any, **options: Any) -> asyncio.TimerHandle:
+        """Nothing may ask to be called later."""
+        raise AssertionError("a replay asks the clock")
+
+
+async def without_a_clock() -> None:
+    """Replays of all kinds, of unchanged and of changed pipelines."""
+    for expression, script in PIPELINES.values():
+        recording = await recorded(expression, script, turns=2)
+        assert not diff_recordings(recording, await recording.replay(expression))
+    for other in (A | B, race(B, A), A >> B, FanOut(A, A, B, merge="first_complete")):
+        recording = await recorded(*PIPELINES["race"])
+        live = mock_backend({}, default="new")
+        backend = ReplayerBackend(recording, "live", live=live)
+        assert (await other.run("turn 0", backend=backend)).text
+
+
+def test_no_clock_is_asked() -> None:
+    """A replay depends on no time: none of its waits is for seconds, whatever was changed."""
+    with asyncio.Runner(loop_factory=Timeless) as runner:
+        runner.run(without_a_clock())
+
+
+async def test_what_was_given_up_is_not_waited_for_for_ever() -> None:
+    """A call that a race gave up is a clear error where nothing else goes on."""
+    recording = await recorded(race(Agent("a"), Agent("b")), {"a": slowly(60, "late"), "b": "first"})
+    with pytest.raises(ReplayError, match="A call of agent 'a' was given up in the recording"):
+        await Agent("a").run("turn 0", backend=ReplayerBackend(recording))
+
+
+async def test_tools_at_the_same_time_end_in_the_recorded_order() -> None:
+    """Calls of one answer that ran at once end in the order they had; one that fails fails again."""
+    ended: list[str] = []
+
+    async def wait(rounds: int) -> str:
+        """Wait for some rounds."""
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        return f"{rounds}"
+
+    class Note(Middleware):
+        async def after_tool(self, ctx: Any, tool_name: str, args: Any, result: Any) -> None:
+            ended.append(args["rounds"])
+
+    calls = Content(role="model", parts=[_calling("wait", rounds=n) for n in (60, 3, 30)])
+    agent = Agent("a").tool(wait) | Agent("b")
+    recording = await recorded(agent.middleware(Note()), {"a": [calls, "done"], "b": slowly(40, "b")})
+    recorded_order, ended[:] = list(ended), []
+    assert not diff_recordings(recording, await recording.replay(agent.middleware(Note())))
+    assert ended == recorded_order == [3, 30, 60]
+
+
+async def test_a_replay_waits_for_nothing_that_cannot_happen() -> None:
     """A branch that lost a race, a tool that is not called, an agent that is gone: none holds up a run."""
-    monkeypatch.setattr(order, "PATIENCE", 1e6)
-    monkeypatch.setattr(tape, "EXPECTED", 1e6)
-    monkeypatch.setattr(replaying, "PATIENCE", 1e6)
     async with asyncio.timeout(20):
         tapped = race(tap(lambda state: None), Agent("a"))
         recording = await recorded(tapped, {"a": "late"})
@@ -152,6 +244,63 @@ async def test_it_can_be_replayed_as_a_stream() -> None:
     assert pieces == [("one ", True), ("two ", True), ("three", True), ("one two three", False)]
     assert (await agent.run("hi", backend=ReplayerBackend(recording))).text == "one two three"
     assert not diff_recordings(recording, await recording.replay(agent))
+
+
+class Embedder:
+    """An embedding model of the user's."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        """The length of each text."""
+        self.asked.append(texts)
+        return [[float(len(text)), 1.0] for text in texts]
+
+
+async def test_vectors_are_recorded_and_replayed() -> None:
+    """What a context looks up by vectors is a call like others: a replay asks no embedding model."""
+    own = Embedder()
+    for scorer, script in ((own, {}), ("vectors", {"end:relevant": by_length})):
+        end = Agent("end").context(C.relevant(scorer=scorer, top_k=1))
+        pipeline = Agent("a") >> Agent("b") >> end
+        recording = await recorded(pipeline, {"a": "a text", "b": "another one", "end": "done"} | script)
+        assert [call.key for call in recording.llm_interactions] == ["a", "b", "end:relevant", "end"]
+        again = await recording.replay(pipeline)
+        assert not diff_recordings(recording, again), str(diff_recordings(recording, again))
+    assert len(own.asked) == 1
+    end = Agent("end").context(C.relevant(scorer=own, top_k=1))
+    changed = Agent("a") >> Agent("b").instruct("Other.") >> end
+    backend = ReplayerBackend(recording, "live", live=mock_backend({"b": "new", "end": "done"}))
+    await changed.run("turn 0", backend=backend)
+    assert ([each.agent for each in backend.mismatches], len(own.asked)) == (["b", "end:relevant"], 2)
+
+
+def by_length(request: LlmRequest) -> Content:
+    """Vectors, as an embedding model gives them."""
+    ((asked,),) = ((content.parts or []) for content in request.contents)
+    vectors = [[float(len(text)), 1.0] for text in json.loads(asked.text or "")]
+    data = json.dumps(vectors).encode()
+    return Content(role="model", parts=[Part(inline_data=Blob(mime_type="application/json", data=data))])
+
+
+async def test_live_conversations_are_refused() -> None:
+    """A live conversation is recorded with its events, and is said to be one where it would be replayed."""
+    tape, agent = Recorder(), Agent("a")
+    async with tape.install(agent).live(backend=mock_backend({"a": "one"}), modality="text") as live:
+        await live.send("hi")
+        async for event in live:
+            if event.is_final:
+                break
+    recording = Recording.from_json(tape.get_recording().to_json())
+    assert [event.content for event in recording.events if event.is_final] == ["one"]
+    for attempt in (lambda: ReplayerBackend(recording), recording.to_case):
+        with pytest.raises(RecordingError, match="live conversation"):
+            attempt()
+    backend = ReplayerBackend(await recorded(agent, {"a": "one"}))
+    with pytest.raises(ReplayError, match=r"'a' cannot be run live on a recording: .* mock_backend"):
+        async with agent.live(backend=backend, modality="text"):
+            pass
 
 
 # --- mismatches -----------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class MockBackend(ScriptedBackend):
             raise ArgumentError(f"mock_backend(remotes=) is 'scripted' or 'real', not {remotes!r:.40}.")
         self._remotes: Literal["scripted", "real"] = remotes
         self._overrides = dict(resources or {})
-        self._responses = _script({} if responses is None else responses)
+        self._responses = _script({} if responses is None else responses, type(self).__name__)
         if exhaust not in ("repeat", "error"):
             raise ArgumentError(f"mock_backend(exhaust=) is 'repeat' or 'error', not {exhaust!r:.40}.")
         if default is not None:
@@ -100,7 +100,7 @@ class MockBackend(ScriptedBackend):
         name = model if isinstance(model, str) else getattr(model, "model", None)
         asked = f"{origin}:{operation}"
         key = name if name in self._responses and asked not in self._responses else asked
-        return ScriptedLlm.of(self._playing(key, key), merge_state=False)
+        return ScriptedLlm.of(self._playing(key, key), merge_state=False, name=name or "")
 
     def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
         """A scripted model for one that a middleware names: the entry of that name, or that of the agent."""
@@ -175,14 +175,15 @@ class _Log(list["LlmRequest"]):
         self._note(request)
 
 
-def _script(responses: object) -> dict[str, Response]:
+def _script(responses: object, of: str) -> dict[str, Response]:
     if isinstance(responses, Mapping):
         script = cast("Mapping[object, Response]", responses)
         if all(isinstance(name, str) for name in script):
             for name, response in script.items():
                 check_script(str(name), response)
             return cast("dict[str, Response]", dict(script))
-    raise ArgumentError(f"mock_backend() takes a mapping of agent names to responses, not {responses!r:.60}.")
+    called = "mock_backend" if of == "MockBackend" else of
+    raise ArgumentError(f"{called}() takes a mapping of agent names to responses, not {responses!r:.60}.")
 
 
 def mock_backend(
@@ -211,4 +212,6 @@ def mock_backend(
 
 def call_tool(name: str, **args: Any) -> ToolCall:
     """A scripted function call; see `mock_backend`."""
+    if not isinstance(cast(object, name), str):
+        raise ArgumentError(f"call_tool() takes the name of a tool, not {name!r:.40}.")
     return ToolCall(name, args)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from adk_fluent.context.asking import (
     Answer,
@@ -30,8 +30,13 @@ from adk_fluent.errors import ContextError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead
 
-if TYPE_CHECKING:
-    from google.adk.models import BaseLlm
+
+class Embedder(Protocol):
+    """An embedding model: a vector for each text, at once or to be awaited."""
+
+    def embed(self, texts: list[str], /) -> Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]:
+        """The vectors of some texts, in their order."""
+        ...
 
 
 class Asked(Filter):
@@ -248,7 +253,7 @@ class Relevant(Asked):
     query: str | None
     query_key: str | None
     top_k: int
-    scorer: Callable[[str, str], float] | str | BaseLlm | None
+    scorer: Callable[[str, str], float] | str | Embedder | None
     model: Any
 
     @property

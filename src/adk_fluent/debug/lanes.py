@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from adk_fluent.debug.recording import Recording
-    from adk_fluent.debug.values import LLMInteraction, ToolInteraction
+    from adk_fluent.debug.values import Choice, LLMInteraction, ToolInteraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Lanes:
             return False
         if point.agent == later.agent and point.branch == later.branch:
             return True
-        if not _is_within(point.branch, later.branch):
+        if not is_within(point.branch, later.branch):
             return False
         if later.kind == "end" and self._is_part(point.agent, later.agent):
             return True
@@ -77,20 +77,31 @@ class Lanes:
 
 
 def has_lost(recording: Recording, call: LLMInteraction | ToolInteraction) -> bool:
-    """Whether a call is of a branch that lost a race: how far it got until then is chance."""
+    """Whether a call is of a branch that was given up: how far it got until then is chance.
+
+    So are the branches that lost a race, and those that were at work when another made the run fail.
+    """
+    failed = recording.runs[call.run].error is not None
+    if failed and call.branch and call.error is None and call.started > recording.heard_until(call):
+        return True
     since: dict[tuple[int, str, str | None], int] = {}
     for choice in recording.choices:
         contest = (choice.run, choice.contest, choice.branch)
-        began, since[contest] = since.get(contest, 0), choice.seq
-        lane = f"{choice.branch}.{choice.contest}" if choice.branch else choice.contest
+        began, since[contest] = max(since.get(contest, 0), choice.began), choice.seq
+        lane = lane_of(choice)
         at_stake = call.run == choice.run and began < call.started < choice.seq
-        inside = _is_within(call.branch, lane) and not _is_within(call.branch, f"{lane}.{choice.winner}")
+        inside = is_within(call.branch, lane) and not is_within(call.branch, f"{lane}.{choice.winner}")
         if at_stake and inside:
             return True
     return False
 
 
-def _is_within(branch: str | None, other: str | None) -> bool:
+def lane_of(choice: Choice) -> str:
+    """The lane of a race, which those of its branches are below."""
+    return f"{choice.branch}.{choice.contest}" if choice.branch else choice.contest
+
+
+def is_within(branch: str | None, other: str | None) -> bool:
     """Whether a lane is another one, or part of it."""
     return other is None or branch == other or (branch or "").startswith(f"{other}.")
 

@@ -77,7 +77,10 @@ def _number(recording: Recording, step: int | str) -> int:
             hint = did_you_mean(step, authors) or f" There is {', '.join(dict.fromkeys(authors)) or 'none'}."
             raise RecordingError(f"No step of this recording is from {step!r}.{hint}")
         return len(authors) - authors[::-1].index(step)
-    number = int(step)
+    given = cast(object, step)
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise RecordingError(f"A step is a number or the name of an agent, not {given!r:.40}.")
+    number = int(given)
     if not 0 <= number <= len(recording.steps):
         raise RecordingError(
             f"There is no step {number}: this recording has {len(recording.steps)}, from 1; 0 is the start."

@@ -7,30 +7,24 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Collection
 from itertools import count
-from typing import Final
 
+from adk_fluent.backends.afoot import Afoot
 from adk_fluent.debug.lanes import Lanes
-
-PATIENCE: Final = 0.5
-"""Seconds without any progress, beside those that the recording took, after which a run has its own order."""
-
-EXPECTED: Final = 10.0
-"""The same while nothing is known to have changed: then all that is waited for is expected to happen."""
-
-IDLE: Final = 1000
-"""Rounds of the event loop that must pass without progress, so that a machine under load does not count."""
 
 
 class Order:
     """Lets what was recorded happen in the order of the recording.
 
-    Branches that ran at the same time meet again in the same order, so a race has the same winner. Nobody
-    waits for what its lane has left behind, nor for agents that are gone. Where something else that was
-    recorded no longer happens, as in a pipeline that was changed, what waits for it goes on after a while,
-    and from then on nothing waits any more.
+    Branches that ran at the same time meet again in the same order. Nobody waits for what its lane has left
+    behind, nor for agents that are gone. Where something else that was recorded no longer happens, as in a
+    pipeline that was changed, all that goes on ends up waiting for it: then what is next goes on without it.
+    No clock is asked.
 
     Args:
         lanes: what happened, and what comes after what; all of it will be marked.
+
+    Attributes:
+        afoot: counts what goes on.
     """
 
     def __init__(self, lanes: Lanes) -> None:
@@ -38,32 +32,19 @@ class Order:
         self._open = sorted(lanes.points)
         self._next = 0
         self._done: set[int] = set()
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._numbers = count()
-        self._watched_by: asyncio.AbstractEventLoop | None = None
-        self._marks = 0
-        self._busy = 0
-        self.kept: bool = True
-        self.patience: float = PATIENCE
+        self.afoot: Afoot = Afoot(self._stuck)
 
     async def turn(self, seq: int) -> None:
         """Wait until all that was recorded before has happened."""
         self._leave_behind(seq)
-        if not self.kept or self._frontier >= seq:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (seq, next(self._numbers), future))
-        self._watch()
-        await future
+        if self._frontier < seq:
+            await self._wait(seq)
 
-    async def idle(self) -> None:
-        """Wait until nothing happens any more."""
-        marks = -1
-        while self._busy or self._marks != marks:
-            marks = self._marks
-            await asyncio.sleep(self.patience)
-            for _ in range(IDLE):
-                await asyncio.sleep(0)
+    async def last(self) -> None:
+        """Wait until all else waits as well, or has ended."""
+        await self._wait(float("inf"))
 
     def mark(self, seq: int | None) -> None:
         """It has happened."""
@@ -71,13 +52,18 @@ class Order:
             return
         self._leave_behind(seq)
         self._done.add(seq)
-        self._marks += 1
         self._advance()
 
     def without(self, agents: Collection[str]) -> None:
         """Wait for nothing that these did."""
         self._done.update(seq for seq in self._open if self._lanes.points[seq].agent in agents)
         self._advance()
+
+    async def _wait(self, seq: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (seq, next(self._numbers), future))
+        with self.afoot.waiting():
+            await future
 
     def _leave_behind(self, seq: int) -> None:
         """What cannot happen any more when this does is not waited for."""
@@ -92,51 +78,26 @@ class Order:
         """Let those go on whose turn it is."""
         while self._next < len(self._open) and self._open[self._next] in self._done:
             self._next += 1
-        while self._waiting and self._waiting[0][0] <= self._frontier:
-            _release(heapq.heappop(self._waiting)[2])
-
-    def begin(self) -> None:
-        """Something began that takes its time: a tool or a model that is really asked."""
-        self._busy += 1
-
-    def end(self) -> None:
-        """It has ended."""
-        self._busy -= 1
-        self._marks += 1
+        while self._waiting and self._waiting[0][0] <= self._frontier and self._waiting[0][0] != float("inf"):
+            self._release()
 
     @property
     def _frontier(self) -> float:
         """The first place that has not happened yet."""
         return self._open[self._next] if self._next < len(self._open) else float("inf")
 
-    def _watch(self) -> None:
-        """Look again later, unless somebody does."""
-        loop = asyncio.get_running_loop()
-        if self._watched_by is loop:
-            return
-        self._watched_by = loop
-        first = self._open[self._next]
-        points = self._lanes.points
-        before = points[self._open[self._next - 1]].at if self._next else points[first].at
-        gap = max(0.0, points[first].at - before)
-        loop.call_later(self.patience + gap, self._look, self._marks, IDLE)
-
-    def _look(self, marks: int, rounds: int) -> None:
+    def _stuck(self) -> None:
+        """All wait: what comes next goes on, and what was recorded before it will not happen."""
         while self._waiting and self._waiting[0][2].done():  # whoever waited was cancelled
             heapq.heappop(self._waiting)
-        if not self._waiting:
-            self._watched_by = None
-        elif self._marks != marks or self._busy:
-            self._watched_by = None
-            self._watch()
-        elif rounds:
-            asyncio.get_running_loop().call_soon(self._look, marks, rounds - 1)
-        else:
-            self.kept = False
-            while self._waiting:
-                _release(heapq.heappop(self._waiting)[2])
+        if self._waiting:
+            seq = self._waiting[0][0]
+            self._release()
+            if seq != float("inf"):
+                self._done.update(self._open[self._next : bisect_left(self._open, seq)])
+                self._advance()
 
-
-def _release(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+    def _release(self) -> None:
+        future = heapq.heappop(self._waiting)[2]
+        if not future.done():
+            future.set_result(None)

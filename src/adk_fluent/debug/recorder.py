@@ -31,7 +31,7 @@ from adk_fluent.debug.values import (
     Step,
     ToolInteraction,
 )
-from adk_fluent.errors import RemoteError
+from adk_fluent.errors import ArgumentError, RemoteError
 from adk_fluent.middleware.faults import root_of, status_of
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
@@ -82,9 +82,10 @@ def recorder(
     """Record what happens: requests and answers of models, tools, events, the state after each of them.
 
     It only looks on: wherever it stands among other middleware, it records what models and tools were really
-    asked. Secrets are taken out before anything is kept: values of keys that name one (`api_key`, `token`,
-    `password`, ...), texts that look like the keys of well-known services, and the values of environment
-    variables that name a secret.
+    asked. Of a live conversation the events are recorded, but not what went over its open connection, so that
+    it cannot be replayed. Secrets are taken out before anything is kept: values of keys that name one
+    (`api_key`, `token`, `password`, ...), texts that look like the keys of well-known services, and the
+    values of environment variables that name a secret.
 
     Args:
         capture_content: whether what was said is recorded; without it nothing can be replayed.
@@ -105,6 +106,14 @@ def recorder(
     return Recorder(capture_content, capture_state, redact=redact)
 
 
+def _keys(redact: object) -> list[str]:
+    if isinstance(redact, Iterable) and not isinstance(redact, str):
+        keys = list(cast("Iterable[object]", redact))
+        if all(isinstance(key, str) for key in keys):
+            return cast("list[str]", keys)
+    raise ArgumentError(f"Recorder(redact=) takes keys, as redact=['ssn'], not {redact!r:.40}.")
+
+
 class Recorder(Middleware):
     """What `recorder()` makes. It can record several runs, one after the other or at the same time."""
 
@@ -114,7 +123,7 @@ class Recorder(Middleware):
         self, capture_content: bool = True, capture_state: bool = True, *, redact: Iterable[str] = ()
     ) -> None:
         self._content, self._state = capture_content, capture_state
-        self._secret = sorted(redact)
+        self._secret = sorted(_keys(redact))
         self._redacted = Redactor(self._secret)
         self._spans = Spans()
         self._run: Kept[_Run] = self.per_run(_Run)
@@ -127,15 +136,22 @@ class Recorder(Middleware):
         self._calls: Counter[str] = Counter()
         self._runs: list[RecordedRun] = []
         self._steps: list[Step] = []
+        self._places: dict[str, int] = {}
         self._ends: list[End] = []
-        self._choices: list[Choice] = []
+        self._races: list[_Race] = []
         self._asked: list[_Call[LLMInteraction]] = []
         self._used: list[_Call[ToolInteraction]] = []
         self._tree: Node | None = None
         self._spans.clear()
 
     def install(self, expression: E) -> E:
-        """The expression with this recorder around it, for all of its runs on every entry point."""
+        """The expression with this recorder around it, for all of its runs on every entry point.
+
+        Raises:
+            ArgumentError: it is none.
+        """
+        if not callable(getattr(expression, "middleware", None)):
+            raise ArgumentError(f"Recorder.install() takes an expression, not {expression!r:.40}.")
         return expression.middleware(self)
 
     def save(self, path: str | os.PathLike[str]) -> Recording:
@@ -165,7 +181,7 @@ class Recorder(Middleware):
             llm_interactions=tuple(call.whole() for call in self._asked),
             tool_interactions=tuple(call.whole() for call in self._used),
             ends=tuple(self._ends),
-            choices=tuple(self._choices),
+            choices=tuple(race.whole() for race in self._races),
             spans=tuple(self._redacted(self._spans.found(content=self._content))),
             places={} if tree is None else dict(_places(tree, tree.name)),
             versions={
@@ -197,6 +213,7 @@ class Recorder(Middleware):
                 state=self._known(run.held),
                 invocation_id=ctx.invocation_id,
                 streaming=ctx.streaming,
+                live=ctx.live,
             )
         )
         self._spans.watch()
@@ -214,6 +231,7 @@ class Recorder(Middleware):
         step = Step(
             self._event(event), self._changed(run, ctx, event), False, run.index, next(self._seq), self._now()
         )
+        self._places[event.id] = len(self._steps)
         self._steps.append(step)
 
     async def after_agent(self, ctx: Context, agent_name: str) -> None:
@@ -337,14 +355,15 @@ class Recorder(Middleware):
         if 0 <= index < len(self._runs):
             self._runs[index] = replace(self._runs[index], error=self.failure(error))
 
-    def decided(self, index: int, choice: Choice, lost: Collection[str]) -> None:
-        """Note which of its branches a race goes on with, and which events do not count any more."""
-        if index < 0:
-            return
-        self._choices.append(replace(choice, run=index, seq=next(self._seq)))
-        for place, step in enumerate(self._steps) if lost else ():
-            if step.event.id in lost:
-                self._steps[place] = replace(step, lost=True)
+    def begins(self, race: _Race) -> _Race:
+        """Note that a race begins."""
+        self._races.append(race)
+        return race
+
+    def lost(self, event: str, is_lost: bool) -> None:
+        """Note whether an event counts: whether the run gives it."""
+        if (place := self._places.get(event)) is not None:
+            self._steps[place] = replace(self._steps[place], lost=is_lost)
 
     def failure(self, error: BaseException) -> Failure:
         """What is noted of an error."""
@@ -370,15 +389,53 @@ class _Run:
         if self.recorder is not None:
             self.recorder.failed(self.index, error)
 
-    def race_decided(self, contest: str, winner: str, branch: str | None, lost: Collection[str]) -> None:
-        """Called when a race goes on with one of its branches."""
+    def event_apart(self, event: str) -> None:
+        """Called when an event is seen that the run may never give."""
         if self.recorder is not None:
-            self.recorder.decided(self.index, Choice(contest, winner, branch), lost)
+            self.recorder.lost(event, True)
+
+    def event_given(self, event: str) -> None:
+        """Called when it does."""
+        if self.recorder is not None:
+            self.recorder.lost(event, False)
+
+    def race_begins(self, contest: str, branch: str | None, names: Collection[str]) -> _Race | None:
+        """Called when a race begins."""
+        if self.recorder is None or self.index < 0:
+            return None
+        began = self.recorder.next()
+        return self.recorder.begins(
+            _Race(self.recorder, Choice(contest, "", branch, self.index, began=began))
+        )
 
     def remote_asked(self, agent: str, request: LlmRequest, branch: str | None) -> _Remote:
         """Called when a remote agent is asked."""
         assert self.recorder is not None
         return self.recorder.remote(self.index, agent, request, branch)
+
+
+class _Race:
+    """A race that goes on."""
+
+    def __init__(self, recorder: Recorder, noted: Choice) -> None:
+        self._recorder, self._noted = recorder, noted
+        self._taken: list[str] = []
+
+    def whole(self) -> Choice:
+        """All that is known of it so far."""
+        return replace(self._noted, taken=tuple(self._taken))
+
+    def may(self, branch: str, wins: bool) -> bool:
+        """Any branch may go on."""
+        return True
+
+    def took(self, branch: str, ends: bool) -> None:
+        """Something of this branch was taken."""
+        self._taken.append(branch)
+
+    def decided(self, winner: str) -> None:
+        """It goes on with one of its branches."""
+        self._noted = replace(self._noted, winner=winner, seq=self._recorder.next())
 
 
 class _Call(Generic[V]):

@@ -38,7 +38,7 @@ class Recording:
         llm_interactions: every call of a model, in the order in which they were asked.
         tool_interactions: every call of a tool, likewise.
         ends: the agents and steps that ran to their end, in order; a replay keeps to it.
-        choices: which branches races went on with, likewise.
+        choices: how races were decided, in the order in which they began.
         spans: the spans of the runs, where the program has set up OpenTelemetry: `name`, `trace_id`,
             `span_id`, `parent_id`, `start` and `end` (nanoseconds since 1970), `attributes`, `status`.
         places: agent or step → where it stands in the graph, as `line[1].route[0].booker`.
@@ -78,6 +78,16 @@ class Recording:
             held[step.run] = state = {key: value for key, value in state.items() if value is not None}
             found.append(state)
         return tuple(found)
+
+    def heard_until(self, call: LLMInteraction | ToolInteraction) -> int:
+        """The last place at which something came of the agent that made a call, in its run and branch."""
+        return self._heard.get((call.run, call.agent_name, call.branch), 0)
+
+    @cached_property
+    def _heard(self) -> dict[tuple[int, str, str | None], int]:
+        events = {(step.run, step.event.author, step.event.branch): step.seq for step in self.steps}
+        ends = {(end.run, end.agent_name, end.branch): end.seq for end in self.ends}
+        return {lane: max(events.get(lane, 0), ends.get(lane, 0)) for lane in events.keys() | ends.keys()}
 
     @cached_property
     def unheard(self) -> frozenset[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from adk_fluent.backends.adk.events.parts import content_from
 from adk_fluent.debug.recorder import Recorder
 from adk_fluent.debug.replaying import OnMismatch, ReplayerBackend, Tools
-from adk_fluent.errors import ADKFluentError, ReplayError
+from adk_fluent.errors import ADKFluentError, ArgumentError, ReplayError
 
 if TYPE_CHECKING:
     from adk_fluent.debug.recording import Recording
@@ -23,6 +23,8 @@ async def replayed(
     recording: Recording, expression: Expr[Any], *, on_mismatch: OnMismatch, tools: Tools
 ) -> Recording:
     """Run an expression on what was recorded, and record that; see `Recording.replay`."""
+    if not callable(getattr(expression, "middleware", None)):
+        raise ArgumentError(f"replay() takes an expression, not {expression!r:.40}.")
     tape = Recorder(redact=recording.metadata.get("redact") or ())
     backend = ReplayerBackend(recording, on_mismatch, tools=tools)
     replay = _Replay(recording, tape.install(expression), tape, backend)

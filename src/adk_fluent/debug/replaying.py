@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping
+from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from adk_fluent.backends.adk.events.parts import act, response_from, silence
 from adk_fluent.backends.adk.middleware.stack import as_outcome
@@ -16,12 +17,16 @@ from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_name, name_of_model
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
+from adk_fluent.backends.afoot import Afoot
+from adk_fluent.debug.contests import Contest
 from adk_fluent.debug.errors import raised
-from adk_fluent.debug.order import PATIENCE
+from adk_fluent.debug.lanes import is_within, lane_of
 from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
+from adk_fluent.debug.values import Choice
 from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
+from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
 if TYPE_CHECKING:
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
     from google.adk.models.llm_response import LlmResponse
 
     from adk_fluent.backends.adk.remote.noting import Answering, Events
+    from adk_fluent.backends.adk.running.backend import Compiled
+    from adk_fluent.backends.adk.running.live import LiveLine
     from adk_fluent.backends.events import AgentEvent
     from adk_fluent.debug.recording import Recording
     from adk_fluent.debug.values import LLMInteraction, ToolInteraction
@@ -38,18 +45,27 @@ if TYPE_CHECKING:
 
 OnMismatch = Literal["error", "skip", "live"]
 Tools = Literal["recorded", "live"]
+CallLive = Callable[[], AsyncGenerator["LlmResponse", None]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """The call that is about to be made, as the middleware next to the model sees it."""
+class Place:
+    """The call that is about to be made, as the middleware next to the model sees it.
+
+    Attributes:
+        key: the agent, or `agent:operation`.
+        asked: the request.
+        streaming: whether pieces are asked for.
+        before: the place in the recording before which it was made, at the latest.
+    """
 
     key: str
     asked: Asked
     streaming: bool
+    before: float = inf
 
 
-_place: ContextVar[_Place | None] = ContextVar("adk_fluent_replay", default=None)
+_place: ContextVar[Place | None] = ContextVar("adk_fluent_replay", default=None)
 
 
 class ReplayerBackend(ScriptedBackend):
@@ -77,7 +93,7 @@ class ReplayerBackend(ScriptedBackend):
 
     Raises:
         ArgumentError: an argument is none of these.
-        RecordingError: it was recorded without its content.
+        RecordingError: it was recorded without its content, or live.
 
     Example:
         >>> import asyncio
@@ -114,6 +130,8 @@ class ReplayerBackend(ScriptedBackend):
                 "This was recorded with capture_content=False, and what was not said cannot be played. "
                 "Record it again with the content."
             )
+        if any(run.live for run in recording.runs):
+            raise RecordingError(_LIVE)
         self._tape = Tape(recording, until)
         self._on_mismatch, self._tools = on_mismatch, tools
         self._live = live or ADKBackend()
@@ -123,6 +141,18 @@ class ReplayerBackend(ScriptedBackend):
     def left(self) -> list[LLMInteraction | ToolInteraction]:
         """What was recorded and not asked so far, in the order of the recording."""
         return self._tape.left
+
+    async def live(self, compiled: Compiled, **options: Any) -> LiveLine:
+        """Refused: a recording has nothing that could answer on an open connection.
+
+        Raises:
+            ReplayError: always.
+        """
+        raise ReplayError(
+            f"{compiled.named.root.name!r} cannot be run live on a recording: ReplayerBackend answers the "
+            "calls of run, ask, stream and session. Take one of these, or mock_backend() for a scripted "
+            "live conversation."
+        )
 
     # --- what answers -----------------------------------------------------------------------------
 
@@ -143,23 +173,14 @@ class ReplayerBackend(ScriptedBackend):
         """What gives what was recorded for a remote agent; nothing is sent."""
         return _Remote(self, node.name, self._live.remote_for(node, origin))
 
-    def remote(self, agent: str, request: LlmRequest, ask: Callable[[], Events]) -> Events:
+    async def remote(self, agent: str, request: LlmRequest, ask: Callable[[], Events]) -> Events:
         """The events of one call of a remote agent: those that were recorded.
 
         Args:
             ask: asks the process after all.
         """
         call = self._tape.model(agent, Asked(request_json(request)))
-        found: LLMInteraction | None = self._found(call)
-        return self._remote(agent, call, found, ask)
-
-    async def _remote(
-        self,
-        agent: str,
-        call: LLMInteraction | Mismatch,
-        found: LLMInteraction | None,
-        ask: Callable[[], Events],
-    ) -> Events:
+        found: LLMInteraction | None = await self._found(call, inf)
         if found is not None:
             async with aclosing(self._played(found)) as responses:
                 async for response in responses:
@@ -167,13 +188,9 @@ class ReplayerBackend(ScriptedBackend):
         elif self._on_mismatch == "skip" and self._tape.until is None:
             yield event_of(silence(), agent)
         else:
-            self._tape.order.begin()
-            try:
-                async with aclosing(ask()) as events:
-                    async for event in events:
-                        yield event
-            finally:
-                self._tape.order.end()
+            async with aclosing(ask()) as events:
+                async for event in events:
+                    yield event
         self._tape.passed(call)
 
     def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
@@ -185,27 +202,37 @@ class ReplayerBackend(ScriptedBackend):
         self._tape.plays(node)
         made = super().prepare(node)
         own = made.annotations
-        watched = own.replace(middleware=(*own.middleware, _Watching(self)))  # inside all others
+        watched = own.replace(middleware=(*own.middleware, _Watching(self, self._tape)))  # inside all others
         return made.replace(annotations=watched)
 
     def _playing(self, key: str, named: str | BaseLlm | None, real: str | BaseLlm | None) -> ScriptedLlm:
         model = named if real is None else real
 
-        def answer(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
-            return self._answers(key, model, request)
+        async def answer(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+            place = _place.get()
+            if place is None or place.key != key:  # nothing looks on here, as around an agent inside a tool
+                place = Place(key, Asked(request_json(request)), streaming=False)
+
+            def live() -> AsyncGenerator[LlmResponse, None]:
+                return model_of_name(model).generate_content_async(request, stream=place.streaming)
+
+            async with aclosing(self.answers(place, live)) as responses:
+                async for response in responses:
+                    yield response
 
         script = Script(key, answer, "repeat", [])
         return ScriptedLlm.of(script, merge_state=False, name=name_of_model(named))
 
-    async def _answers(
-        self, key: str, model: str | BaseLlm | None, request: LlmRequest
-    ) -> AsyncGenerator[LlmResponse, None]:
-        place = _place.get()
-        if place is None or place.key != key:  # nothing looks on here, as around an agent inside a tool
-            place = _Place(key, Asked(request_json(request)), streaming=False)
-        call = self._tape.model(key, place.asked)
-        found: LLMInteraction | None = self._found(call)
-        source = self._others(model, request, place.streaming) if found is None else self._played(found)
+    async def answers(self, place: Place, live: CallLive) -> AsyncGenerator[LlmResponse, None]:
+        """What is answered to a call.
+
+        Args:
+            place: the call.
+            live: asks what would really be asked.
+        """
+        call = self._tape.model(place.key, place.asked, place.before)
+        found: LLMInteraction | None = await self._found(call, place.before)
+        source = self._others(live) if found is None else self._played(found)
         async with aclosing(source) as responses:
             async for response in responses:
                 yield response
@@ -216,16 +243,13 @@ class ReplayerBackend(ScriptedBackend):
         for chunk in call.chunks:
             await order.turn(chunk.seq)
             order.mark(chunk.seq)
-            if chunk.seq in self._tape.recording.unheard:  # then it comes too late here as well
-                await order.idle()
             yield response_from(chunk.response)
         await self._ended(call)
 
     async def _ended(self, call: LLMInteraction | ToolInteraction) -> None:
         """The end of a call as it was recorded: well, with an error, or none at all."""
         if call.ended is None:
-            await asyncio.sleep(call.seconds)
-            await self._tape.order.idle()
+            await self._tape.order.last()
             raise ReplayError(
                 f"A call of agent {call.agent_name!r} was given up in the recording, as in the branch of a "
                 "race that lost, and here it is waited for. Take on_mismatch='live', or record it again."
@@ -235,30 +259,24 @@ class ReplayerBackend(ScriptedBackend):
             self._tape.order.mark(call.ended)
             raise as_outcome(raised(call.error))
 
-    async def _others(
-        self, model: str | BaseLlm | None, request: LlmRequest, streaming: bool
-    ) -> AsyncGenerator[LlmResponse, None]:
+    async def _others(self, ask: CallLive) -> AsyncGenerator[LlmResponse, None]:
         """What is answered in the place of what was not recorded."""
         if self._on_mismatch == "skip" and self._tape.until is None:
             yield silence()
             return
-        self._tape.order.begin()
-        try:
-            live = model_of_name(model).generate_content_async(request, stream=streaming)
-            async with aclosing(live) as responses:
-                async for response in responses:
-                    yield response
-        finally:
-            self._tape.order.end()
+        async with aclosing(ask()) as responses:
+            async for response in responses:
+                yield response
 
-    def _found(self, call: Any) -> Any:
+    async def _found(self, call: Any, before: float) -> Any:
         """A recorded call; `None` for what is answered otherwise."""
         if not isinstance(call, Mismatch):
             return call
+        if before < inf and call.recorded is None:  # another branch had won by then
+            await self._tape.order.last()
         if self._tape.until is not None and not call.changed:  # it is asked later than what is played
             return None
         self.mismatches.append(call)
-        self._tape.order.patience = PATIENCE
         if self._on_mismatch == "error":
             raise ReplayError(str(call))
         return None
@@ -273,12 +291,15 @@ class ReplayerBackend(ScriptedBackend):
         """An agent or step is about to end."""
         await self._tape.ended(agent, branch)
 
-    async def tool(self, ctx: Context, name: str, args: dict[str, Any], call: CallTool) -> Any:
+    async def tool(
+        self, ctx: Context, played: _Played, name: str, args: dict[str, Any], call: CallTool
+    ) -> Any:
         """What a call of a tool gives."""
         inside = works_inside(ctx.tool)
         recorded = self._tools == "recorded" and not inside
-        found = self._tape.tool(ctx.agent_name, name, args)
-        known: ToolInteraction | None = self._found(found) if recorded else None
+        before = played.before(cast(Placed, ctx).branch)
+        found = self._tape.tool(ctx.agent_name, name, args, before)
+        known: ToolInteraction | None = await self._found(found, before) if recorded else None
         if known is not None:
             if known.ended is not None and known.error is None:
                 await self._tape.order.turn(known.ended)
@@ -288,11 +309,9 @@ class ReplayerBackend(ScriptedBackend):
             return known.result
         if recorded and self._on_mismatch == "skip" and self._tape.until is None:
             return {}
-        self._tape.order.begin()
         try:
             return await call(args)
         finally:
-            self._tape.order.end()
             self._tape.passed(found)
 
 
@@ -304,6 +323,12 @@ class _Remote:
 
     def answers(self, request: LlmRequest, ask: Callable[[], Events]) -> Events:
         return self._backend.remote(self._agent, request, ask)
+
+
+_LIVE: Final = (
+    "This is the recording of a live conversation: what went over its open connection was not recorded, so "
+    "it cannot be replayed. Compare its events with diff_events(), or record run, ask, stream or session."
+)
 
 
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
@@ -328,13 +353,77 @@ def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:
     return {native.function_call_id if key == call.call_id else key: item for key, item in held.items()}
 
 
+@dataclass(eq=False)
+class _Played:
+    """What is known of a run that is made again.
+
+    Attributes:
+        tape: what is played.
+        races: lane of a race that goes on → how it was decided.
+        tools: lane → how many tools of an agent there are at work.
+    """
+
+    tape: Tape | None = None
+    races: dict[str, Choice] = field(default_factory=dict[str, Choice])
+    tools: Counter[tuple[str, str | None]] = field(default_factory=Counter[tuple[str, "str | None"]])
+
+    @property
+    def afoot(self) -> Afoot | None:
+        """What counts what goes on."""
+        return None if self.tape is None else self.tape.order.afoot
+
+    def begins(self, tape: Tape) -> None:
+        """The run begins."""
+        self.tape = tape
+        tape.order.afoot.begin()
+
+    def run_ended(self) -> None:
+        """Called when the run is over."""
+        if self.tape is not None:
+            self.tape.run_ended()
+            self.tape.order.afoot.end()
+
+    def race_begins(self, contest: str, branch: str | None, names: Collection[str]) -> Contest | None:
+        """Called when a race begins."""
+        if self.tape is None:
+            return None
+        choice = self.tape.race(contest, branch)
+        lane = lane_of(Choice(contest, branch=branch))
+        self.races[lane] = choice or Choice(contest)
+        return Contest(choice, names, lambda: self.races.pop(lane, None))
+
+    def before(self, branch: str | None) -> float:
+        """The place before which the calls of a lane were made: there a race that it is in was decided."""
+        around = (choice for lane, choice in self.races.items() if is_within(branch, lane))
+        return min((choice.seq or inf for choice in around), default=inf)
+
+    @contextmanager
+    def tool(self, agent: str, branch: str | None) -> Generator[None]:
+        """A tool is at work; an agent that asked for several waits for all of them."""
+        lane, afoot = (agent, branch), self.afoot
+        self.tools[lane] += 1
+        if afoot is not None and self.tools[lane] > 1:
+            afoot.begin()
+        try:
+            yield
+        finally:
+            self.tools[lane] -= 1
+            if afoot is not None and self.tools[lane]:
+                afoot.end()
+
+
 class _Watching(Middleware):
     """Sees what is asked of which agent, and what leaves."""
 
     observes: ClassVar[bool] = True
 
-    def __init__(self, backend: ReplayerBackend) -> None:
-        self._backend = backend
+    def __init__(self, backend: ReplayerBackend, tape: Tape) -> None:
+        self._backend, self._tape = backend, tape
+        self._played: Kept[_Played] = self.per_run(_Played)
+
+    async def before_run(self, ctx: Context) -> None:
+        """A run begins."""
+        self._played(ctx).begins(self._tape)
 
     async def on_event(self, ctx: Context, event: AgentEvent) -> None:
         """An event leaves."""
@@ -351,11 +440,17 @@ class _Watching(Middleware):
     ) -> AsyncIterator[LlmResponse]:
         """A model is asked: it is told by whom."""
         key = ctx.agent_name if ctx.operation is None else f"{ctx.agent_name}:{ctx.operation}"
-        _place.set(_Place(key, asked_of(ctx, request), ctx.streaming))
-        async with aclosing(call(request)) as responses:
+        before = self._played(ctx).before(cast(Placed, ctx).branch)
+        place = Place(key, asked_of(ctx, request), ctx.streaming, before)
+        _place.set(place)
+        is_object = getattr(ctx.native, "is_object", False)
+        answers = self._backend.answers(place, lambda: call(request)) if is_object else call(request)
+        async with aclosing(answers) as responses:
             async for response in responses:
                 yield response
 
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
         """A tool is called."""
-        return await self._backend.tool(ctx, tool_name, args, call)
+        played = self._played(ctx)
+        with played.tool(ctx.agent_name, cast(Placed, ctx).branch):
+            return await self._backend.tool(ctx, played, tool_name, args, call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from itertools import chain
 from pathlib import Path
@@ -27,7 +27,7 @@ from adk_fluent.errors import RecordingError
 
 FORMAT: Final = "adk-fluent recording"
 MAJOR: Final = 1
-MINOR: Final = 1
+MINOR: Final = 2
 
 Json = dict[str, Any]
 V = TypeVar("V", RecordedRun, Step, End, Choice, LLMInteraction, ToolInteraction, Chunk, Failure)
@@ -103,6 +103,8 @@ def read(path: str | os.PathLike[str]) -> str:
     """
     try:
         return Path(path).read_text(encoding="utf-8", errors="surrogatepass")
+    except TypeError as error:
+        raise RecordingError(f"A recording is read from the path of a file, not {path!r:.40}.") from error
     except OSError as error:
         raise RecordingError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -128,6 +130,8 @@ def fields_in(text: str, where: str) -> Json:
 
 
 def _document(text: str, where: str) -> Json:
+    if not isinstance(cast(object, text), str):
+        raise RecordingError(f"A recording is made of text, not {text!r:.40}; Recording.load reads a file.")
     try:
         found: Any = json.loads(text)
     except json.JSONDecodeError as error:
@@ -186,13 +190,16 @@ def _made(cls: type[V], data: Any) -> V:
     for name, made in _INNER.items():
         if given.get(name) is not None:
             given[name] = made(given[name])
-    if cls is LLMInteraction and "prompt" in given:
-        given["prompt"] = tuple(map(str, given["prompt"]))
+    for name in given.keys() & _WORDS.get(cls.__name__, ()):
+        given[name] = tuple(map(str, given[name]))
     for name in ("run", "seq", "started"):
         if not isinstance(given.get(name, 0), int):
             raise TypeError(f"{name} of a {cls.__name__} is {given[name]!r:.40}")
     return cls(**given)
 
+
+_WORDS: Final[Mapping[str, Collection[str]]] = {"LLMInteraction": ["prompt"], "Choice": ["taken"]}
+"""Class → those of its fields that are lists of words."""
 
 _INNER: Final[Mapping[str, Callable[[Any], Any]]] = {
     "error": lambda data: _made(Failure, data),

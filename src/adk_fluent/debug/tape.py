@@ -6,10 +6,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from math import inf
 from typing import Any, Generic, TypeVar
 
-from adk_fluent.debug.lanes import Lanes
-from adk_fluent.debug.order import EXPECTED, Order
+from adk_fluent.debug.lanes import Lanes, has_lost, lane_of
+from adk_fluent.debug.order import Order
 from adk_fluent.debug.recording import Recording
 from adk_fluent.debug.redacting import Redactor
 from adk_fluent.debug.requests import (
@@ -20,10 +21,9 @@ from adk_fluent.debug.requests import (
     request_lines,
     same_request,
 )
-from adk_fluent.debug.values import LLMInteraction, ToolInteraction
+from adk_fluent.debug.values import Choice, LLMInteraction, ToolInteraction
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import ParallelNode, RaceNode
 from adk_fluent.spelling import did_you_mean
 
 _Places = dict[tuple[str, str | None], deque[int]]
@@ -68,6 +68,10 @@ class _Queue(Generic[V]):
         until = self.left[0].ended
         return [call for call in self.left if until is None or call.started < until]
 
+    def has(self, before: float) -> bool:
+        """Whether the next one was begun before this place."""
+        return bool(self.left) and self.left[0].started < before
+
 
 class Tape:
     """A recording that is played.
@@ -86,12 +90,13 @@ class Tape:
         self._models = _queues((call.key, call) for call in models)
         self._tools = _queues((call.key, call) for call in tools)
         self._asked: Counter[str] = Counter()
+        self._reached = -1
         self._choices = self._chosen()
-        self._contests: dict[str, str] = {}
         events = ((step.seq, step.event.author, step.event.branch) for step in recording.steps)
         self._events = self._places(events)
         self._ends = self._places((each.seq, each.agent_name, each.branch) for each in recording.ends)
         self.order: Order = Order(Lanes(recording, until))
+        self._ran = frozenset(recording.places) if until is None else frozenset[str]()
         self._alike = recording.versions.get("google-adk") in (None, version("google-adk"))
 
     def _is_in(self, seq: int) -> bool:
@@ -105,13 +110,18 @@ class Tape:
                 found.setdefault((agent, branch), deque()).append(seq)
         return found
 
-    def _chosen(self) -> dict[tuple[str, str | None], deque[str]]:
-        """Race and branch → the branches that it went on with."""
-        found: dict[tuple[str, str | None], deque[str]] = {}
+    def _chosen(self) -> dict[str, deque[Choice]]:
+        """Lane of a race → how it was decided, each time that it was run."""
+        found: dict[str, deque[Choice]] = {}
         for each in self.recording.choices:
             if self._is_in(each.seq):
-                found.setdefault((each.contest, each.branch), deque()).append(each.winner)
+                found.setdefault(lane_of(each), deque()).append(each)
         return found
+
+    def race(self, contest: str, branch: str | None) -> Choice | None:
+        """How a race that begins was decided."""
+        choices = self._choices.get(lane_of(Choice(contest, branch=branch)))
+        return choices.popleft() if choices else None
 
     @property
     def left(self) -> list[LLMInteraction | ToolInteraction]:
@@ -124,11 +134,15 @@ class Tape:
         queue = self._models.get(key)
         return queue.left[0].model if queue is not None and queue.left else None
 
-    def model(self, key: str, asked: Asked) -> LLMInteraction | Mismatch:
-        """The recorded call that this one is."""
+    def model(self, key: str, asked: Asked, before: float = inf) -> LLMInteraction | Mismatch:
+        """The recorded call that this one is.
+
+        Args:
+            before: only one that was begun before this place.
+        """
         number = self._number(key)
         queue = self._models.get(key)
-        if queue is None or not queue.left:
+        if queue is None or not queue.has(before):
             return self._unknown(key, number, queue, request_lines(asked.request))
         state = self._state(asked)  # first, so that its secrets are known as such in the instruction
         asked = Asked(self._redacted(dict(asked.request)), asked.prompt, state)
@@ -139,12 +153,14 @@ class Tape:
         changed = changed_channels(_asked(first), asked, worded_alike=self._alike)
         return _differs(key, number, changed, first, "its request is not the one that was recorded")
 
-    def tool(self, agent: str, name: str, args: Mapping[str, Any]) -> ToolInteraction | Mismatch:
-        """The recorded call of a tool that this one is."""
+    def tool(
+        self, agent: str, name: str, args: Mapping[str, Any], before: float = inf
+    ) -> ToolInteraction | Mismatch:
+        """The recorded call of a tool that this one is; `before` as for `model`."""
         key = f"{agent}/{name}"
         number = self._number(key)
         queue = self._tools.get(key)
-        if queue is None or not queue.left:
+        if queue is None or not queue.has(before):
             return self._unknown(key, number, queue, f"args: {args}")
         given = self._redacted(plain(args))
         for call in queue.candidates():
@@ -163,7 +179,18 @@ class Tape:
         if call is not None:
             self.order.mark(call.ended)
 
+    def run_ended(self) -> None:
+        """A run is over: what its branches asked that were given up will not be asked any more."""
+        for models in self._models.values():
+            models.left = [call for call in models.left if not self._is_past(call)]
+        for tools in self._tools.values():
+            tools.left = [call for call in tools.left if not self._is_past(call)]
+
+    def _is_past(self, call: LLMInteraction | ToolInteraction) -> bool:
+        return call.run <= self._reached and has_lost(self.recording, call)
+
     def _taken(self, queue: _Queue[V], call: V) -> V:
+        self._reached = max(self._reached, call.run)
         queue.left.remove(call)
         self.order.mark(call.started)
         return call
@@ -179,28 +206,13 @@ class Tape:
             place = places.popleft()
             await self.order.turn(place)
             self.order.mark(place)
-            if self._lost(agent, branch):
-                await self.order.idle()
-        elif branch and self.until is None and self.order.kept and agent in self.recording.places:
-            await self.order.idle()
-        if decided := self._choices.get((agent, branch)):
-            decided.popleft()
-
-    def _lost(self, agent: str, branch: str | None) -> bool:
-        """Whether it is a branch of a race that another one won."""
-        contest = self._contests.get(agent, "")
-        around = (branch or "").removesuffix(f"{contest}.{agent}").rstrip(".") or None
-        winners = self._choices.get((contest, around))
-        return bool(winners) and winners[0] != agent
+        elif branch and agent in self._ran:
+            await self.order.last()
 
     def plays(self, tree: Node) -> None:
         """What is about to run."""
-        named = {each.name: each for each in walk(resolve_names(tree).root)}
-        self.order.without(self.recording.places.keys() - named.keys())
-        contests = [each for each in named.values() if _is_contest(each)]
-        self._contests = {child.name: each.name for each in contests for child in each.children}
-        if self.recording.of_same_pipeline(tree):
-            self.order.patience = EXPECTED
+        named = {each.name for each in walk(resolve_names(tree).root)}
+        self.order.without(self.recording.places.keys() - named)
 
     def _state(self, asked: Asked) -> Mapping[str, Any] | None:
         return None if asked.state is None else self._redacted(dict(asked.state))
@@ -219,11 +231,6 @@ class Tape:
             said = f"{_who(key)}, call {number}: the recording has only {times} of it. It is asked:"
             said += "".join(f"\n  {line}" for line in asked.splitlines())
         return Mismatch(key, number, {}, said)
-
-
-def _is_contest(node: Node) -> bool:
-    """Whether the first of its children to end decides."""
-    return isinstance(node, RaceNode) or (isinstance(node, ParallelNode) and node.merge == "first_complete")
 
 
 def _who(key: str) -> str:

@@ -159,6 +159,7 @@ class RecordedRun:
         state: what the state held before.
         invocation_id: the run itself.
         streaming: whether pieces of answers were asked for.
+        live: whether it was a live conversation, of which only the events are known.
         error: what it ended with, if it failed.
     """
 
@@ -168,6 +169,7 @@ class RecordedRun:
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     invocation_id: str = ""
     streaming: bool = False
+    live: bool = False
     error: Failure | None = None
 
     @property
@@ -201,17 +203,22 @@ class Choice:
 
     Attributes:
         contest: the race.
-        winner: the branch: the name of its root.
+        winner: the branch: the name of its root; empty where none won, or the race was given up.
         branch: the parallel branch that the race ran on.
         run: which of the recorded runs it belongs to, from 0.
         seq: its place among everything that was recorded.
+        began: the last place before the race.
+        taken: the branches, once for each thing that the race took from one of them, in that order: events
+            that are whole, and ends.
     """
 
     contest: str
-    winner: str
+    winner: str = ""
     branch: str | None = None
     run: int = 0
     seq: int = 0
+    began: int = 0
+    taken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

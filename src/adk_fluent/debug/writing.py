@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,9 @@ _ASKS_A_PERSON = "adk_request_confirmation"
 def to_case(recording: Recording) -> FluentCase:
     """A case of an evaluation suite; see `Recording.to_case`."""
     runs = [run for run in recording.runs if run.session_id == recording.runs[0].session_id]
-    for run in runs:
-        _check(run)
+    for number, run in enumerate(recording.runs, 1):
+        if run in runs:
+            _check(recording, run, number)
     cases: Any = importlib.import_module("adk_fluent.eval")
     turns = [_events(recording, run) for run in runs]
     calls = [[_call(cases, call) for event in turn for call in event.tool_calls] for turn in turns]
@@ -39,12 +40,25 @@ def to_case(recording: Recording) -> FluentCase:
     )
 
 
-def _check(run: RecordedRun) -> None:
-    parts: list[Mapping[str, Any]] = run.prompt.get("parts") or []
-    if any("function_response" in part for part in parts):
-        raise RecordingError("A person approved something in this run, which a case cannot say; use to_test.")
+def _check(recording: Recording, run: RecordedRun, number: int) -> None:
+    parts: list[Any] = run.prompt.get("parts") or []
+    answered = [part["function_response"].get("id") for part in parts if part.get("function_response")]
+    if answered:
+        asked = [each for step in recording.steps for each in step.event.pending]
+        whose = next((f" of {each.agent!r}" for each in asked if each.id in answered), "")
+        raise RecordingError(
+            f"Run {number} of this recording is a person's answer to a question{whose}, and an eval case "
+            "cannot say that: it holds what a user says, while an answer names the question by an id that is "
+            "another in each run. Use to_test(), which gives the answers of the recording again."
+        )
+    if run.live:
+        raise RecordingError(
+            f"Run {number} of this recording is a live conversation, and an eval case holds turns of text."
+        )
     if not run.text:
-        raise RecordingError("A run of this recording has no words of the user, which a case needs.")
+        raise RecordingError(
+            f"Run {number} of this recording has no words of the user, which an eval case needs."
+        )
 
 
 def _events(recording: Recording, run: RecordedRun) -> list[AgentEvent]:
@@ -100,7 +114,7 @@ def test_{name}_does_what_was_recorded() -> None:
 
 def to_test(recording: Recording, target: str) -> str:
     """The source of a test; see `Recording.to_test`."""
-    place, colon, attribute = target.rpartition(":")
+    place, colon, attribute = str(target).rpartition(":")
     names = attribute.split(".")
     if not colon or not all(name.isidentifier() for name in names):
         raise RecordingError(f"to_test() takes 'module:attr' or 'path/file.py:attr', not {target!r}.")

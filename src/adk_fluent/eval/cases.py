@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, runtime_checkable
@@ -154,7 +154,7 @@ class FluentCase:
         given = self.expected_trajectory
         if given is None:
             return [None] * turns
-        if isinstance(given, str | Mapping):
+        if isinstance(given, str | Mapping) or not isinstance(cast(object, given), Iterable):
             raise EvalError(f"{self._where}: expected_trajectory is a list of tool calls, not {given!r:.40}.")
         if given and all(one is None or isinstance(one, list | tuple) for one in given):
             per_turn = cast("Sequence[Sequence[Call] | None]", given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import ArgumentError, EvalError
 from adk_fluent.eval.cases import FluentCase, named
@@ -113,6 +113,8 @@ def check_tags(suite: FluentEvalSuite, tags: Iterable[str]) -> None:
     Raises:
         EvalError: there is one; the message names the nearest.
     """
+    if isinstance(tags, str) or not isinstance(cast(object, tags), Iterable):
+        raise EvalError(f"run(tags=) takes tags, as tags=['billing'], not {tags!r:.40}.")
     _all_known(
         f"Suite {suite.name!r}", "tag", tags, sorted({tag for case in suite.cases for tag in case.tags})
     )

@@ -37,7 +37,7 @@ class Document:
         Raises:
             EvalError: it cannot be read, or is neither; the message names line and column.
         """
-        shown, text = os.fspath(path), read(path)
+        text, shown = read(path), os.fspath(path)
         if shown.endswith(".json"):
             return cls(shown, parsed(shown, text), _composed(text))
         loader: Any = yaml.SafeLoader(text)

@@ -8,8 +8,9 @@ from decimal import Decimal
 from functools import cached_property
 from os import PathLike
 from statistics import fmean
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
+from adk_fluent.errors import EvalError
 from adk_fluent.eval.results import CaseResult, CaseSummary, Spread, total_cost, values_by_metric
 from adk_fluent.spelling import did_you_mean
 
@@ -156,6 +157,10 @@ class FluentEvalReport:
         """
         from adk_fluent.eval.comparing import compared
 
+        if not isinstance(cast(object, baseline), FluentEvalReport):
+            raise EvalError(
+                f"compare() takes a report, not {baseline!r:.40}; FluentEvalReport.load(path) reads one."
+            )
         return compared(self, baseline, alpha)
 
     def to_markdown(self) -> str:

@@ -76,6 +76,8 @@ def read(path: str | PathLike[str]) -> str:
     """
     try:
         return Path(path).read_text(encoding="utf-8-sig")
+    except TypeError as error:
+        raise EvalError(f"This is read from the path of a file, not {path!r:.40}.") from error
     except OSError as error:
         raise EvalError(f"{os.fspath(path)} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:

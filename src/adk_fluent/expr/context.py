@@ -64,8 +64,10 @@ if TYPE_CHECKING:
     from google.adk.models import BaseLlm
     from pydantic import BaseModel
 
+    from adk_fluent.context.model_operations import Embedder
+
     Model = str | BaseLlm
-    Scorer = Callable[[str, str], float] | Model
+    Scorer = Callable[[str, str], float] | str | Embedder
 
 __all__ = ["C"]
 

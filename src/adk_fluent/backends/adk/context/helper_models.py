@@ -72,7 +72,7 @@ class Helpers:
 
     async def ask(self, ask: Ask, ctx: InvocationContext, used: list[Used]) -> Answer:
         """The answer to a question, `None` when the call fails; what it cost is added to `used`."""
-        if hasattr(ask.model, "embed"):
+        if _is_object(ask):
             return await self._guarded(ask, _asked(_Embedding.by(_own(ask.model), ask.model), ask, ctx, used))
         model = self._choose(ask.operation, ask.model)
         name = model if isinstance(model, str) else model.model
@@ -117,13 +117,18 @@ class Helpers:
         )
 
 
+def _is_object(ask: Ask) -> bool:
+    """Whether it asks an embedding model that is an object of the user's."""
+    return hasattr(ask.model, "embed")
+
+
 def _digest(model: str, ask: Ask) -> str:
     asked = json.dumps([model, ask.operation, ask.prompt, ask.texts])
     return hashlib.sha256(asked.encode()).hexdigest()
 
 
 async def _asked(llm: BaseLlm, ask: Ask, ctx: InvocationContext, used: list[Used]) -> Answer:
-    native = HelperContext(ctx, ask.operation)
+    native = HelperContext(ctx, ask.operation, is_object=_is_object(ask))
     try:
         return await _answered(llm, ask, native, used)
     finally:

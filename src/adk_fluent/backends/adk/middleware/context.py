@@ -157,9 +157,11 @@ class HelperContext(CallbackContext):
     Attributes:
         operation: what it is asked for.
         written: what hooks write meanwhile, which has no event of its own yet.
+        is_object: whether it asks an object of the user's, which no backend puts a model in the place of.
     """
 
-    def __init__(self, ctx: InvocationContext, operation: str) -> None:
+    def __init__(self, ctx: InvocationContext, operation: str, *, is_object: bool = False) -> None:
+        self.is_object: bool = is_object
         self.written: EventActions = EventActions()
         super().__init__(ctx, event_actions=self.written)
         self.operation: str = operation

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.afoot import Afoot
 from adk_fluent.middleware.keeping import Scope
 
 SESSIONS: Final = 10_000
@@ -44,7 +46,10 @@ class _Run:
                 tell(error)
 
     def end(self) -> None:
-        """Drop the values."""
+        """Drop the values; those that want to know it are told."""
+        for value in self.values.values():
+            if (tell := getattr(value, "run_ended", None)) is not None:
+                tell()
         self.values.clear()
         if _runs.get(self.id) is self:
             del _runs[self.id]
@@ -124,16 +129,51 @@ async def telling(ctx: InvocationContext, events: AsyncGenerator[Event, None]) -
         raise
 
 
-def decided(ctx: InvocationContext, contest: str, winner: str, lost: Iterable[Event] = ()) -> None:
-    """Tell the values of a run that want to know it which of its branches a race goes on with.
+class Onlooker(Protocol):
+    """What looks on while branches compete, and may say whose turn it is."""
 
-    Args:
-        lost: the events that nobody keeps.
-    """
-    if (run := _runs.get(outermost(ctx).invocation_id)) is not None:
-        for value in list(run.values.values()):
-            if (tell := getattr(value, "race_decided", None)) is not None:
-                tell(contest, winner, ctx.branch, {event.id for event in lost})
+    def may(self, branch: str, wins: bool) -> bool:
+        """Whether what a branch gives is taken now; `wins` when that is its end, and it has succeeded."""
+        ...
+
+    def took(self, branch: str, ends: bool) -> None:
+        """What a branch gave was taken."""
+        ...
+
+    def decided(self, winner: str) -> None:
+        """Which branch the run goes on with."""
+        ...
+
+
+def onlookers(ctx: InvocationContext, contest: BaseAgent) -> list[Onlooker]:
+    """Of the values of a run, what those that look on when branches compete give for it."""
+    names = [child.name for child in contest.sub_agents]
+    found = [begins(contest.name, ctx.branch, names) for begins in _asked(ctx, "race_begins")]
+    return [each for each in found if each is not None]
+
+
+def afoot(ctx: InvocationContext) -> Afoot | None:
+    """What counts what goes on in a run, where a value of it does."""
+    return next(iter(_asked(ctx, "afoot")), None)
+
+
+def heard_apart(ctx: InvocationContext, event: Event) -> None:
+    """Tell the values of a run that want to know it: what plugins have seen, the run may never give."""
+    for tell in _asked(ctx, "event_apart"):
+        tell(event.id)
+
+
+def given(ctx: InvocationContext, event: Event) -> None:
+    """Tell them that what was apart is given."""
+    for tell in _asked(ctx, "event_given"):
+        tell(event.id)
+
+
+def _asked(ctx: InvocationContext, name: str) -> list[Any]:
+    """Of the values of a run, an attribute of those that have it."""
+    run = _runs.get(outermost(ctx).invocation_id)
+    held = [] if run is None else [getattr(value, name, None) for value in run.values.values()]
+    return [each for each in held if each is not None]
 
 
 def remote_asked(ctx: InvocationContext, agent: str, request: LlmRequest) -> list[Any]:

@@ -18,6 +18,7 @@ from google.adk.sessions import BaseSessionService, Session
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.asides import inside_tool
+from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.steps.checkpoints import states_from
 from adk_fluent.backends.adk.steps.once import already_seen
 from adk_fluent.state.delta import detached
@@ -240,6 +241,7 @@ class Attempt:
             return
         if not inside_tool(self.ctx):
             event = await private.through_plugins(self.ctx, event)
+            runs.heard_apart(self.ctx, event)
         await self._append(event)
         self.events.append(event)
 

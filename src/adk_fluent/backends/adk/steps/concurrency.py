@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
-from typing import Any, TypeVar
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from adk_fluent.backends.afoot import Afoot
 
 T = TypeVar("T")
 
@@ -16,6 +18,8 @@ async def interleave(
     limit: int | None = None,
     *,
     alone: Callable[[int], bool] = lambda index: False,
+    may: Callable[[int, T | None], bool] = lambda index, event: True,
+    afoot: Afoot | None = None,
 ) -> AsyncGenerator[tuple[int, T | None], None]:
     """Events of several generators as they come: `(index, event)`, and `(index, None)` when one ends.
 
@@ -26,45 +30,73 @@ async def interleave(
         limit: how many sources run at the same time; all by default.
         alone: asked after an event with its source's index: whether what that source does next goes before
             what the others have ready.
+        may: asked with what a source gives, before it is taken: whether it is its turn. It is asked
+            again after each that was taken.
+        afoot: counts the sources that go on.
     """
-    queue: asyncio.Queue[tuple[int, T | BaseException | None, asyncio.Event]] = asyncio.Queue()
+    ready: list[_Given[T]] = []
+    came, counted = asyncio.Event(), afoot or Afoot()
     slots = asyncio.Semaphore(limit or max(len(sources), 1))
 
     async def put(index: int, item: T | BaseException | None) -> None:
-        taken = asyncio.Event()
-        await queue.put((index, item, taken))
-        await taken.wait()
+        given = _Given(index, item)
+        ready.append(given)
+        came.set()
+        with counted.waiting():
+            await given.taken.wait()
+
+    async def give(index: int, source: AsyncGenerator[T, None]) -> None:
+        try:
+            async with aclosing(source):
+                async for event in source:
+                    await put(index, event)
+        except (Exception, asyncio.CancelledError) as error:  # raised again where the events are taken
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            await put(index, error)
+        else:
+            await put(index, None)
 
     async def drive(index: int, source: AsyncGenerator[T, None]) -> None:
-        async with slots:
-            try:
-                async with aclosing(source):
-                    async for event in source:
-                        await put(index, event)
-            except (Exception, asyncio.CancelledError) as error:  # raised again where the events are taken
-                if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                    raise
-                await put(index, error)
-            else:
-                await put(index, None)
+        with ExitStack() as begun:
+            async with slots:
+                counted.begin()
+                begun.callback(counted.end)  # not before whoever waits for this slot was woken
+                await give(index, source)
 
     tasks = [asyncio.ensure_future(drive(index, source)) for index, source in enumerate(sources)]
     try:
-        running, ready = len(tasks), deque[tuple[int, T | BaseException | None, asyncio.Event]]()
-        last: int | None = None
+        running, last = len(tasks), None
         while running:
-            index, item, taken = ready.popleft() if ready and last is None else await queue.get()
-            if last not in (None, index):
-                ready.append((index, item, taken))
+            given = next((each for each in ready if last in (None, each.index) and each.may(may)), None)
+            if given is None:
+                came.clear()
+                with counted.waiting():
+                    await came.wait()
                 continue
+            ready.remove(given)
+            index, item = given.index, given.item
             if isinstance(item, BaseException):
                 raise item
             running -= item is None
             yield index, item
-            taken.set()
+            given.taken.set()
             last = index if item is not None and alone(index) else None
     finally:
         await cancel(tasks)
+
+
+@dataclass(eq=False, slots=True)
+class _Given(Generic[T]):
+    """What a source gave: an event, an error, or `None` at its end."""
+
+    index: int
+    item: T | BaseException | None
+    taken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def may(self, asked: Callable[[int, T | None], bool]) -> bool:
+        """Whether it is its turn; an error waits for nobody."""
+        return isinstance(self.item, BaseException) or asked(self.index, self.item)
 
 
 def is_cancelled() -> bool:

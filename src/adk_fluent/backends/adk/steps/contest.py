@@ -57,6 +57,11 @@ class Entry:
     over: bool = False
 
     @property
+    def has_succeeded(self) -> bool:
+        """Whether its end, when it comes, is a good one."""
+        return not (self.error or self.seen.unfinished)
+
+    @property
     def problem(self) -> str:
         """Why it did not complete."""
         return self.seen.problem or "it did not end" if self.error is None else what_happened(self.error)
@@ -80,16 +85,26 @@ class Contest(Composite):
             async for event in events:
                 yield event
 
-    async def compete(self, entries: Sequence[Entry]) -> AsyncGenerator[tuple[Entry, Event], None]:
+    async def compete(
+        self, ctx: InvocationContext, entries: Sequence[Entry], watch: Sequence[runs.Onlooker]
+    ) -> AsyncGenerator[tuple[Entry, Event], None]:
         """The events of all branches as they come, until one has won; the others are cancelled then."""
-        async with aclosing(interleave([self._attempt(entry) for entry in entries])) as run:
+
+        def may(index: int, event: Event | _Asks | None) -> bool:
+            name, wins = entries[index].child.name, event is None and entries[index].has_succeeded
+            return _is_piece(event) or all(each.may(name, wins) for each in watch)
+
+        sources = [self._attempt(entry) for entry in entries]
+        async with aclosing(interleave(sources, may=may, afoot=runs.afoot(ctx))) as run:
             async for index, event in run:
                 entry = entries[index]
+                for each in () if _is_piece(event) else watch:
+                    each.took(entry.child.name, event is None)
                 if isinstance(event, Event):
                     yield entry, event
                     continue
                 entry.over = event is None
-                if entry.over and not (entry.error or entry.seen.unfinished):
+                if entry.over and entry.has_succeeded:
                     entry.won = True
                 if entry.won or (entry.over and entry.chosen.is_set() and entry.seen.paused):
                     return
@@ -132,15 +147,16 @@ class RaceComposite(Contest):
             return
         attempts = [Attempt(ctx, self.branch(child)) for child in self.sub_agents]
         entries = [Entry(*pair) for pair in zip(self.sub_agents, (a.ctx for a in attempts), strict=True)]
-        async with aclosing(self.compete(entries)) as run:
+        watch = runs.onlookers(ctx, self)
+        async with aclosing(self.compete(ctx, entries, watch)) as run:
             async for entry, event in run:
                 if event.partial:
                     yield event  # which is stored nowhere
                 await attempts[entries.index(entry)].hear(event)
         winner = _first(entries)
         attempt = attempts[entries.index(winner)]
-        lost = (event for each in attempts if each is not attempt for event in each.events)
-        runs.decided(ctx, self.name, winner.child.name, lost)
+        for each in watch:
+            each.decided(winner.child.name)
         for event in winner.held:
             await attempt.hear(event)
         if ctx.is_resumable:
@@ -149,6 +165,11 @@ class RaceComposite(Contest):
             yield with_temporary(ctx, event)
         if ctx.is_resumable and not winner.seen.unfinished:
             yield private.finished(self, ctx)
+
+
+def _is_piece(event: Event | _Asks | None) -> bool:
+    """Whether it is part of an answer, which decides nothing."""
+    return isinstance(event, Event) and bool(event.partial)
 
 
 def _first(entries: Sequence[Entry]) -> Entry:
@@ -184,7 +205,8 @@ class FirstComposite(Contest):
         entries = [Entry(*pair) for pair in zip(self.sub_agents, (item.ctx for item in items), strict=True)]
         heard: list[list[Event]] = [[] for _ in entries]
         asked: Entry | None = None
-        async with aclosing(self.compete(entries)) as run:
+        watch = runs.onlookers(ctx, self)
+        async with aclosing(self.compete(ctx, entries, watch)) as run:
             async for entry, event in run:
                 index = entries.index(entry)
                 if entry.chosen.is_set() and asked is not entry:
@@ -200,7 +222,8 @@ class FirstComposite(Contest):
                     entry.won = True
                     break
         winner = self._completed(entries)
-        runs.decided(ctx, self.name, winner.child.name)
+        for each in watch:
+            each.decided(winner.child.name)
         if asked is None:
             for said in self._withdrawn(ctx, winner, entries, heard):
                 yield said

@@ -10,6 +10,7 @@ from google.adk.events.event import Event
 from pydantic import BaseModel, Field
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.steps.branches import branch_below, on_branch
 from adk_fluent.backends.adk.steps.checkpoints import has_ended, is_below, since_checkpoint
 from adk_fluent.backends.adk.steps.composites import Composite
@@ -40,7 +41,8 @@ class FanOutComposite(Composite):
             for child, noted in zip(children, seen, strict=True)
         ]
         # What follows a failure in its own branch tells whether it was caught, so that goes first.
-        run = interleave(sources, alone=lambda index: bool(seen[index].problems))
+        afoot = runs.afoot(ctx)
+        run = interleave(sources, alone=lambda index: bool(seen[index].problems), afoot=afoot)
         async with aclosing(run) as events:
             async for index, event in events:
                 if event is not None:

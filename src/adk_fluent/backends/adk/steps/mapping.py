@@ -14,6 +14,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.signals import spoken_text
+from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.steps.branches import Item, branch_below
 from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.steps.composites import Composite
@@ -58,7 +59,12 @@ class MapComposite(Composite):
         seen = [Seen() for _ in todo]
         sources = [self._run_item(items[index], noted) for index, noted in zip(todo, seen, strict=True)]
         # What follows a failure in its own item tells whether it was caught, so that goes first.
-        run = interleave(sources, node.concurrency, alone=lambda position: bool(seen[position].problems))
+        run = interleave(
+            sources,
+            node.concurrency,
+            alone=lambda position: bool(seen[position].problems),
+            afoot=runs.afoot(ctx),
+        )
         async with aclosing(run) as events:
             async for position, event in events:
                 if event is not None:

@@ -11,6 +11,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
+from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import RaceNode
 
@@ -32,6 +33,7 @@ class Once(AddedPlugin):
         if event.id not in self.seen:
             return None
         self.seen.discard(event.id)
+        runs.given(invocation_context, event)
         return event
 
 

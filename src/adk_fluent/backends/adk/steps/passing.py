@@ -21,12 +21,14 @@ from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ig
 from google.adk.events.event import Event
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.middleware.runs import afoot
 from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events, Position
 from adk_fluent.backends.adk.steps.per_piece import Runs, text_keys
 from adk_fluent.backends.adk.steps.pieces import Feed, Speech, answers_of, taken
 from adk_fluent.backends.adk.steps.seen import Seen
+from adk_fluent.backends.afoot import Afoot
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.passing import Passage
 
@@ -101,8 +103,9 @@ def stretch(owner: Composite, ctx: InvocationContext, start: Start, index: int) 
         stages[0].ended.set()
     if resuming and not start.ended:
         stages[to_run > begin].stands = True
+    counting = afoot(ctx) or Afoot()
     for number, (giving, taking) in enumerate(pairwise(stages), places.start):
-        taking.incoming = (feed := Feed(passages[number]), passages[number])
+        taking.incoming = (feed := Feed(passages[number], counting), passages[number])
         giving.speech = Speech(passages[number], feed)
     if stages[0].stands and stages[0].speech is not None:
         stages[0].speech.note(start.passed)
@@ -138,7 +141,7 @@ class Stretch:
         head, *others = self.stages
         sources = [self._say(head) if head.told is None else self._tell(head, head.told)]
         sources += [self._take(stage, self.stages[number]) for number, stage in enumerate(others)]
-        async with aclosing(interleave(sources)) as events:
+        async with aclosing(interleave(sources, afoot=afoot(self.ctx))) as events:
             async for index, event in events:
                 if event is not None:
                     yield event
@@ -191,7 +194,8 @@ class Stretch:
         async with aclosing(self.owner.relay(stage.agent, self.ctx, stage.seen)) as events:
             written = [event async for event in events]
         feed.leave()
-        await previous.ended.wait()
+        with feed.afoot.waiting():
+            await previous.ended.wait()
         for event in (*self._checkpoint(stage), *written):
             yield event
 
@@ -208,7 +212,8 @@ class Stretch:
             if stage.seen.is_last:
                 feed.leave()
                 break
-        await previous.ended.wait()
+        with feed.afoot.waiting():
+            await previous.ended.wait()
         for event in self._checkpoint(stage):
             yield event
         if not runs.done:

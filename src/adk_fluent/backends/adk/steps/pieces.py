@@ -11,6 +11,7 @@ from typing import Final
 from google.adk.events.event import Event
 
 from adk_fluent.backends.adk.events.signals import spoken_text
+from adk_fluent.backends.afoot import Afoot
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.ir.passing import Passage, cut
 
@@ -27,9 +28,15 @@ class Piece:
 
 
 class Feed:
-    """Pieces on their way from one step to the next; whoever puts one waits where the queue is bounded."""
+    """Pieces on their way from one step to the next; whoever puts one waits where the queue is bounded.
 
-    def __init__(self, passage: Passage) -> None:
+    Args:
+        passage: the edge that they take.
+        afoot: counts the two steps while neither waits for the other.
+    """
+
+    def __init__(self, passage: Passage, afoot: Afoot) -> None:
+        self.afoot = afoot
         bound = MOST_WAITING if passage.edge.backpressure else 0
         self._queue: asyncio.Queue[Piece | None] = asyncio.Queue(bound)
         self._left = False
@@ -37,7 +44,8 @@ class Feed:
     async def put(self, piece: Piece | None) -> None:
         """Hand a piece on; `None` is the end. Nothing is kept for a reader who has left."""
         if not self._left:
-            await self._queue.put(piece)
+            with self.afoot.waiting():
+                await self._queue.put(piece)
 
     def leave(self) -> None:
         """The reader wants no more."""
@@ -46,8 +54,12 @@ class Feed:
             self._queue.get_nowait()
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
-        while (piece := await self._queue.get()) is not None:
+        while (piece := await self._next()) is not None:
             yield piece
+
+    async def _next(self) -> Piece | None:
+        with self.afoot.waiting():
+            return await self._queue.get()
 
 
 taken: ContextVar[Feed | None] = ContextVar("adk_fluent_pieces", default=None)
