@@ -50,10 +50,9 @@ placed = (
     >> heavy
 )
 
+copying = A.snapshot("draft.md", into_key="draft") >> A.publish("copy.md", from_key="draft")
 filing = (
     A.save("draft.md", "Did it.")
-    >> (
-        A.snapshot("draft.md", into_key="draft") >> A.publish("copy.md", from_key="draft")
-    ).execution_boundary(isolation="process")
+    >> copying.execution_boundary(isolation="process")
     >> A.snapshot("copy.md", into_key="copy").execution_boundary()
 )

@@ -56,9 +56,7 @@ async def test_artifacts_are_found_in_a_place_that_both_sides_name(tmp_path: Pat
 async def test_artifacts_in_memory_do_not_cross_and_that_is_said() -> None:
     """A segment that uses any is refused by name, before its process is started."""
     backend = DistributedBackend(target="tests.distributed.placed:filing")
-    said = (
-        r"^Segment '\w+' uses 'draft.md', 'copy.md', and artifacts in the memory of one process do not cross"
-    )
+    said = r"^Segment '\w+' uses 'draft.md', 'copy.md', and artifacts in the memory of one process do not"
     with pytest.raises(BackendError, match=said):
         await filing.run("Go", backend=backend)
     for wrong in ("s3://bucket", ""):
