@@ -38,6 +38,7 @@ from adk_fluent.errors import (
     MissingKeyError,
     PredicateError,
     RunError,
+    SerializationError,
     StateGuardError,
     StateKeyError,
     StateTypeError,
@@ -390,6 +391,17 @@ async def test_a_failure_is_an_event_and_is_raised() -> None:
         session = await service.get_session(app_name="app", user_id="u", session_id="s")
         assert session is not None
         assert session.events[-1].error_code == error.__name__
+
+
+@newest
+async def test_a_workflow_keeps_to_execution_boundaries() -> None:
+    """Behind one `temp:` keys are gone, and what could not cross stops the run there."""
+    after = Agent("after").instruct("[{temp:note?}{note?}]").execution_boundary()
+    backend = mock_backend(default="x")
+    await run(S.set(**{"temp:note": "n"}) >> after, backend)
+    assert str(backend.calls["after"][0].config.system_instruction).startswith("[]")
+    with pytest.raises(SerializationError, match="'note' cannot cross the execution boundary of 'after'"):
+        await run(S.set(note={1}) >> after, mock_backend(default="x"))
 
 
 @newest

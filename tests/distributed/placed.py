@@ -11,7 +11,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adk_fluent import Agent, S
+from adk_fluent import A, Agent, S
 from adk_fluent.distributed import ScalingConfig
 from adk_fluent.state import declares
 
@@ -48,4 +48,11 @@ placed = (
         serialization="protobuf", isolation="process", scaling=ScalingConfig(max_instances=2)
     )
     >> heavy
+)
+
+copying = A.snapshot("draft.md", into_key="draft") >> A.publish("copy.md", from_key="draft")
+filing = (
+    A.save("draft.md", "Did it.")
+    >> copying.execution_boundary(isolation="process")
+    >> A.snapshot("copy.md", into_key="copy").execution_boundary()
 )

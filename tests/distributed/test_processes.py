@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
+from google.adk.artifacts import FileArtifactService
 
+from adk_fluent.backends.adk.artifacts.places import artifacts_at
 from adk_fluent.distributed import DistributedBackend
 from adk_fluent.distributed.__main__ import segment_of
 from adk_fluent.errors import ArgumentError, BackendError, SegmentError, StepError
-from tests.distributed.placed import placed
+from tests.distributed.placed import filing, placed
 
 pytestmark = pytest.mark.newest
 TARGET = "tests.distributed.placed:placed"
@@ -37,6 +40,28 @@ async def test_a_segment_runs_in_a_process_of_its_own() -> None:
         assert third.state["pid"] in pids
     finally:
         await backend.close()
+
+
+async def test_artifacts_are_found_in_a_place_that_both_sides_name(tmp_path: Path) -> None:
+    """A segment in another process reads what one before it saved, and saves what one behind it reads."""
+    kept = FileArtifactService(root_dir=tmp_path)
+    backend = DistributedBackend(target="tests.distributed.placed:filing", artifact_service=kept)
+    try:
+        result = await filing.run("Go", backend=backend)
+    finally:
+        await backend.close()
+    assert (result.state["draft"], result.state["copy"]) == ("Did it.", "Did it.")
+
+
+async def test_artifacts_in_memory_do_not_cross_and_that_is_said() -> None:
+    """A segment that uses any is refused by name, before its process is started."""
+    backend = DistributedBackend(target="tests.distributed.placed:filing")
+    said = r"^Segment '\w+' uses 'draft.md', 'copy.md', and artifacts in the memory of one process do not"
+    with pytest.raises(BackendError, match=said):
+        await filing.run("Go", backend=backend)
+    for wrong in ("s3://bucket", ""):
+        with pytest.raises(ArgumentError, match="kept in a folder or in gs://bucket"):
+            artifacts_at(wrong)
 
 
 async def test_a_process_needs_to_know_what_to_load() -> None:

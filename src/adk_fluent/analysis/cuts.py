@@ -72,6 +72,7 @@ class Stretch:
         writes: the keys that it may write; without `temp:` keys.
         open_writes: steps that write keys which they do not name.
         hears: what of the conversation must come in.
+        files: the artifacts that it names; `ANY_FILE` among them where only a run tells.
     """
 
     cut: Step | None
@@ -82,6 +83,7 @@ class Stretch:
     writes: tuple[str, ...]
     open_writes: tuple[Step, ...]
     hears: Hearing
+    files: tuple[str, ...] = ()
 
     @property
     def boundary(self) -> ExecutionBoundary | None:
@@ -159,6 +161,7 @@ def _stretch(facts: Facts, cut: Step | None, start: int, end: int) -> Stretch:
         writes=_crossing(key for step in steps for key in facts.writes_of(step)),
         open_writes=tuple(step for step in steps if step in writers),
         hears=_hearing(facts, steps),
+        files=tuple(dict.fromkeys(use.filename for step in steps for use in step.node.artifact_uses())),
     )
 
 

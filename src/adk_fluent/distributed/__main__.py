@@ -76,21 +76,25 @@ async def serve(worker: QueueWorker) -> None:
 
 def main() -> None:
     """Run a segment for its queue, or for the process that started this one."""
+    from adk_fluent.backends.adk.artifacts.places import artifacts_at
     from adk_fluent.backends.adk.running.backend import ADKBackend
 
     parser = argparse.ArgumentParser(prog="python -m adk_fluent.distributed")
     parser.add_argument("target", help="the pipeline, as module:attribute")
     parser.add_argument("--segment", required=True, help="the segment to run")
     parser.add_argument("--journal", help="where a queue's work is noted: a file, or a redis:// address")
+    parser.add_argument("--artifacts", help="where artifacts are kept: a folder, or gs://bucket")
     said = parser.parse_args()
+    kept = {} if said.artifacts is None else {"artifact_service": artifacts_at(said.artifacts)}
+    backend = ADKBackend(**kept)
     segment = segment_of(said.target, said.segment)
     transport = segment.boundary.transport
     if transport is not None and transport.endpoint is not None:
-        asyncio.run(serve(QueueWorker(segment, journal=said.journal)))
+        asyncio.run(serve(QueueWorker(segment, backend=backend, journal=said.journal)))
         return
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as gives:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the pipeline prints is no answer
-        worker = Worker(segment, ADKBackend())
+        worker = Worker(segment, backend)
         asyncio.run(work(worker, sys.stdin.buffer, gives, segment.boundary.serialization))
 
 

@@ -34,8 +34,9 @@ class DistributedBackend(BackendOver):
         backend: what segments in this process run on, such as `mock_backend(...)`; by default ADK itself.
         target: the pipeline, as `module:attribute`, for segments whose boundary says `isolation="process"`.
         patience: seconds until a worker must have taken work from the queue of a segment.
-        services: where sessions and artifacts are kept, as for `ADKBackend`. A segment in another process
-            has its own artifacts, unless they are kept in a service that both name.
+        services: where sessions and artifacts are kept, as for `ADKBackend`. A segment in a process of
+            its own finds artifacts that are kept in a folder or bucket; one that uses any is refused where
+            they are in memory. Workers of a queue are told where by `--artifacts`.
 
     Raises:
         BoundaryError: when compiling, a boundary stands where a pipeline cannot be cut.

@@ -59,6 +59,7 @@ class Manifest:
         outputs: the keys that it is known to write.
         open_outputs: whether it may write more.
         hears: what of the conversation comes in.
+        files: the artifacts it uses; its workers need the artifact service of their callers (`--artifacts`).
         serialization: what crosses is written as this.
         isolation: what it shares with its caller.
         queue: the queue that its workers serve.
@@ -85,6 +86,7 @@ class Manifest:
     max_instances: int
     previous: str | None
     next: str | None
+    files: tuple[str, ...] = ()
 
     def command(self, target: str = TARGET) -> tuple[str, ...]:
         """What starts a worker of the segment, in any image that has the package and the pipeline.
@@ -132,6 +134,7 @@ class Manifest:
             **{name: value for name, value in asdict(self).items() if name != "hears"},
             "inputs": None if self.inputs is None else [asdict(port) for port in self.inputs],
             "outputs": [asdict(port) for port in self.outputs],
+            "files": list(self.files),
             "conversation": {
                 "authors": sorted(hears.authors),
                 "earlier": sorted(hears.earlier),
@@ -148,6 +151,7 @@ class Manifest:
         known["hears"] = Hearing(frozenset(said["authors"]), frozenset(said["earlier"]), bool(said["user"]))
         known["inputs"] = None if data["inputs"] is None else _ports(data["inputs"])
         known["outputs"] = _ports(data["outputs"])
+        known["files"] = tuple(data.get("files") or ())
         return cls(**known)
 
 

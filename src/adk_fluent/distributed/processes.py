@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from adk_fluent.backends.adk.artifacts.places import place_of
 from adk_fluent.distributed.formats import from_bytes, to_bytes
-from adk_fluent.distributed.working import check_failed, crossing_of, events_of
+from adk_fluent.distributed.working import check_failed, check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
 
 if TYPE_CHECKING:
@@ -37,19 +38,22 @@ class Processes:
         scaling = segment.boundary.scaling
         self._least = 0 if scaling is None else scaling.min_instances
         self._most = 1 if scaling is None else max(scaling.max_instances, 1)
-        self._pools = WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]()
+        self._pools = WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, _Pool]]()
 
     async def run(self, work: Work) -> AsyncGenerator[Came, None]:
         """What happens in the segment.
 
         Raises:
             SegmentError: its process cannot be started, or died.
+            BackendError: it uses artifacts, and the caller keeps those in memory.
         """
         segment, form = self._segment, self._segment.boundary.serialization
         data = to_bytes(crossing_of(segment, work), form)
-        pool = await self._pool()
+        artifacts = work.services.get("artifact_service")
+        check_files(segment, artifacts)
+        pool = await self._pool(place_of(artifacts))
         async with pool.slots:
-            process = pool.idle.pop() if pool.idle else await self._start()
+            process = pool.idle.pop() if pool.idle else await self._start(pool.artifacts)
             done = False
             try:
                 await self._send(process, data)
@@ -69,24 +73,25 @@ class Processes:
 
     async def close(self) -> None:
         """End the processes that this event loop has started."""
-        pool = self._pools.pop(asyncio.get_running_loop(), None)
-        for process in pool.idle if pool is not None else ():
+        pools = self._pools.pop(asyncio.get_running_loop(), {})
+        for process in [process for pool in pools.values() for process in pool.idle]:
             if process.stdin is not None:
                 process.stdin.close()
             await process.wait()
 
-    async def _pool(self) -> _Pool:
-        loop = asyncio.get_running_loop()
-        pool = self._pools.get(loop)
+    async def _pool(self, artifacts: str | None) -> _Pool:
+        pools = self._pools.setdefault(asyncio.get_running_loop(), {})
+        pool = pools.get(artifacts)
         if pool is None:
-            pool = self._pools[loop] = _Pool(self._most)
-            pool.idle += [await self._start() for _ in range(min(self._least, self._most))]
+            pool = pools[artifacts] = _Pool(self._most, artifacts)
+            pool.idle += [await self._start(artifacts) for _ in range(min(self._least, self._most))]
         return pool
 
-    async def _start(self) -> Process:
+    async def _start(self, artifacts: str | None) -> Process:
         command = [sys.executable, "-m", "adk_fluent.distributed", self._target]
+        kept = [] if artifacts is None else ["--artifacts", artifacts]
         return await asyncio.create_subprocess_exec(
-            *command, "--segment", self._segment.name, stdin=PIPE, stdout=PIPE, limit=2**20
+            *command, "--segment", self._segment.name, *kept, stdin=PIPE, stdout=PIPE, limit=2**20
         )
 
     async def _send(self, process: Process, data: bytes) -> None:
@@ -114,13 +119,15 @@ class Processes:
 
 
 class _Pool:
-    """The processes of one event loop.
+    """The processes of one event loop that keep artifacts in one place.
 
     Attributes:
+        artifacts: that place.
         slots: how many may work at once.
         idle: those that have nothing to do.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, artifacts: str | None) -> None:
+        self.artifacts = artifacts
         self.slots = asyncio.Semaphore(most)
         self.idle: list[Process] = []

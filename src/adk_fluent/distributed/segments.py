@@ -51,6 +51,8 @@ class Segment:
         writes: the keys that it is known to write; `temp:` keys never cross.
         open_writes: whether it may write more than `writes`.
         hears: the part of the conversation that must come in.
+        files: the artifacts that its steps are known to save, read or delete; they do not cross, so that
+            whoever runs it needs the artifact service of the whole. `""` is one that only a run names.
         fields: key → the field of a `StateSchema` that the pipeline binds or names.
         previous: the name of the segment before; `None` of the first.
         next: the name of the segment after; `None` of the last.
@@ -66,6 +68,7 @@ class Segment:
     writes: tuple[str, ...]
     open_writes: bool
     hears: Hearing
+    files: tuple[str, ...]
     fields: Mapping[str, StateFieldRef] = field(compare=False)
     previous: str | None
     next: str | None
@@ -109,6 +112,7 @@ class Segment:
             outputs=tuple(Port.of(key, self.fields) for key in self.writes),
             open_outputs=self.open_writes,
             hears=self.hears,
+            files=self.files,
             serialization=boundary.serialization,
             isolation=boundary.isolation,
             queue=self.queue,
@@ -163,6 +167,7 @@ def cut(named: Named, config: ExecutionConfig) -> tuple[Segment, ...]:
             writes=part.writes,
             open_writes=bool(part.open_writes),
             hears=part.hears,
+            files=part.files,
             fields=fields,
             previous=names[index - 1] if index else None,
             next=names[index + 1] if index + 1 < len(names) else None,

@@ -7,14 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adk_fluent import errors
+from adk_fluent.backends.adk.artifacts.places import is_shared
 from adk_fluent.backends.adk.running.segments import continuing, run_segment
 from adk_fluent.backends.adk.steps.segment import Came, Work
 from adk_fluent.distributed.crossing import Crossing, inward, outward
 from adk_fluent.distributed.formats import from_bytes, to_bytes
-from adk_fluent.errors import ADKFluentError, SegmentError
+from adk_fluent.errors import ADKFluentError, BackendError, SegmentError
 from adk_fluent.state.plain import unpack
 
 if TYPE_CHECKING:
+    from google.adk.artifacts import BaseArtifactService
+
     from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
     from adk_fluent.distributed.segments import Segment
 
@@ -74,6 +77,7 @@ class Worker:
 
         Raises:
             SegmentError: the caller has another version of the segment.
+            BackendError: it uses artifacts, and this process keeps its own in memory.
             SerializationError: it wrote what is no data.
         """
         if crossing.ir_hash != self.segment.ir_hash:
@@ -84,8 +88,25 @@ class Worker:
             )
         work = work_of(self.segment, crossing)
         given = self._backend.services(services)
+        if services is None:
+            check_files(self.segment, given.artifact_service)
         async for came in run_segment(self.compiled, work, given, self.segment.reads):
             yield outward(self.segment, crossing, [came])
+
+
+def check_files(segment: Segment, service: BaseArtifactService | None) -> None:
+    """Refuse to run a segment elsewhere with artifacts that stay in the memory of one process.
+
+    Raises:
+        BackendError: it uses artifacts, and this is where they are kept.
+    """
+    if segment.files and not is_shared(service):
+        named = ", ".join(map(repr, filter(None, segment.files))) or "artifacts"
+        raise BackendError(
+            f"Segment {segment.name!r} uses {named}, and artifacts in the memory of one process do not cross."
+            " Keep them in a folder or bucket that both name: artifact_service=FileArtifactService(...), "
+            "and --artifacts PLACE for a worker."
+        )
 
 
 def crossing_of(segment: Segment, work: Work) -> Crossing:

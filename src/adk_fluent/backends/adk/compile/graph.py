@@ -21,6 +21,7 @@ from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk.artifacts.files import Files
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compile.boundaries import with_crossings
 from adk_fluent.backends.adk.compile.compiler import (
     Compilation,
     ModelFor,
@@ -39,6 +40,7 @@ from adk_fluent.backends.adk.steps.artifacts import performed
 from adk_fluent.backends.adk.steps.leaves import captured, shown_to, transformed
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.steps.typed import check_writes
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts.providing import unprovided
 from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.errors import UnsupportedNodeError
@@ -97,7 +99,7 @@ def compile_workflow(root: Node, model_for: ModelFor | None = None) -> Workflow:
         _visitor(root)  # to refuse it under its own name
         root = SequenceNode(children=(root,))
     refuse(nesting(root))
-    named = resolve_names(_bound(root))
+    named = with_crossings(resolve_names(_bound(root)), ExecutionConfig())
     refuse(unprovided(named.root, (node.name for node in named.nodes)))
     made = _compile(named.root, whole(named, model_for))
     assert isinstance(made, FluentWorkflow)

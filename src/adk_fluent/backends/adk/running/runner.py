@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, fields
@@ -104,6 +105,12 @@ class FluentRunner(Runner):
         self._config = config
         self._outlet = outlet
         self._blanks = any(sight.blanked for sight in (outlet.others, outlet.inside, *outlet.sights.values()))
+
+    def keeping(self, sessions: BaseSessionService) -> FluentRunner:
+        """This runner with other sessions; made without what ADK looks up for a new one."""
+        other = copy.copy(self)
+        other.session_service = sessions
+        return other
 
     async def close(self) -> None:
         """ADK's `close`; it closes what the app has injected, too."""

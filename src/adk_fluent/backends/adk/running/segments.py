@@ -62,7 +62,7 @@ async def run_segment(
         known: the keys that crossed if they were there; `None` if all do.
     """
     sessions = PartOfSession(known)
-    runner = compiled.runner(replace(services, session_service=sessions))
+    runner = compiled.runner(services).keeping(sessions)
     session = await sessions.create_session(
         app_name=runner.app_name, user_id=work.user_id, session_id=work.session_id, state=dict(work.state)
     )

@@ -1,0 +1,40 @@
+"""Where an artifact service keeps its files, in words that another process can be told."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from google.adk.artifacts import BaseArtifactService, FileArtifactService, InMemoryArtifactService
+
+from adk_fluent.errors import ArgumentError
+
+_BUCKET: Final = "gs://"
+
+
+def is_shared(service: BaseArtifactService | None) -> bool:
+    """Whether what one process keeps there, another one can find."""
+    return service is not None and not isinstance(service, InMemoryArtifactService)
+
+
+def place_of(service: BaseArtifactService | None) -> str | None:
+    """The folder, or the `gs://` bucket, of an artifact service; `None` where there is no word for it."""
+    if isinstance(service, FileArtifactService):
+        return str(service.root_dir)
+    bucket: object = getattr(service, "bucket_name", None)
+    return f"{_BUCKET}{bucket}" if isinstance(bucket, str) else None
+
+
+def artifacts_at(place: str) -> BaseArtifactService:
+    """The artifact service of a folder, or of a `gs://` bucket.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    if place.startswith(_BUCKET):
+        from google.adk.artifacts import GcsArtifactService
+
+        return GcsArtifactService(bucket_name=urlsplit(place).netloc)
+    if "://" in place or not place:
+        raise ArgumentError(f"Artifacts are kept in a folder or in gs://bucket, not {place!r}.")
+    return FileArtifactService(root_dir=place)
