@@ -68,7 +68,7 @@ class StandingBackend(MockBackend):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.standing = StandIns()
+        self.standing: StandIns = StandIns()
 
     def plugins(self) -> list[BasePlugin]:
         """Those of every run, and the one that takes bodies away."""
