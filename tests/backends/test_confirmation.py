@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.events import Event
+from google.adk.runners import InMemoryRunner
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
@@ -14,6 +18,7 @@ from google.genai import types
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, transfer
 from adk_fluent.backends.events import RunResult, call_text
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, call_tool
 from tests.backends.support import called, each, play, said, script, seen, speakers, system
@@ -139,6 +144,50 @@ async def test_an_answer_after_a_restart(tmp_path: Path, reply: bool) -> None:
     assert said(result) == [("payer", "told"), ("b", "ok")]
     assert ("rejected" in str(backend.calls["payer"][0].contents)) is not reply
     assert result.state["said"] == "told"
+
+
+async def test_one_answer_given_several_times_at_once(tmp_path: Path) -> None:
+    """Two clicks on one button: one run goes on and pays, the other is told so, and nothing is lost."""
+    bank, service = Bank(), SqliteSessionService(str(tmp_path / "s.db"))
+    expression = bank.payer() >> B
+    backend = MockBackend({"payer": pays(), "b": "ok"}, session_service=service)
+    first = await expression.run("hi", session_id="s", backend=backend)
+    given = [answer(expression, first, backend=backend) for _ in range(3)]
+    results = await asyncio.gather(*given, return_exceptions=True)
+    assert bank.paid == [("ann", 5)]
+    refused = [result for result in results if isinstance(result, SessionError)]
+    assert len(refused) == 2
+    assert {str(error) for error in refused} == {
+        f"Session 's' does not wait for {first.pending[0].id!r} any more: another resume() has answered it, "
+        "and goes on."
+    }
+    (done,) = [result for result in results if isinstance(result, list)]
+    assert done.text == "ok"
+    with pytest.raises(SessionError, match="it waits for nothing"):
+        await answer(expression, first, backend=backend)
+
+
+async def test_an_answer_that_another_process_gave_meanwhile() -> None:
+    """ADK's own runner, too, takes an answer once: what it reads says that it was given."""
+    bank = Bank()
+    backend = MockBackend({"payer": [*pays(), "again"], "b": "ok"})
+    runner = InMemoryRunner(app=backend.compile((bank.payer() >> B).to_ir()).app)
+    await runner.session_service.create_session(app_name=runner.app_name, user_id="u", session_id="s")
+
+    async def told(message: types.Content) -> list[Event]:
+        given = runner.run_async(user_id="u", session_id="s", new_message=message)
+        async with aclosing(given) as events:
+            return [event async for event in events]
+
+    events = await told(types.UserContent("hi"))
+    calls = [call for event in events for call in event.get_function_calls()]
+    asked = next(call for call in calls if call.name == "adk_request_confirmation")
+    yes = types.FunctionResponse(id=asked.id, name=asked.name, response={"confirmed": True})
+    reply = types.Content(role="user", parts=[types.Part(function_response=yes)])
+    await told(reply)
+    with pytest.raises(RuntimeError, match="another resume\\(\\) has answered it"):
+        await told(reply)
+    assert bank.paid == [("ann", 5)]
 
 
 async def test_a_payload_reaches_the_tool() -> None:

@@ -31,6 +31,7 @@ from adk_fluent.backends.adk.context.helper_models import named_model
 from adk_fluent.backends.adk.events.approvals import asked_by, message_of
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.remote.noting import Answering
+from adk_fluent.backends.adk.running.answering import AnsweredOnce, answering
 from adk_fluent.backends.adk.running.convert import (
     Prompt,
     compaction,
@@ -220,7 +221,12 @@ class ADKBackend:
         app = App(
             name=config.app_name,
             root_agent=root,
-            plugins=[*once(named.root), *middleware_plugins(root), *self.plugins()],
+            plugins=[
+                *once(named.root),
+                *[AnsweredOnce()] * resumable,
+                *middleware_plugins(root),
+                *self.plugins(),
+            ],
             resumability_config=resumability() if resumable else None,
             context_cache_config=context_cache(config.context_cache) if config.context_cache else None,
             events_compaction_config=compaction(config.compaction, root) if config.compaction else None,
@@ -435,9 +441,10 @@ class ADKBackend:
             invocation_id=next(iter(asked.values())).event.invocation_id,
             new_message=message_of(approvals),
         )
-        async with in_use(compiled.toolsets), aclosing(events) as native:
-            async for event in native:
-                yield to_agent_event(event, session_id, compiled.models)
+        with answering(session, asked):
+            async with in_use(compiled.toolsets), aclosing(events) as native:
+                async for event in native:
+                    yield to_agent_event(event, session_id, compiled.models)
 
 
 def build(node: Node) -> BaseAgent:
