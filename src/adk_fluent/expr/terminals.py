@@ -499,7 +499,7 @@ class Terminals(Generic[T_co]):
 
             if not isinstance(cost, CostEstimate):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
                 raise ArgumentError(
-                    f"visualize(cost=) takes what estimate_cost(...) gives, not {cost!r:.40}."
+                    f"visualize(cost=) takes a CostEstimate of estimate_cost(...), not {cost!r:.40}."
                 )
             notes = cost.notes()
         match format:
