@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +308,25 @@ async def test_a_paused_run_survives_a_restart_of_its_server(postgres: Postgres)
 
 
 # --- what is the store's fault, and what is not ---------------------------------------------------
+
+
+async def test_a_file_that_another_process_holds_is_one_line(tmp_path: Path) -> None:
+    """SQLite that stays locked says what to do, and takes the prompt when it is free again."""
+    path = tmp_path / "held.db"
+    url = f"sqlite+aiosqlite:///{path}"
+    service = DatabaseSessionService(url, connect_args={"timeout": 0.05})
+    backend = mock_backend(default="ok", session_service=service)
+    await A.run("hi", session_id="s", backend=backend)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("begin exclusive")
+        with pytest.raises(SessionStoreError) as caught:
+            await A.run("hi", session_id="s", backend=backend)
+    assert str(caught.value) == (
+        "DatabaseSessionService cannot reach the database of session 's': OperationalError: database is "
+        "locked. What it took before is kept. Send the prompt again when the database answers."
+    )
+    assert (await A.run("hi", session_id="s", backend=backend)).text == "ok"
+    await close(service)
 
 
 async def test_what_a_store_cannot_keep_is_named(tmp_path: Path) -> None:

@@ -301,6 +301,18 @@ def test_assumptions_name_what_was_not_said() -> None:
     assert "pay is served elsewhere" in said
 
 
+def test_a_native_agent_that_nobody_knows_is_told() -> None:
+    """A class of the user's own may ask any model: the sums say that it is not in them."""
+    from google.adk.agents import BaseAgent
+
+    class Own(BaseAgent):
+        """An agent written by hand."""
+
+    said = "\n".join(estimate_cost(a >> Own(name="own"), prices=PRICES).assumptions)
+    assert "own is a native agent that nobody has looked into; what it costs is not in here" in said
+    assert "served elsewhere" not in said
+
+
 def test_what_middleware_does_is_not_foreseen() -> None:
     """Answers from a store, more attempts and other models of middleware are told not to be in the sums."""
     found = estimate_cost((a.middleware(retry()) >> b).middleware(cache()), prices=PRICES)

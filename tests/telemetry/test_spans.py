@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
@@ -16,6 +19,7 @@ from google.genai import types
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from adk_fluent import Agent, C, Route, S, map_over, race
+from adk_fluent.adopt import adopt
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.errors import ArgumentError, ModelError
 from adk_fluent.middleware import otel_enrichment
@@ -73,6 +77,44 @@ async def test_an_agent_says_what_it_is_and_who_sees_it(spans: Spans) -> None:
         "mailer": ("agent", "user"),
     }
     assert {said["pipeline"] for said in spans.agents().values()} == {"desk"}
+
+
+class Holds(BaseAgent):
+    """An agent written by hand that runs another one without having it below itself."""
+
+    inner: LlmAgent
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        async for event in self.inner.run_async(ctx):
+            yield event
+
+
+async def test_what_a_native_agent_runs_is_part_of_the_pipeline(spans: Spans) -> None:
+    """An agent that another one holds has the name of the pipeline, and is for whom that one is."""
+    holder = Holds(name="holder", inner=LlmAgent(name="inner", model=model(answer("i"))))
+    pipeline = (holder >> Agent("last")).named("desk")
+    await pipeline.run("hi", backend=mock_backend(default="ok"), config=ON)
+    said = spans.agents()
+    assert {one["pipeline"] for one in [*said.values(), *spans.of("generate_content")]} == {"desk"}
+    assert {name: one["visibility"] for name, one in said.items()} == {
+        "desk": "zero_cost",
+        "holder": "internal",
+        "inner": "internal",
+        "last": "user",
+    }
+
+
+@pytest.mark.newest
+async def test_the_agents_of_a_workflow_are_part_of_it(spans: Spans) -> None:
+    """Of an adopted graph, the spans say the name of the graph, and who sees what its agents say."""
+    from google.adk.workflow import Workflow
+
+    agents = [LlmAgent(name=name, model=model(answer(name))) for name in ("first", "second")]
+    graph = Workflow(name="desk", edges=[cast(Any, ("START", *agents))])
+    await adopt(graph).run("hi", config=ON)
+    said = spans.agents()
+    assert {one["pipeline"] for one in [*said.values(), *spans.of("generate_content")]} == {"desk"}
+    assert {name: one["visibility"] for name, one in said.items()} == {"first": "internal", "second": "user"}
 
 
 SHAPES: dict[str, Any] = {

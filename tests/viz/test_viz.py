@@ -359,6 +359,12 @@ def test_the_outline_of_a_whole_pipeline() -> None:
     ]
 
 
+def test_a_cost_that_is_no_estimate() -> None:
+    """What `estimate_cost` did not give is refused in one line."""
+    with pytest.raises(ArgumentError, match=r"visualize\(cost=\) takes a CostEstimate .*, not 3"):
+        a.visualize(cost=3)  # pyright: ignore[reportArgumentType]  # the wrong value is the point
+
+
 def test_an_unknown_format() -> None:
     """`visualize` refuses a format it does not have."""
     with pytest.raises(ArgumentError, match="choose 'mermaid', 'svg', 'png' or 'html'"):

@@ -21,7 +21,15 @@ from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.cost.walk import Turn
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import root_of
-from adk_fluent.ir.nodes import AgentNode, LoopNode, MapOverNode, ModelSelectorNode, RouteNode, TransferNode
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    LoopNode,
+    MapOverNode,
+    ModelSelectorNode,
+    NativeNode,
+    RouteNode,
+    TransferNode,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +340,8 @@ def _of_step(step: Step, traffic: TrafficAssumptions, walk: Turn) -> Iterable[st
         yield f"{step.name}: {walk.items(step):g} items"
     elif node.runs == "by_model" and step.children:
         yield f"{step.name}: {_shares(step, traffic)}"
+    elif isinstance(node, NativeNode):
+        yield f"{step.name} is a native agent that nobody has looked into; what it costs is not in here"
     elif node.speaks and node.runs != "by_model":
         yield f"{step.name} is served elsewhere; what it costs there is not in here"
 

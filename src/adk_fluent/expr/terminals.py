@@ -482,7 +482,7 @@ class Terminals(Generic[T_co]):
                 invocation.
 
         Raises:
-            ArgumentError: there is no such format.
+            ArgumentError: there is no such format, or `cost` is no estimate.
             MissingExtraError: `png` without the extra.
 
         >>> from adk_fluent import Agent
@@ -493,7 +493,15 @@ class Terminals(Generic[T_co]):
         from adk_fluent.errors import ArgumentError
         from adk_fluent.viz import to_html, to_mermaid, to_png, to_svg
 
-        notes: Mapping[str, str] = {} if cost is None else cost.notes()
+        notes: Mapping[str, str] = {}
+        if cost is not None:
+            from adk_fluent.cost import CostEstimate
+
+            if not isinstance(cost, CostEstimate):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+                raise ArgumentError(
+                    f"visualize(cost=) takes a CostEstimate of estimate_cost(...), not {cost!r:.40}."
+                )
+            notes = cost.notes()
         match format:
             case "mermaid":
                 return to_mermaid(self.node, notes=notes)

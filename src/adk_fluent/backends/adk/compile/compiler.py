@@ -198,7 +198,7 @@ def _with_middleware(made: BaseAgent, node: Node, scope: Compilation) -> BaseAge
         another, origin = scope.another_model, scope.named.origins.get(node.name, node.name)
         made.attach(scope.middleware, None if another is None else partial(another, node, origin))
     else:
-        return surrounded_by(scope.middleware, made)
+        return surrounded_by(scope.middleware, made, node)
     return made
 
 

@@ -49,11 +49,16 @@ def cloned(node: NativeNode | KnownNativeNode, *, root: bool) -> BaseAgent:
     return made
 
 
-def surrounded_by(stack: Stack, made: BaseAgent) -> BaseAgent:
-    """A native agent on which middleware acts, and on what it runs without having it below itself."""
+def surrounded_by(stack: Stack, made: BaseAgent, node: Node) -> BaseAgent:
+    """A native agent on which middleware acts, and on what it runs without having it below itself.
+
+    Args:
+        node: what it was made for.
+    """
     if not isinstance(cast(object, made), BaseAgent):
         made = made.model_copy()  # a workflow, which is the user's own
         object.__setattr__(made, "_middleware", stack)
+        object.__setattr__(made, "ir", node)
         return made
     object.__setattr__(made, "_middleware", stack)
 

@@ -106,7 +106,7 @@ class HookContext:
     @property
     def tree(self) -> Node | None:
         """The tree that runs, from its root, with the names that its agents run under."""
-        return node_of(getattr(runs.outermost(self.invocation).agent, "root_agent", None))
+        return node_of(runs.root_of(self.invocation))
 
     @property
     def branch(self) -> str | None:

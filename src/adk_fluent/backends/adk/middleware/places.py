@@ -10,7 +10,7 @@ from google.adk.agents.llm_agent import LlmAgent
 
 from adk_fluent.analysis.visibility import Outlet, outlet_of
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.middleware.runs import outermost
+from adk_fluent.backends.adk.middleware.runs import root_of
 from adk_fluent.backends.recent import Recent
 from adk_fluent.ir.base import Node
 from adk_fluent.middleware.enriching import Step
@@ -24,7 +24,7 @@ def step_at(ctx: InvocationContext) -> Step:
     What an agent says inside a tool is for the agent that called it, so it is `internal`.
     """
     agent = ctx.agent
-    outlet = _outlet(_root(agent))
+    outlet = _outlet(_root(agent)) or _outlet(root_of(ctx))
     if private.caller(ctx) is not None:
         visibility = "internal"
     else:
@@ -34,7 +34,7 @@ def step_at(ctx: InvocationContext) -> Step:
 
 def pipeline_at(ctx: InvocationContext) -> str:
     """The name of the expression that runs."""
-    return _name(_root(outermost(ctx).agent))
+    return _name(root_of(ctx))
 
 
 def _root(agent: object) -> object:

@@ -29,10 +29,11 @@ _Key = tuple[str, str, str]
 class _Run:
     """A run that is on: its values, and where those of its session are."""
 
-    __slots__ = ("__weakref__", "ctx", "id", "key", "middleware", "service", "values")
+    __slots__ = ("__weakref__", "ctx", "id", "key", "middleware", "root", "service", "values")
 
-    def __init__(self, ctx: InvocationContext, middleware: tuple[object, ...]) -> None:
+    def __init__(self, ctx: InvocationContext, middleware: tuple[object, ...], root: object) -> None:
         self.ctx = weakref.ref(ctx)
+        self.root = root
         self.middleware = middleware
         self.id = ctx.invocation_id
         self.service = ctx.session_service
@@ -69,7 +70,15 @@ def outermost(ctx: InvocationContext) -> InvocationContext:
     return ctx
 
 
-def begin(ctx: InvocationContext, middleware: tuple[object, ...]) -> None:
+def root_of(ctx: InvocationContext) -> object:
+    """What runs first in the run that everything belongs to; ADK's contexts do not always lead there."""
+    first = outermost(ctx)
+    if (run := _runs.get(first.invocation_id)) is not None:
+        return run.root
+    return getattr(first.agent, "root_agent", first.agent)
+
+
+def begin(ctx: InvocationContext, middleware: tuple[object, ...], root: object) -> None:
     """Note that a run begins, unless that is known.
 
     It ends with `end`, with `watched`, or when nobody holds its context any more: not every ADK tells of a
@@ -77,11 +86,12 @@ def begin(ctx: InvocationContext, middleware: tuple[object, ...]) -> None:
 
     Args:
         middleware: what acts in it.
+        root: what runs first in it.
     """
     known = _runs.get(ctx.invocation_id)
     if known is not None and known.ctx() is ctx:
         return
-    run = _runs[ctx.invocation_id] = _Run(ctx, middleware)
+    run = _runs[ctx.invocation_id] = _Run(ctx, middleware, root)
     weakref.finalize(ctx, run.end).atexit = False
     if (holder := _starting.get()) is not None and (not holder or holder[0].ctx() is ctx):
         holder.append(run)

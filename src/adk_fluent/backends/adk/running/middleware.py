@@ -56,6 +56,7 @@ class MiddlewarePlugin(AddedPlugin):
         self._everything = everything
         # ADK's contexts do not tell of a workflow that it is the root.
         self._around = None if isinstance(cast(object, root), BaseAgent) else stack_at(root)
+        self._root = root
         self._authors: tuple[BaseAgent | None, dict[str, Stack]] = (None, {})
 
     def author(self, ctx: InvocationContext, name: str) -> Stack:
@@ -72,7 +73,7 @@ class MiddlewarePlugin(AddedPlugin):
 
     def begin(self, ctx: InvocationContext) -> None:
         """Note that a run begins, unless that is known."""
-        runs.begin(ctx, self._everything.middleware)
+        runs.begin(ctx, self._everything.middleware, self._root)
         if self._around is not None:
             surround_all(ctx, self._around)
 

@@ -86,7 +86,13 @@ def _already_there(error: Exception) -> bool:
 
 def _unreachable(error: Exception) -> bool:
     broken: Any = getattr(error, "connection_invalidated", False)
-    return bool(broken) or isinstance(error, OSError) or _is_sql(error, "InterfaceError")
+    return bool(broken) or isinstance(error, OSError) or _is_sql(error, "InterfaceError") or _locked(error)
+
+
+def _locked(error: Exception) -> bool:
+    """Whether another process holds a file of SQLite, which waits for a few seconds and then says so."""
+    cause = getattr(error, "orig", None) or error
+    return type(cause).__name__ == "OperationalError" and "database is locked" in str(cause)
 
 
 def _is_sql(error: Exception, *names: str) -> bool:
