@@ -147,6 +147,13 @@ PROJECTS = (
         warnings=("reader:draft",),
     ),
     Project(
+        "a coordinator that reads what nobody writes, and a specialist with code that nobody can read",
+        "def work(tool_context) -> str:\n    helper(tool_context)\n    return ''\n\n"
+        + _root("boss", "{nobody}", more=f"sub_agents=[{_agent('one', 'x', more='tools=[work]')}]"),
+        ("boss:nobody",),
+        unknown=("one",),
+    ),
+    Project(
         "specialists without ways back",
         _root("boss", "x", "k", f"sub_agents=[{ALONE}]"),
     ),
@@ -221,6 +228,13 @@ PROJECTS = (
         "def fill(callback_context):\n    callback_context.state['tier'] = 'gold'\n\n"
         f"root_agent = {_agent('a', '{tier}', more='before_agent_callback=fill')}\n",
         warnings=("a:tier",),
+    ),
+    Project(
+        "a lambda that fills a key",
+        f"fill = lambda callback_context: callback_context.state.update(tier='gold')\n"
+        f"root_agent = {_agent('a', '{tier} {tear}', more='before_agent_callback=fill')}\n",
+        ("a:tear",),
+        ("a:tier",),
     ),
     Project(
         "a callback that fills another key",

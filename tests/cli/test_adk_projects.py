@@ -143,7 +143,15 @@ def test_a_baseline_lets_a_team_start_today(cli: Cli, folder: Path, tmp_path: Pa
             "from google.adk.agents import LlmAgent\n"
             "a = LlmAgent(name='a')\nb = LlmAgent(name='b', sub_agents=[a])\n"
             "root_agent = LlmAgent(name='c', sub_agents=[a, b])\n",
-            "(agent.py, line 4): ",
+            "(agent.py, line 4): ValidationError: Agent `a` already has a parent agent, current parent: `b`, "
+            "trying to add: `c`\n",
+        ),
+        (
+            "from google.adk.agents import LlmAgent\n"
+            "async def make():\n    return LlmAgent(name='a')\n\n"
+            "root_agent = make()\n",
+            "'root_agent' in {folder} is of type coroutine, not an expression, ADK agent or App. "
+            "Await it where it is made: root_agent = asyncio.run(...).",
         ),
     ],
 )
@@ -152,15 +160,91 @@ def test_bad_projects_are_one_line(cli: Cli, folder: Path, source: str, told: st
     (folder / "agent.py").write_text(source)
     done = cli("check", folder)
     assert (done.code > 0, done.out) == (True, "")
-    assert told in done.err
+    assert told.format(folder=folder) in done.err
     assert done.err.count("\n") == 1
 
 
 def test_a_folder_of_agent_folders(cli: Cli, folder: Path) -> None:
     """The line names those in it."""
+    (folder.parent / "dice").mkdir()
+    (folder.parent / "dice" / "root_agent.yaml").write_text(CONFIG)
     done = cli("check", folder.parent)
     assert done.code == 2
-    assert "Those in it are: desk." in done.err
+    assert "Give one of those in it: desk, dice." in done.err
+
+
+def test_a_configuration_in_a_package(cli: Cli, folder: Path) -> None:
+    """As ADK looks for it: where neither the package nor its agent.py has an agent."""
+    (folder / "agent.py").unlink()
+    (folder / "__init__.py").write_text("")
+    (folder / "root_agent.yaml").write_text(CONFIG)
+    done = cli("check", folder)
+    assert "yamled reads {nothing} in instruction: ERROR" in done.out, done.err
+    assert "at desk/root_agent.yaml:2" in done.out
+
+
+LARGE = """\
+import asyncio
+
+from google.adk.agents import BaseAgent, LlmAgent, SequentialAgent
+from google.adk.apps.app import App
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools import google_search
+from google.genai import types
+
+
+class Own(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        return
+        yield
+
+
+class Moody(LlmAgent):
+    mood: str = "kind"
+
+
+class Telling(BasePlugin):
+    async def before_run_callback(self, *, invocation_context):
+        print("a plugin tells")
+
+
+def look(place: str) -> str:
+    return place
+
+
+moody = Moody(name="moody", description="Is moody.", tools=[look], output_key="mood")
+trip = SequentialAgent(name="trip", sub_agents=[Own(name="own"), LlmAgent(name="end", tools=[google_search])])
+root_agent = LlmAgent(
+    name="boss",
+    sub_agents=[moody, trip],
+    generate_content_config=types.GenerateContentConfig(
+        safety_settings=[
+            types.SafetySetting(
+                category=types.HarmCategory.HARM_CATEGORY_HATE_SPEECH,
+                threshold=types.HarmBlockThreshold.BLOCK_NONE,
+            )
+        ]
+    ),
+)
+app = App(name="large", root_agent=root_agent, plugins=[Telling(name="telling")])
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # ADK's own, of SequentialAgent
+def test_a_project_with_classes_of_its_own(cli: Cli, folder: Path) -> None:
+    """It is explained, and converted: classes stay, ADK's values and tools are written."""
+    (folder / "agent.py").write_text(LARGE)
+    done = cli("explain", folder)
+    assert (done.code, done.err) == (0, "")
+    assert "moody_as_given (known_native)" in done.out
+    assert "own (native)" in done.out
+    done = cli("convert", folder, "--verify")
+    assert "same events, state, tool calls and model requests" in done.err, done.err
+    assert "a plugin tells" not in done.out + done.err
+    assert "moody, a Moody: its class has more than LlmAgent: fields or methods of its own." in done.err
+    assert "from google.adk.tools import google_search\n" in done.out
+    assert "types.HarmBlockThreshold.BLOCK_NONE" in done.out
+    assert ".middleware(native_app.plugins[0])" in done.out
 
 
 def test_the_hook_calls_the_check() -> None:

@@ -242,7 +242,7 @@ def _why(node: NativeNode | KnownNativeNode) -> str:
         return "only its class knows what it does."
     if hasattr(native, "graph"):
         return f"ADK runs a graph itself. In it: {outline(node.body)}."
-    return f"it is an {node.body.name} with code of its own, in its class."
+    return "its class has more than LlmAgent: fields or methods of its own."
 
 
 def outline(node: Node) -> str:

@@ -115,7 +115,7 @@ def written(value: Any, writing: Writing) -> str:
 
 def _imported(value: Any, writing: Writing) -> str | None:
     path = import_path(value) if callable(value) else None
-    path = path or object_path(value)
+    path = path or _of_adk(value) or object_path(value)
     return None if path is None or "<" in path else writing.names.ref(path)
 
 
@@ -202,6 +202,14 @@ def _type(value: Any, writing: Writing) -> str | None:
         inner = ", ".join("..." if one is ... else writing.value(one) for one in arguments)
         return f"{writing.value(get_origin(value))}[{inner}]"
     return None
+
+
+def _of_adk(value: object) -> str | None:
+    """A tool of ADK's own, such as `google_search`, from ADK's package, wherever else it was imported."""
+    name = str(getattr(value, "name", ""))
+    tools = sys.modules.get("google.adk.tools")
+    same = type(value).__module__.startswith("google.adk.") and getattr(tools, name, None) is value
+    return f"google.adk.tools:{name}" if name.isidentifier() and same else None
 
 
 def _record(value: Any, writing: Writing) -> str | None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from adk_fluent.cli.target import Target, load
 from adk_fluent.errors import what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, KnownNativeNode
 from adk_fluent.ir.tools import ends_loops
 
 SAME, DIFFERS = 0, 1
@@ -81,7 +82,7 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
         return ["the tree is another"]
     needed = (read for read in analyse(adopted).reads if read.level == "required")
     state = {read.key: f"the {read.key}" for read in needed}
-    with redirect_stdout(sys.stderr):  # its callbacks run
+    with redirect_stdout(StringIO()):  # its callbacks and plugins run, many times
         for what, script in _scripts(adopted.node):
             run = run_alike(native, pipeline, answers=script, state=state, tools="recorded")
             try:
@@ -119,7 +120,7 @@ def _scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "", leaving
     if calling:
         yield "calling the tools", {**leaving, **calling}
-    above = {child.name: agent.name for agent in agents for child in agent.children}
+    above = {_called(child): agent.name for agent in agents for child in agent.children}
     for name in above:
         way, at = dict(leaving), name
         rest = dict(above)
@@ -130,6 +131,11 @@ def _scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "", way
         if name in calling:
             yield f"calling the tools of {name}", {**way, name: calling[name]}
+
+
+def _called(child: Node) -> str:
+    """The name by which a model hands over to an agent."""
+    return child.native.name if isinstance(child, KnownNativeNode) else child.name
 
 
 def _say(text: str) -> None:

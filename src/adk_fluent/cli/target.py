@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Generator
@@ -134,11 +135,12 @@ def _from_folder(folder: Path, attribute: str | None) -> Target:
     name = folder.name
     files = [f for f in ("__init__.py", "agent.py", "root_agent.yaml") if (folder / f).is_file()]
     if not files:
-        inside = sorted(one.parent.name for one in folder.glob("*/agent.py"))
+        found = [*folder.glob("*/agent.py"), *folder.glob("*/root_agent.yaml")]
+        inside = sorted({one.parent.name for one in found})
         raise UsageError(
             f"{str(folder)!r} is no agent folder: it has no agent.py, __init__.py or root_agent.yaml. "
             + (
-                f"Those in it are: {', '.join(inside)}."
+                f"Give one of those in it: {', '.join(inside)}."
                 if inside
                 else f"Make one with: adk-fluent new {name}"
             )
@@ -152,7 +154,10 @@ def _from_folder(folder: Path, attribute: str | None) -> Target:
     modules = [_import(name, str(folder))]
     if not _has(modules[0], attribute) and (folder / "agent.py").is_file():
         modules.append(_import(f"{name}.agent", str(folder / "agent.py")))
-    found = next((module for module in modules if _has(module, attribute)), modules[-1])
+    found = next((module for module in modules if _has(module, attribute)), None)
+    if found is None and attribute is None and "root_agent.yaml" in files:
+        return _from_yaml(folder / "root_agent.yaml")
+    found = found or modules[-1]
     kind = replace(PIPELINE, defaults=(*FOLDER_ATTRIBUTES, "pipeline"))
     return Target(_pick(found, attribute, str(folder), kind), name, folder)
 
@@ -223,7 +228,19 @@ def _cannot_import(shown: str, error: Exception) -> UsageError:
         file = Path(error.filename or shown).name
         return UsageError(f"{file}, line {error.lineno}: {error.msg}.")
     where = _own_line(error, shown)
-    return UsageError(f"{shown} cannot be imported{where}: {type(error).__name__}: {one_line(error)}")
+    return UsageError(f"{shown} cannot be imported{where}: {type(error).__name__}: {one_line(_said(error))}")
+
+
+def _said(error: Exception) -> str | Exception:
+    """The message of an error; of what pydantic refuses, each fault without the whole of what was given."""
+    faults: Any = getattr(error, "errors", None)
+    if not type(error).__module__.startswith("pydantic") or not callable(faults):
+        return error
+    found = cast("list[dict[str, Any]]", faults())
+    return "; ".join(
+        f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ").replace("Value error, ", "")
+        for one in found
+    )
 
 
 def _own_line(error: BaseException, shown: str) -> str:
@@ -244,7 +261,10 @@ def _pick(module: ModuleType, attribute: str | None, shown: str, kind: Kind) -> 
         if attribute is None and len(usable) == 1:
             attribute = usable[0]
         if attribute is None:
-            raise UsageError(_unnamed(shown, usable, kind))
+            given = next((name for name in kind.defaults if hasattr(module, name)), None)
+            if given is None or usable:
+                raise UsageError(_unnamed(shown, usable, kind))
+            attribute = given  # it is there, and something else
     value: object = module
     for part in attribute.split("."):
         if not hasattr(value, part):
@@ -252,7 +272,13 @@ def _pick(module: ModuleType, attribute: str | None, shown: str, kind: Kind) -> 
             raise UsageError(f"{shown} has no {attribute!r}.{known}")
         value = getattr(value, part)
     if not kind.accepts(value):
-        raise UsageError(f"{attribute!r} in {shown} is of type {type(value).__name__}, not an {kind.what}.")
+        awaited = ""
+        if inspect.iscoroutine(value):
+            value.close()
+            awaited = f" Await it where it is made: {attribute} = asyncio.run(...)."
+        raise UsageError(
+            f"{attribute!r} in {shown} is of type {type(value).__name__}, not an {kind.what}.{awaited}"
+        )
     return value
 
 

@@ -20,7 +20,7 @@ from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.nodes import CALLBACKS, AgentNode, RemoteAgentNode
+from adk_fluent.ir.nodes import CALLBACKS, AgentNode, NativeNode, RemoteAgentNode
 
 CONCERNS: Final = ("reads", "accepts", "returns", "writes", "contract")
 """The lines of a `DataFlow`."""
@@ -186,7 +186,7 @@ def _findings(report: ContractReport) -> list[ContractIssue]:
 def _picture(
     step: Step, flow: DataFlow, anatomy: LlmAnatomy | None, facts: Facts, report: ContractReport
 ) -> AgentPicture:
-    node: AgentNode | RemoteAgentNode = step.node
+    node: AgentNode | RemoteAgentNode | NativeNode = step.node
     given = node.given
     description = given.get("description")
     return AgentPicture(
@@ -205,9 +205,11 @@ def _picture(
     )
 
 
-def _model(node: AgentNode | RemoteAgentNode) -> str:
+def _model(node: AgentNode | RemoteAgentNode | NativeNode) -> str:
     if isinstance(node, RemoteAgentNode):
         return node.endpoint
+    if isinstance(node, NativeNode):
+        return ""
     if node.selector is not None:
         names = ", ".join(candidate.model for candidate in node.selector.candidates)
         return f"{node.selector.strategy} of {names}"

@@ -16,6 +16,7 @@ from adk_fluent.ir.keys import Level
 from adk_fluent.ir.sighting import NO_SIGHTINGS, Sighting, Sightings
 
 _known: WeakKeyDictionary[Callable[..., object], Sightings] = WeakKeyDictionary()
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _CONTEXTS: Final = frozenset(
     {"tool_context", "callback_context", "readonly_context", "invocation_context", "context", "ctx"}
 )
@@ -70,20 +71,28 @@ def _function(value: object) -> FunctionType | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _functions_in(file: str) -> Mapping[int, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions of a file, by the line on which they begin, decorators included."""
+def _functions_in(file: str) -> Mapping[tuple[int, str], _Function | None]:
+    """The functions of a file, by the line on which they begin, decorators included, and their names.
+
+    Of several lambdas that begin on one line, nobody can tell which is which.
+    """
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return {min([node.lineno, *(one.lineno for one in node.decorator_list)]): node for node in found}
+    found: dict[tuple[int, str], _Function | None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, _Function):
+            above = [] if isinstance(node, ast.Lambda) else [one.lineno for one in node.decorator_list]
+            key = min([node.lineno, *above]), getattr(node, "name", "<lambda>")
+            found[key] = None if key in found else node
+    return found
 
 
 def _read(function: FunctionType) -> Sightings:
     code = function.__code__
-    node = _functions_in(code.co_filename).get(code.co_firstlineno)
-    if node is None or node.name != code.co_name:
+    node = _functions_in(code.co_filename).get((code.co_firstlineno, code.co_name))
+    if node is None:
         return NO_SIGHTINGS
     reader = _Reader(node, function.__globals__, Path(code.co_filename).name)
     return reader.read()
@@ -97,9 +106,7 @@ class _Reader:
         states: the names that stand for the state.
     """
 
-    def __init__(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef, names: Mapping[str, Any], file: str
-    ) -> None:
+    def __init__(self, node: _Function, names: Mapping[str, Any], file: str) -> None:
         self._node, self._globals, self._file = node, names, file
         parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         self.contexts = {

@@ -9,7 +9,7 @@ from adk_fluent.analysis.keys.effects import nullable
 from adk_fluent.analysis.origins import ANYBODY, Gathered
 from adk_fluent.analysis.plan import Branch, Step
 from adk_fluent.analysis.talk.history import heard
-from adk_fluent.analysis.values.fact import ABSENT, PRESENT, REMOVED, Fact, Why, written
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, REMOVED, UNKNOWN, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.walk.side_effects import (
@@ -196,7 +196,10 @@ class ModelWalk:
         if any(may_return(child) for child in step.children):
             self._meet(step, again)
             for read in self.flow.reads_of(step):
-                read.meets(again.look(read.key))
+                fact = again.look(read.key)
+                failed = read.level == "required" and read.status == "never"  # it never comes so far
+                if not (failed and fact.mask & UNKNOWN):
+                    read.meets(fact)
             back = again.fork()
             self._answer(step, back)
             more.append(back)

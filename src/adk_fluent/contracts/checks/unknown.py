@@ -53,4 +53,6 @@ def _shown(functions: list[object]) -> str:
     if is_native(function):
         return f"{type(function).__name__}, a class of its own,"
     name = function_name(function, "") or getattr(function, "name", "")
-    return name if isinstance(name, str) and name else "a function"
+    if isinstance(name, str) and name:
+        return name
+    return type(function).__name__ if hasattr(function, "get_tools") else "a function"

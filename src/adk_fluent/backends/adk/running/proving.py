@@ -67,7 +67,7 @@ async def played(value: Any, backend: MockBackend, prompt: str, state: Mapping[s
     root = value.root_agent if isinstance(value, App) else value
     scripted = _without_remotes(scripting.of(root), backend) if isinstance(root, BaseAgent) else root
     if isinstance(value, App):
-        scripted = value.model_copy(update={"root_agent": scripted})
+        scripted = value.model_copy(update={"root_agent": scripted, "plugins": [*value.plugins]})
     compiled = adopt(scripted, ExecutionConfig())
     if not isinstance(root, BaseAgent):  # its models cannot be replaced, so a plugin answers in their place
         compiled.app.plugins.extend(backend.plugins())
