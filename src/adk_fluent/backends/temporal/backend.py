@@ -35,6 +35,7 @@ from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
 from adk_fluent.backends.temporal.following import PATIENCE, Following, raise_failure, stopped
 from adk_fluent.backends.temporal.policy import StepPolicy, config_json
+from adk_fluent.backends.temporal.sizes import check_size, whole
 from adk_fluent.backends.temporal.workflow import Asked, Page
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import (
@@ -148,6 +149,7 @@ class TemporalBackend:
             streaming=streaming,
             patience=self._worker_timeout.total_seconds(),
         )
+        check_size([asked.prompt, asked.state], "What the run is given", "Keep files as artifacts.")
         client = await self.address.client()
         run = Following(client.get_workflow_handle(compiled.run_id(user_id, session_id)), streaming)
         first = await self._begun(client, compiled, asked)
@@ -261,7 +263,12 @@ class TemporalBackend:
                 f"There is no session {session_id!r} of user {user_id!r} in the app {compiled.app!r} of "
                 "these workers. Pass the user_id and app_name that the run had."
             )
-        return found
+
+        async def following(first: int) -> list[Json]:
+            whose = {"user_id": user_id, "session_id": session_id}
+            return await self._sessions(compiled, {"do": "events", **whose, "first": first})
+
+        return await whole(found, following)
 
     async def _sessions(self, compiled: Durable, asked: dict[str, Any], *, wait: bool = True) -> Json:
         """What the session service of the workers gives."""
