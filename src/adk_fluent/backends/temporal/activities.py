@@ -17,7 +17,7 @@ from adk_fluent.backends.adk.durable.failures import told_of
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
-from adk_fluent.backends.temporal.sizes import begin, check_size, pages
+from adk_fluent.backends.temporal.sizes import begin, check_size, page
 
 KINDS: Final = ("model", "tool", "function", "callback", "artifact", "remote")
 _QUIET: Final = ApplicationErrorCategory.BENIGN
@@ -148,8 +148,8 @@ async def _session(
             return {**opened, **begin(opened["session"])}
         case "events":
             found = await services.session_service.get_session(**whose)
-            told = [] if found is None else found.model_dump(mode="json", exclude_none=True)["events"]
-            return next(pages(told, asked["first"]), [])
+            told = {} if found is None else found.model_dump(mode="json", exclude_none=True)
+            return page(told.get("events", []), asked["first"])
         case "save":
             return await sessions.saved(services, **given)
         case "load":

@@ -64,6 +64,12 @@ def pages(values: Sequence[Json], first: int = 0) -> Iterator[list[Json]]:
         yield page
 
 
+def page(values: Sequence[Json], first: int = 0) -> list[Json]:
+    """The page of values that begins at a place."""
+    nothing: list[Json] = []
+    return next(pages(values, first), nothing)
+
+
 def begin(session: Mapping[str, Json]) -> Json:
     """What there is first of a stored session: all but the events behind the first page of them.
 
@@ -72,7 +78,7 @@ def begin(session: Mapping[str, Json]) -> Json:
     """
     check_size(session.get("state"), f"The state of session {session['id']!r}", "Keep files as artifacts.")
     events: list[Json] = session.get("events") or []
-    return {"session": {**session, "events": next(pages(events), [])}, "count": len(events)}
+    return {"session": {**session, "events": page(events)}, "count": len(events)}
 
 
 async def whole(begun: Mapping[str, Json], following: Callable[[int], Awaitable[list[Json]]]) -> Json:
