@@ -33,7 +33,7 @@ from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
-from adk_fluent.backends.temporal.following import PATIENCE, Following, raise_failure, stopped
+from adk_fluent.backends.temporal.following import STUMBLED, Following, decided, raise_failure, stopped
 from adk_fluent.backends.temporal.policy import StepPolicy, config_json
 from adk_fluent.backends.temporal.sizes import check_size, whole
 from adk_fluent.backends.temporal.workflow import Asked, Page
@@ -186,7 +186,7 @@ class TemporalBackend:
             if is_cancelled():
                 await stopped(client.get_workflow_handle(run_id))
                 raise asyncio.CancelledError from error
-            if "failed state" in str(error):  # a worker stumbled over its first task; it gets another one
+            if STUMBLED in str(error):  # a worker stumbled over its first task; it gets another one
                 return await self._asked(client.get_workflow_handle(run_id), asked)
             if isinstance(error, RPCError) and error.status not in _LATE:
                 raise self._unreachable(error) from error
@@ -216,7 +216,7 @@ class TemporalBackend:
 
     async def _asked(self, handle: WorkflowHandle[Any, Any], asked: Asked) -> WorkflowUpdateHandle[Page]:
         """The first page of a run that has begun."""
-        for _ in range(PATIENCE):
+        while True:
             try:
                 return await cast(Any, handle).start_update(
                     "read",
@@ -225,13 +225,9 @@ class TemporalBackend:
                     result_type=Page,
                 )
             except RPCError as error:
-                if "failed state" not in str(error):
+                if STUMBLED not in str(error):
                     raise self._unreachable(error) from error
-                await asyncio.sleep(1)
-        raise EngineError(
-            f"No worker could begin the run {handle.id!r}; the log of the workers says why. It goes on when "
-            "one can."
-        )
+            await decided(handle)
 
     def _unreachable(self, error: RPCError) -> EngineError:
         return EngineError(f"The Temporal server at {self.address.host} refused: {what_happened(error)}.")
