@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from temporalio.client import TLSConfig
 
     from adk_fluent.backends.mock import MockBackend
+    from adk_fluent.config import TelemetryConfig
     from adk_fluent.expr.base import Expr
 
 
@@ -32,6 +33,7 @@ async def run_worker(
     api_key: str | None = None,
     queue: str | None = None,
     concurrency: int = 100,
+    telemetry: TelemetryConfig | None = None,
 ) -> None:
     """Work on the runs that `TemporalBackend` starts, until cancelled; then finish what is begun.
 
@@ -55,6 +57,8 @@ async def run_worker(
         api_key: what Temporal Cloud is told.
         queue: the name of the task queue, as for `TemporalBackend`; by default that of the expression.
         concurrency: how many steps this process does at the same time.
+        telemetry: where ADK's spans and metrics of the runs go. Each is told once, though a run is decided
+            again whenever a worker reads its history.
 
     Raises:
         EngineError: no server answers.
@@ -86,5 +90,6 @@ async def run_worker(
         models=models or {},
         services=services,
         concurrency=concurrency,
+        telemetry=telemetry,
         host=hosting(segment),
     )

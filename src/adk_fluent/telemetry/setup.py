@@ -24,8 +24,16 @@ _ours: dict[str, str] = {}
 _OTLP: Final = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_{}_ENDPOINT"
 
 
-def set_up(config: TelemetryConfig) -> None:
+def set_up(
+    config: TelemetryConfig,
+    tracing: Callable[[], Any] | None = None,
+    measuring: Callable[[Any], Any] | None = None,
+) -> None:
     """Do what a configuration says, as far as it is not done; expressions call it when they are compiled.
+
+    Args:
+        tracing: makes the provider of tracers, where the application has set none.
+        measuring: makes the provider of meters out of OpenTelemetry's own; likewise.
 
     Raises:
         MissingExtraError: a package that exports is not installed.
@@ -41,8 +49,8 @@ def set_up(config: TelemetryConfig) -> None:
     if config.trace_to_cloud and _CLOUD not in _attached:
         processors += _to_cloud()
         new.append(_CLOUD)
-    _trace_to(processors)
-    _measure_to(readers)
+    _trace_to(processors, tracing)
+    _measure_to(readers, measuring)
     _attached.extend(new)
 
 
@@ -90,7 +98,7 @@ def captures(config: TelemetryConfig) -> object | None:
 # --- where spans go -------------------------------------------------------------------------------
 
 
-def _trace_to(processors: Sequence[SpanProcessor]) -> None:
+def _trace_to(processors: Sequence[SpanProcessor], make: Callable[[], Any] | None) -> None:
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -100,7 +108,7 @@ def _trace_to(processors: Sequence[SpanProcessor]) -> None:
     if not processors:
         return
     if unset:
-        trace.set_tracer_provider(TracerProvider())
+        trace.set_tracer_provider((make or TracerProvider)())
     provider: Any = trace.get_tracer_provider()
     if not hasattr(provider, "add_span_processor"):
         raise TelemetryError(
@@ -111,7 +119,7 @@ def _trace_to(processors: Sequence[SpanProcessor]) -> None:
         provider.add_span_processor(processor)
 
 
-def _measure_to(readers: Sequence[MetricReader]) -> None:
+def _measure_to(readers: Sequence[MetricReader], around: Callable[[Any], Any] | None) -> None:
     from opentelemetry import metrics
     from opentelemetry.sdk.metrics import MeterProvider
 
@@ -126,7 +134,8 @@ def _measure_to(readers: Sequence[MetricReader]) -> None:
             f"TelemetryConfig: this process measures with a {type(provider).__name__}, which takes readers "
             "only when it is made. Give it the reader there, and leave it out here."
         )
-    metrics.set_meter_provider(MeterProvider(metric_readers=readers))
+    provider = MeterProvider(metric_readers=readers)
+    metrics.set_meter_provider(provider if around is None else around(provider))
 
 
 def _by_environment(signal: str, make: Callable[[], Any]) -> list[Any]:

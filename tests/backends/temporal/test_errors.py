@@ -110,7 +110,7 @@ async def test_a_step_that_raises(workers: Workers) -> None:
 async def test_telemetry_stays_where_it_is() -> None:
     """Exporters are live objects, which no worker could be sent."""
     config = ExecutionConfig(telemetry=TelemetryConfig())
-    with pytest.raises(BackendError, match="Set OpenTelemetry up where the worker starts"):
+    with pytest.raises(BackendError, match=r"Give it to run_worker\(telemetry=\)"):
         await A.run("hi", config=config, backend=TemporalBackend())
 
 

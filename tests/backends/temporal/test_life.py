@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from adk_fluent import Agent
+from adk_fluent import Agent, gate
 from adk_fluent.backends import TemporalBackend
+from adk_fluent.backends.temporal import following
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.errors import EngineError
 from adk_fluent.testing import call_tool, mock_backend
@@ -95,3 +96,24 @@ async def test_newer_code_gets_no_runs_of_older_code(workers: Workers, temporal:
     assert (await after.run("hi", backend=backend)).state == {"by": "new"}
     slow.let.set()
     assert (await run).state == {"by": "old, done"}
+
+
+async def test_who_waits_for_a_decision_waits_for_the_next_one(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was decided before does not count; where nobody decides in time, the run is named."""
+    expression = Agent("a") >> gate(lambda state: True, message="Go?")
+    backend = Served(workers, {"models": mock_backend({}, default="ok")})
+    asked = await expression.run("hi", session_id="decided", backend=backend)
+    client = await backend.address.client()
+    handle = client.get_workflow_handle("adk_fluent_app/user/decided")
+    monkeypatch.setattr(following, "PATIENCE", 0.3)
+    with pytest.raises(EngineError, match="No worker could go on with the run 'adk_fluent_app"):
+        await following.decided(handle)
+    monkeypatch.setattr(following, "PATIENCE", 20)
+    waiting = asyncio.ensure_future(following.decided(handle))
+    done, _ = await asyncio.wait([waiting], timeout=0.3)
+    assert not done
+    approvals = {asked.pending[0].id: True}
+    await expression.resume(session_id="decided", approvals=approvals, backend=backend)
+    await waiting

@@ -17,6 +17,7 @@ from adk_fluent.backends.adk.durable.failures import told_of
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.backends.temporal.sizes import begin, check_size, page
 
 KINDS: Final = ("model", "tool", "function", "callback", "artifact", "remote")
 _QUIET: Final = ApplicationErrorCategory.BENIGN
@@ -31,7 +32,9 @@ def steps(table: Table, client: Client) -> list[Callable[..., Any]]:
         step = Step(told["kind"], told["key"], told["agent"], told["data"])
         async with _alive(), _Pieces(client, call) as pieces:
             try:
-                return await table.perform(step, pieces.tell)
+                given = await table.perform(step, pieces.tell)
+                check_size(given, f"What the {step.kind} {step.key!r} gave", "Keep it as an artifact.")
+                return given
             except asyncio.CancelledError:
                 if _is_unwanted():
                     raise
@@ -141,12 +144,17 @@ async def _session(
     assert services.session_service is not None
     match asked["do"]:
         case "open":
-            return await sessions.opened(services, **given)
+            opened = await sessions.opened(services, **given)
+            return {**opened, **begin(opened["session"])}
+        case "events":
+            found = await services.session_service.get_session(**whose)
+            told = {} if found is None else found.model_dump(mode="json", exclude_none=True)
+            return page(told.get("events", []), asked["first"])
         case "save":
             return await sessions.saved(services, **given)
         case "load":
             found = await services.session_service.get_session(**whose)
-            return found and found.model_dump(mode="json", exclude_none=True)
+            return found and begin(found.model_dump(mode="json", exclude_none=True))
         case "forget":
             return await services.session_service.delete_session(**whose)
         case _:

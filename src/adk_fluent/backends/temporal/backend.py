@@ -33,8 +33,9 @@ from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
-from adk_fluent.backends.temporal.following import PATIENCE, Following, raise_failure, stopped
+from adk_fluent.backends.temporal.following import STUMBLED, Following, decided, raise_failure, stopped
 from adk_fluent.backends.temporal.policy import StepPolicy, config_json
+from adk_fluent.backends.temporal.sizes import check_size, whole
 from adk_fluent.backends.temporal.workflow import Asked, Page
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import (
@@ -148,6 +149,7 @@ class TemporalBackend:
             streaming=streaming,
             patience=self._worker_timeout.total_seconds(),
         )
+        check_size([asked.prompt, asked.state], "What the run is given", "Keep files as artifacts.")
         client = await self.address.client()
         run = Following(client.get_workflow_handle(compiled.run_id(user_id, session_id)), streaming)
         first = await self._begun(client, compiled, asked)
@@ -184,7 +186,7 @@ class TemporalBackend:
             if is_cancelled():
                 await stopped(client.get_workflow_handle(run_id))
                 raise asyncio.CancelledError from error
-            if "failed state" in str(error):  # a worker stumbled over its first task; it gets another one
+            if STUMBLED in str(error):  # a worker stumbled over its first task; it gets another one
                 return await self._asked(client.get_workflow_handle(run_id), asked)
             if isinstance(error, RPCError) and error.status not in _LATE:
                 raise self._unreachable(error) from error
@@ -214,7 +216,7 @@ class TemporalBackend:
 
     async def _asked(self, handle: WorkflowHandle[Any, Any], asked: Asked) -> WorkflowUpdateHandle[Page]:
         """The first page of a run that has begun."""
-        for _ in range(PATIENCE):
+        while True:
             try:
                 return await cast(Any, handle).start_update(
                     "read",
@@ -223,13 +225,9 @@ class TemporalBackend:
                     result_type=Page,
                 )
             except RPCError as error:
-                if "failed state" not in str(error):
+                if STUMBLED not in str(error):
                     raise self._unreachable(error) from error
-                await asyncio.sleep(1)
-        raise EngineError(
-            f"No worker could begin the run {handle.id!r}; the log of the workers says why. It goes on when "
-            "one can."
-        )
+            await decided(handle)
 
     def _unreachable(self, error: RPCError) -> EngineError:
         return EngineError(f"The Temporal server at {self.address.host} refused: {what_happened(error)}.")
@@ -261,7 +259,12 @@ class TemporalBackend:
                 f"There is no session {session_id!r} of user {user_id!r} in the app {compiled.app!r} of "
                 "these workers. Pass the user_id and app_name that the run had."
             )
-        return found
+
+        async def following(first: int) -> list[Json]:
+            whose = {"user_id": user_id, "session_id": session_id}
+            return await self._sessions(compiled, {"do": "events", **whose, "first": first})
+
+        return await whole(found, following)
 
     async def _sessions(self, compiled: Durable, asked: dict[str, Any], *, wait: bool = True) -> Json:
         """What the session service of the workers gives."""

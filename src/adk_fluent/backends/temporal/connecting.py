@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from temporalio.client import Client, TLSConfig
@@ -28,12 +28,12 @@ class Address:
         host: host and port.
         namespace: the namespace on it.
         tls: whether and how to encrypt; a `TLSConfig` names certificates.
-        api_key: what Temporal Cloud is told.
+        api_key: what Temporal Cloud is told; then the connection is encrypted in any case.
     """
 
     host: str = LOCAL
     namespace: str = "default"
-    tls: bool | TLSConfig = False
+    tls: bool | TLSConfig = field(default=False, hash=False)  # it has no hash of its own
     api_key: str | None = None
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Address:
         more: dict[str, Any] = {} if self.api_key is None else {"api_key": self.api_key}
         for attempt in range(_STARTING + 1):
             try:
-                return await Client.connect(self.host, namespace=self.namespace, tls=self.tls, **more)
+                return await Client.connect(self.host, namespace=self.namespace, tls=self.tls or None, **more)
             except (RPCError, RuntimeError, OSError) as error:
                 if "not healthy yet" not in str(error) or attempt == _STARTING:
                     raise self._silent(error) from error

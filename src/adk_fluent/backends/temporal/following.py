@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from typing import Any, Final, NoReturn, cast
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     WorkflowFailureError,
     WorkflowHandle,
@@ -27,6 +29,9 @@ PATIENCE: Final = 60
 """How often, a second apart, a server that does not answer is asked again."""
 
 _GONE: Final = RPCStatusCode.NOT_FOUND
+STUMBLED: Final = "failed state"
+"""What the server says of a run over which its last worker stumbled."""
+_DECIDED: Final = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 _AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN)
 
 
@@ -92,9 +97,9 @@ class Following:
             except RPCError as error:
                 if error.status == _GONE:
                     return await self._closed(cursor)
-                if error.status not in _AWAY and "failed state" not in str(error):
+                if error.status not in _AWAY and STUMBLED not in str(error):
                     raise EngineError(f"The Temporal server refused: {what_happened(error)}.") from error
-                await asyncio.sleep(1)
+                await (decided(self._handle) if STUMBLED in str(error) else asyncio.sleep(1))
         raise EngineError(
             f"The Temporal server has not answered for {PATIENCE} s; the run {self._handle.id!r} goes on "
             "when it does. Ask for its session later."
@@ -108,6 +113,24 @@ class Following:
             if not isinstance(error.cause, ApplicationError):
                 raise_failure(error, f"run {self._handle.id!r}")
         return await self._handle.query("page", cursor, result_type=Page)
+
+
+async def decided(handle: WorkflowHandle[Any, Any]) -> None:
+    """Wait until a worker has decided something in a run over which the last one stumbled.
+
+    Raises:
+        EngineError: none did in time.
+    """
+    seen = (await handle.describe()).history_length
+    with suppress(builtins.TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            async for event in handle.fetch_history_events(wait_new_event=True):
+                if event.event_id > seen and event.event_type == _DECIDED:
+                    return
+    raise EngineError(
+        f"No worker could go on with the run {handle.id!r}; the log of the workers says why. It goes on when "
+        "one can."
+    )
 
 
 async def stopped(handle: WorkflowHandle[Any, Any], *, gently: bool = False) -> None:

@@ -48,7 +48,7 @@ def config_json(config: ExecutionConfig) -> dict[str, Any]:
     if config.telemetry is not None:
         raise BackendError(
             "TemporalBackend cannot send ExecutionConfig(telemetry=) to its workers, since exporters are "
-            "live objects. Set OpenTelemetry up where the worker starts, and leave telemetry out."
+            "live objects. Give it to run_worker(telemetry=), and leave it out here."
         )
     return asdict(replace(config, contracts="off", durable=None))
 

@@ -21,8 +21,9 @@ from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.temporal.activities import session_activity, steps
 from adk_fluent.backends.temporal.connecting import Address, queue_of
 from adk_fluent.backends.temporal.instances import Instances
+from adk_fluent.backends.temporal.telling import set_up
 from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkflow, serve
-from adk_fluent.config import ExecutionConfig
+from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.errors import BackendError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
@@ -48,6 +49,7 @@ async def working(
     concurrency: int = 100,
     cached: int = 1000,
     grace: float = 10.0,
+    telemetry: TelemetryConfig | None = None,
     host: Host | None = None,
 ) -> AsyncGenerator[None]:
     """Inside, this process works on the runs of an expression.
@@ -59,6 +61,7 @@ async def working(
         concurrency: how many steps are done at the same time.
         cached: how many runs are kept in memory between their steps; others are run again from their history.
         grace: seconds that steps which are on their way have to end, when this ends; then others do them.
+        telemetry: where spans and metrics go; what a run only repeats from its history is not told again.
         host: what says on which queues which parts of the expression run; by default all on its own.
 
     Raises:
@@ -71,6 +74,7 @@ async def working(
         )
     client = await address.client()
     await _warm()
+    set_up(telemetry)
     table, plain = Table(), ADKBackend(**services)
     backend = DurableBackend(table, plain.services, models)
     backend.compile(node)  # fills the table, and fails here rather than in a run

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Final, cast
 
+from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import (
@@ -29,16 +30,16 @@ from adk_fluent.backends.adk.durable.values import event_json, prompt_of
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.temporal.policy import StepPolicy, config_of
+from adk_fluent.backends.temporal.sizes import PAGE, check_history, check_size, pages, whole
 from adk_fluent.errors import ADKFluentError, EngineError, RunError
 from adk_fluent.ir.base import Node
-
-PAGE: Final = 1_000_000
-"""Bytes of events that one answer to a reader holds at most; Temporal allows two million."""
 
 READER: Final = timedelta(seconds=10)
 """How long a streamed run waits for its reader before it goes on alone."""
 
 _STOPPED: Final = "The run was stopped from outside, before it ended."
+
+_SMALLER: Final = "Keep files as artifacts, and the conversation short: .reads(...), .context(...)."
 
 _SESSIONS: Final = timedelta(seconds=30)
 
@@ -175,15 +176,16 @@ class TemporalEngine:
         if call in self._answers:
             self._answers[call].hear(attempt, pieces)
 
-    def _begun(self, step: Step, call: str) -> Any:
-        return self._done(
+    async def _begun(self, step: Step, call: str) -> Json:
+        info = workflow.info()
+        check_history(info.get_current_history_length(), info.get_current_history_size())
+        told = {"kind": step.kind, "key": step.key, "agent": step.agent, "data": dict(step.data)}
+        check_size(told, f"What the {step.kind} {step.key!r} is given", _SMALLER)
+        return await self._done(
             step,
             workflow.execute_activity(
                 step.kind,
-                args=[
-                    {"kind": step.kind, "key": step.key, "agent": step.agent, "data": dict(step.data)},
-                    call,
-                ],
+                args=[told, call],
                 start_to_close_timeout=timedelta(seconds=self.policy.timeout),
                 heartbeat_timeout=timedelta(seconds=self.policy.heartbeat),
                 retry_policy=RetryPolicy(
@@ -270,7 +272,12 @@ class Run:
         self._engine = _engine_of(StepPolicy(**asked.policy), asked.patience)
         compiled = backend.compile(served.node, config_of(asked.config))
         session = {"app_name": compiled.config.app_name, **whose}
-        self._held = HeldSession(await _sessions({"do": "open", **session, "state": asked.state}))
+        opened = await _sessions({"do": "open", **session, "state": asked.state})
+
+        async def following(first: int) -> list[Json]:
+            return await _sessions({"do": "events", **session, "first": first})
+
+        self._held = HeldSession({**opened, "session": await whole(opened, following)})
         given = {"session_service": self._held}
         await self._turn(
             backend.stream(
@@ -310,11 +317,13 @@ class Run:
             if _is_stopped():
                 await self._saved(session)
             raise
+        assert self._held is not None
+        check_size(jsonable(self._held.state, "the state", "the run"), "The state of the session", _SMALLER)
         await self._saved(session)
 
     async def _saved(self, session: dict[str, str]) -> None:
         assert self._held is not None
-        if events := self._held.unsaved():
+        for events in pages(self._held.unsaved()):
             await _sessions({"do": "save", **session, "events": events})
 
     async def _passed_on(self) -> None:
@@ -353,6 +362,8 @@ class Run:
         if self._status == "running":
             return Page(page)
         state: dict[str, Any] = jsonable(self._held.state, "the state", "the run") if self._held else {}
+        if page and size + len(to_json(state)) > PAGE:
+            return Page(page)
         return Page(page, self._status, state, self._error)
 
     @workflow.update
@@ -407,17 +418,17 @@ class SegmentRun:
         parent = workflow.get_external_workflow_handle(info.parent.workflow_id, run_id=info.parent.run_id)
         self._engine = _engine_of(StepPolicy(**asked["policy"]), asked["patience"])
         await parent.signal("told", args=[info.workflow_id, []])
-        whole: list[Json] = []
+        gathered: list[Json] = []
         try:
             async with aclosing(_segments[info.task_queue](asked)) as back:
                 async for piece in back:
                     if asked["streaming"]:
                         await parent.signal("told", args=[info.workflow_id, [piece]])
                     else:
-                        whole.append(piece)
+                        gathered.append(piece)
         except Exception as error:
             raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
-        return whole
+        return gathered
 
     @workflow.signal
     def pieces(self, call: str, attempt: int, pieces: list[Json]) -> None:
