@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
@@ -131,12 +130,12 @@ class OTelEnrichment(Middleware):
             self._introduce(span, ctx, request)
         used: LlmResponse | None = None
         try:
-            async with aclosing(call(request)) as responses:
-                async for response in responses:
-                    if response.usage_metadata is not None:
-                        used = response
-                        self._account(span, ctx, request, response)
-                    yield response
+            async for response in call(request):  # which is closed with this, whoever leaves first
+                if response.usage_metadata is not None:
+                    used = response
+                    if span is not None:
+                        self._account(span, request, response)
+                yield response
         finally:
             if used is not None:
                 self._measure(ctx, request, used)
@@ -156,12 +155,12 @@ class OTelEnrichment(Middleware):
         if self._costs and (cost := estimated_cost(request)) is not None:
             span.set_attribute(names.COST_ESTIMATE, cost)
 
-    def _account(self, span: Span | None, ctx: Context, request: LlmRequest, response: LlmResponse) -> None:
+    def _account(self, span: Span, request: LlmRequest, response: LlmResponse) -> None:
         """Say what a call used, while its span is open: ADK 2.x ends it at the last piece of the answer."""
+        if not span.is_recording():
+            return
         from adk_fluent.telemetry import names
 
-        if span is None or not span.is_recording():
-            return
         tokens, cost = self._spent(request, response)
         span.set_attribute(names.INPUT_TOKENS, tokens.input_tokens)
         span.set_attribute(names.OUTPUT_TOKENS, tokens.output_tokens)
