@@ -58,6 +58,14 @@ def test_a_route_with_a_default_and_what_follows() -> None:
     assert [(issue.agent, issue.key) for issue in report.warnings] == [("last", "x")]
 
 
+def test_a_route_without_a_default_is_the_graphs_own_business() -> None:
+    """What it is told could be written into an expression only."""
+    from google.adk.workflow import START
+
+    made = graph((START, agent("a", output_key="draft"), choose, {"l": agent("left"), "r": agent("right")}))
+    assert not adopt(made).check().infos
+
+
 def test_a_fan_out_that_is_joined_and_a_loop() -> None:
     """What is written in a branch is there after the join; a way back is a loop."""
     from google.adk.workflow import START, JoinNode

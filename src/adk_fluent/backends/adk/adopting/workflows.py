@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 
+from adk_fluent.ir.annotations import Adopted, Annotations
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
@@ -184,7 +185,8 @@ class _Shape:
             return [ParallelNode(children=tuple(branches.values()))], meet
         rules = tuple((Routed(value), branches[to]) for value, to in ways if value != _DEFAULT)
         default = next((branches[to] for value, to in ways if value == _DEFAULT), None)
-        return [RouteNode(name=f"after_{name}", rules=rules, default=default)], meet
+        notes = Annotations(adopted=Adopted())
+        return [RouteNode(name=f"after_{name}", rules=rules, default=default, annotations=notes)], meet
 
     def _sequence(self, steps: list[Node]) -> Node:
         return steps[0] if len(steps) == 1 else SequenceNode(children=tuple(steps))
