@@ -36,6 +36,11 @@ class Listening:
             raise ServerError("The server does not listen. Call `await server.start(port=...)` first.")
         return self._held[0]
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it listens."""
+        return self._held is not None
+
     async def start(self, host: str, port: int) -> None:
         """Listen, and return when requests are taken.
 
