@@ -178,8 +178,11 @@ def _ids_asked(context: RequestContext) -> frozenset[str] | None:
     """What the task of a request waits for; `None` if it does not wait."""
     if not sdk.waits(context):
         return None
-    message: Any = cast(Any, context.current_task).status.message
-    return asked.ids_in(sdk.from_a2a(message.parts))
+    task: Any = context.current_task
+    for message in (task.status.message, *reversed(task.history or ())):  # a2a-sdk 0.3 has moved it there
+        if message is not None and (ids := asked.ids_in(sdk.from_a2a(message.parts))):
+            return ids
+    return frozenset()
 
 
 class _Telling:
