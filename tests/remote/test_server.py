@@ -402,6 +402,8 @@ async def test_a_taken_port_is_one_clear_line() -> None:
             ServerError, match=rf"cannot listen at 127\.0\.0\.1:{port}: Address already in use"
         ):
             await served(Agent("clerk"), {}).start(port=port)
+        with pytest.raises(ServerError, match="99999: a port is a number from 0 to 65535"):
+            await served(Agent("clerk"), {}).start(port=99999)
         with pytest.raises(ServerError, match="listens already"):
             await server.start()
     with pytest.raises(ServerError, match="does not listen"):
