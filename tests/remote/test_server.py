@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -249,6 +250,28 @@ async def test_a_tool_that_asks_makes_the_task_wait() -> None:
     assert paid == [5]
 
 
+async def test_tasks_of_one_conversation_wait_each_for_their_own_answer() -> None:
+    """A yes to one task runs what that one asked, and nothing that another one waits for."""
+    paid: list[int] = []
+
+    def pay(amount: int) -> str:
+        """Pay somebody."""
+        paid.append(amount)
+        return "paid"
+
+    calls = [call_tool("pay", amount=5), call_tool("pay", amount=7), "Paid 7.", "Paid 5."]
+    async with served(Agent("clerk").tools(T.fn(pay, confirm=True)), {"clerk": calls}) as server:
+        one = await task(server.url, "Pay 5.", contextId="c")
+        two = await task(server.url, "Pay 7.", contextId="c")
+        assert [text_of(each) for each in (one, two)] == ["Run pay(amount=5)?", "Run pay(amount=7)?"]
+        unclear = await task(server.url, "perhaps", taskId=two["id"], contextId="c")
+        assert text_of(unclear) == "Run pay(amount=7)?  Answer yes or no."
+        for each, amounts in ((two, [7]), (one, [7, 5])):
+            told = await task(server.url, "yes", taskId=each["id"], contextId="c")
+            assert told["status"]["state"] == "TASK_STATE_COMPLETED"
+            assert paid == amounts
+
+
 # --- what is kept ---------------------------------------------------------------------------------
 
 
@@ -334,6 +357,16 @@ async def test_a_server_that_stops_finishes_what_runs() -> None:
         await call(url, message("too late"))
 
 
+async def test_a_server_that_was_stopped_can_be_started_again(tmp_path: Path) -> None:
+    """It takes calls again, and has what it kept."""
+    server = served(GATED, {"clerk": "draft", "teller": "Told."}, store=tmp_path / "served.db")
+    async with server:
+        asked = await task(server.url, "Go.", parts=[{"text": "Go."}, {"data": {"amount": 5}}])
+    async with server:
+        told = await task(server.url, "yes", taskId=asked["id"], contextId=asked["contextId"])
+    assert told["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
 async def test_what_cannot_finish_is_handed_back() -> None:
     """After the time of grace a task is cancelled, and its caller told that it can send it again."""
     backend = Slow()
@@ -369,6 +402,8 @@ async def test_a_taken_port_is_one_clear_line() -> None:
             ServerError, match=rf"cannot listen at 127\.0\.0\.1:{port}: Address already in use"
         ):
             await served(Agent("clerk"), {}).start(port=port)
+        with pytest.raises(ServerError, match="99999: a port is a number from 0 to 65535"):
+            await served(Agent("clerk"), {}).start(port=99999)
         with pytest.raises(ServerError, match="listens already"):
             await server.start()
     with pytest.raises(ServerError, match="does not listen"):

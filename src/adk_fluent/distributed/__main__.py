@@ -85,8 +85,7 @@ def main() -> None:
     parser.add_argument("--journal", help="where a queue's work is noted: a file, or a redis:// address")
     parser.add_argument("--artifacts", help="where artifacts are kept: a folder, or gs://bucket")
     said = parser.parse_args()
-    kept = {} if said.artifacts is None else {"artifact_service": artifacts_at(said.artifacts)}
-    backend = ADKBackend(**kept)
+    backend = ADKBackend(artifact_service=artifacts_at(said.artifacts) if said.artifacts else None)
     segment = segment_of(said.target, said.segment)
     transport = segment.boundary.transport
     if transport is not None and transport.endpoint is not None:

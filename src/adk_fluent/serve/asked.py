@@ -108,6 +108,11 @@ def request_parts(pending: Sequence[Pending]) -> list[types.Part]:
     return [types.Part(text="\n".join(each.message for each in pending)), *map(_call, pending)]
 
 
+def ids_in(parts: Iterable[types.Part]) -> frozenset[str]:
+    """The ids of what `request_parts` asks."""
+    return frozenset(str(part.function_call.id) for part in parts if part.function_call is not None)
+
+
 def _call(pending: Pending) -> types.Part:
     arguments: dict[str, Any] = {"toolConfirmation": {"hint": pending.message, "confirmed": False}}
     if pending.payload:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -57,9 +57,10 @@ class FluentExecutor(AgentExecutor):
         try:
             if context.current_task is None:
                 await event_queue.enqueue_event(sdk.new_task(context))
+            ids = _ids_asked(context)  # before the task goes on, which its status tells
             await updater.start_work()
             async with limit:
-                await self._run(context, updater)
+                await self._run(context, updater, ids)
         except asyncio.CancelledError:
             if not self.is_stopping:
                 raise
@@ -102,15 +103,16 @@ class FluentExecutor(AgentExecutor):
 
     # --- one run ----------------------------------------------------------------------------------
 
-    async def _run(self, context: RequestContext, updater: TaskUpdater) -> None:
+    async def _run(self, context: RequestContext, updater: TaskUpdater, ids: frozenset[str] | None) -> None:
         user, session = _whose(context), str(context.context_id)
         message = asked.read(sdk.from_a2a(cast(Any, context.message).parts), self._inputs)
         approvals = message.approvals
-        if sdk.waits(context) and not approvals:
-            pending = await self._pending(user, session)
+        if ids is not None and not approvals:
+            waiting = await self._waiting(user, session)
+            pending = [each for found in waiting.values() for each in found if each.id in ids]
             said = asked.in_words(message.parts, pending)
             if pending and said is None:
-                await self._ask(updater, user, session, again=True)
+                await self._ask(updater, pending, again=True)
                 return
             approvals = said or {}
         events = self._events(message, approvals, user, session)
@@ -143,7 +145,10 @@ class FluentExecutor(AgentExecutor):
                     seen.append(event)
         if (problem := uncaught(seen)) is not None:
             raise ADKFluentError(f"{problem.author!r}: {problem.error}")
-        if await self._ask(updater, user, session):
+        waiting = await self._waiting(user, session)  # of other tasks of the conversation, too
+        runs = {event.invocation_id for event in seen}
+        if pending := [each for run in waiting if run in runs for each in waiting[run]]:
+            await self._ask(updater, pending)
             return
         if any(event.metadata.get(REFUSED) for event in seen):
             refused = next(event for event in seen if event.metadata.get(REFUSED))
@@ -153,22 +158,31 @@ class FluentExecutor(AgentExecutor):
             await telling.tell(found[-1])
         await updater.complete()
 
-    async def _pending(self, user: str, session: str) -> list[Pending]:
+    async def _waiting(self, user: str, session: str) -> Mapping[str, Sequence[Pending]]:
+        """Run → what it waits for."""
         try:
             stored = await self._backend.session(self._compiled, session_id=session, user_id=user)
         except SessionError:
-            return []
-        return [each for waiting in stored.waiting.values() for each in waiting]
+            return {}
+        return stored.waiting
 
-    async def _ask(self, updater: TaskUpdater, user: str, session: str, *, again: bool = False) -> bool:
-        """Ask the caller what the run waits for, if it does."""
-        if not (pending := await self._pending(user, session)):
-            return False
+    async def _ask(self, updater: TaskUpdater, pending: Sequence[Pending], *, again: bool = False) -> None:
+        """Ask the caller what a run waits for."""
         parts = [sdk.to_a2a(part) for part in asked.request_parts(pending)]
         if again:
             parts.append(sdk.to_a2a(types.Part(text=_AGAIN)))
         await updater.requires_input(updater.new_agent_message(parts))
-        return True
+
+
+def _ids_asked(context: RequestContext) -> frozenset[str] | None:
+    """What the task of a request waits for; `None` if it does not wait."""
+    if not sdk.waits(context):
+        return None
+    task: Any = context.current_task
+    for message in (task.status.message, *reversed(task.history or ())):  # a2a-sdk 0.3 has moved it there
+        if message is not None and (ids := asked.ids_in(sdk.from_a2a(message.parts))):
+            return ids
+    return frozenset()
 
 
 class _Telling:

@@ -36,6 +36,11 @@ class Listening:
             raise ServerError("The server does not listen. Call `await server.start(port=...)` first.")
         return self._held[0]
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it listens."""
+        return self._held is not None
+
     async def start(self, host: str, port: int) -> None:
         """Listen, and return when requests are taken.
 
@@ -79,9 +84,10 @@ def _bound(host: str, port: int) -> socket.socket:
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         held.bind((host, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         held.close()
-        raise ServerError(f"The server cannot listen at {host}:{port}: {error.strerror}.") from error
+        why = error.strerror if isinstance(error, OSError) else "a port is a number from 0 to 65535"
+        raise ServerError(f"The server cannot listen at {host}:{port}: {why}.") from error
     return held
 
 

@@ -209,6 +209,8 @@ class A2AServer:
         Raises:
             ServerError: it cannot listen there, or listens already.
         """
+        if self._executor.is_stopping and not self._listening.is_on:  # it was stopped, and starts again
+            self._executor.is_stopping, self._app = False, None
         await self._open()
         await self._listening.start(host, port)
 
