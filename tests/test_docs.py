@@ -151,9 +151,7 @@ def test_documentation_runs(path: Path, page_module: ModuleType, monkeypatch: py
     if desk := desk_of(path):
         shutil.copy(desk, "desk.py")
         monkeypatch.setattr(sys, "path", [str(Path.cwd()), *sys.path])
-        monkeypatch.setitem(
-            sys.modules, "desk", page_module
-        )  # what it was before is there again behind the page
+        monkeypatch.setitem(sys.modules, "desk", page_module)
         del sys.modules["desk"]
     expected = sum(block.info == "python" for block in blocks(path.read_text(encoding="utf-8")))
     assert run_page(path, page_module) == expected
