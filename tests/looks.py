@@ -55,7 +55,8 @@ _MEASURE = r"""
     if (found < 3) faults.push(`${name(e)} is faint: ${found.toFixed(1)}`);
   }
 
-  for (const code of article.querySelectorAll(".language-python:not(.doc-signature) code, .language-pycon code"))
+  const coloured = ".language-python:not(.doc-signature) code, .language-pycon code";
+  for (const code of article.querySelectorAll(coloured))
     if (new Set([...code.querySelectorAll("span")].map((e) => getComputedStyle(e).color)).size < 3)
       faults.push(`${name(code)} has no colours`);
 
