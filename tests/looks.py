@@ -13,12 +13,18 @@ _MEASURE = r"""
   const article = document.querySelector("article");
   const name = (e) => `${e.tagName.toLowerCase()} "${(e.innerText || e.alt || "").trim().slice(0, 30)}"`;
   const shown = (e) => e.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-  const scrolls = (e) =>
-    e && e !== article && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement));
+  const once = (compute, known = new Map()) => (e) => {
+    if (!known.has(e)) known.set(e, compute(e));
+    return known.get(e);
+  };
+  const scrolls = once(
+    (e) => e && e !== article && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement)),
+  );
   const numbers = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
   const mixed = ([r, g, b, a = 1], under) => [r, g, b].map((v, i) => v * a + under[i] * (1 - a));
-  const behind = (e) =>
-    e ? mixed(numbers(getComputedStyle(e).backgroundColor), behind(e.parentElement)) : [255, 255, 255];
+  const behind = once((e) =>
+    e ? mixed(numbers(getComputedStyle(e).backgroundColor), behind(e.parentElement)) : [255, 255, 255],
+  );
   const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
   const light = (colour) => {
     const [r, g, b] = colour.map((v) => linear(v / 255));
@@ -36,10 +42,12 @@ _MEASURE = r"""
   for (const e of article.querySelectorAll("img"))
     if (!e.complete || !e.naturalWidth) faults.push(`${name(e)} is not loaded`);
 
+  const words = new Set();  // what is written in one element is looked at once
   const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
   for (let text; (text = texts.nextNode()); ) {
     const e = text.parentElement;
-    if (!text.data.trim() || !shown(e) || e.closest(".headerlink, button, nav")) continue;
+    if (!text.data.trim() || words.has(e) || !shown(e) || e.closest(".headerlink, button, nav")) continue;
+    words.add(e);
     const style = getComputedStyle(e);
     if (parseFloat(style.fontSize) < 11) faults.push(`${name(e)} is small: ${style.fontSize}`);
     const under = behind(e);
@@ -47,7 +55,8 @@ _MEASURE = r"""
     if (found < 3) faults.push(`${name(e)} is faint: ${found.toFixed(1)}`);
   }
 
-  for (const code of article.querySelectorAll(".language-python code, .language-pycon code"))
+  const coloured = ".language-python:not(.doc-signature) code, .language-pycon code";
+  for (const code of article.querySelectorAll(coloured))
     if (new Set([...code.querySelectorAll("span")].map((e) => getComputedStyle(e).color)).size < 3)
       faults.push(`${name(code)} has no colours`);
 

@@ -9,6 +9,9 @@ import doctest
 import importlib
 import inspect
 import io
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -107,9 +110,49 @@ def page_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Mod
     shared_services.cache_clear()
 
 
+def desk_of(path: Path) -> Path | None:
+    """What a reader of the tutorial has saved as `desk.py`: what this chapter or one before it shows."""
+    if path.parent.name != "tutorial":
+        return None
+    chapter = int(path.name.partition("-")[0])
+    before = chapter - (path.name == "3-context.md")  # shows it at its end
+    desks = {int(desk.stem): desk for desk in (path.parent / "desk").glob("*.py")}
+    return desks.get(max((number for number in desks if number <= before), default=0))
+
+
+def test_a_chapter_shows_the_desk_that_the_next_ones_go_on_from() -> None:
+    """Each `desk.py` stands in its chapter, as code or as a file that is included."""
+    tutorial = ROOT / "docs/tutorial"
+    for desk in (tutorial / "desk").glob("*.py"):
+        (page,) = tutorial.glob(f"{desk.stem}-*.md")
+        text = page.read_text(encoding="utf-8")
+        shown = f"```python\n{desk.read_text(encoding='utf-8')}```" in text
+        assert shown or f'--8<-- "docs/tutorial/desk/{desk.name}"' in text, page.name
+
+
+def test_the_tests_of_the_tutorial_pass(tmp_path: Path) -> None:
+    """Chapter 6 shows a file of tests; pytest runs them as the page says, and they pass."""
+    page = ROOT / "docs/tutorial/6-tests.md"
+    desk = desk_of(page)
+    assert desk is not None
+    shutil.copy(desk, tmp_path / "desk.py")
+    (block,) = (block for block in blocks(page.read_text(encoding="utf-8")) if block.info == "python")
+    (tmp_path / "test_desk.py").write_text(block.text, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "asyncio_mode=auto", "-p", "no:cacheprovider"]
+    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_documentation_runs(path: Path, page_module: ModuleType) -> None:
+def test_documentation_runs(path: Path, page_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block of this page runs as a reader would run it, and prints what the page says."""
+    if desk := desk_of(path):
+        shutil.copy(desk, "desk.py")
+        monkeypatch.setattr(sys, "path", [str(Path.cwd()), *sys.path])
+        monkeypatch.setitem(sys.modules, "desk", page_module)
+        del sys.modules["desk"]
     expected = sum(block.info == "python" for block in blocks(path.read_text(encoding="utf-8")))
     assert run_page(path, page_module) == expected
 
