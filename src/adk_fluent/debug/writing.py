@@ -114,9 +114,7 @@ class Given:
         if left is None:
             known = ", ".join(str(dict(call.args)) for call in self._calls)
             name = self._calls[0].tool_name
-            raise RecordingError(
-                f"{name!r} was never called with {args} in the recording; it was with {known}."
-            )
+            raise RecordingError(f"{name!r} was not called with {args} in the recording, but with {known}.")
         call = left.pop(0) if len(left) > 1 else left[0]
         if call.error is not None:
             raise raised(call.error)
