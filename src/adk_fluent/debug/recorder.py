@@ -142,6 +142,7 @@ class Recorder(Middleware):
         self._asked: list[_Call[LLMInteraction]] = []
         self._used: list[_Call[ToolInteraction]] = []
         self._tree: Node | None = None
+        self._noted: dict[str, Any] = {}
         self._spans.clear()
 
     def install(self, expression: E) -> E:
@@ -189,7 +190,7 @@ class Recorder(Middleware):
                 "google-adk": version("google-adk"),
                 "python": sys.version.partition(" ")[0],
             },
-            metadata={"redact": self._secret} if self._secret else {},
+            metadata=({"redact": self._secret} if self._secret else {}) | self._noted,
         )
 
     # --- what it sees -----------------------------------------------------------------------------
@@ -205,6 +206,7 @@ class Recorder(Middleware):
         run.index, run.recorder, run.held = len(self._runs), self, ctx.state.to_dict()
         if self._tree is None:
             self._tree = placed.tree
+            self._noted = {"default_model": default_model()}
         self._runs.append(
             RecordedRun(
                 prompt=run.prompt,
@@ -522,6 +524,13 @@ def asked_of(ctx: Context, request: LlmRequest) -> Asked:
     state = ctx.state
     read = {key: value for key in sorted(node.reads_keys) if (value := state.get(key)) is not None}
     return Asked(request_json(request), tuple(getattr(node, "templates", ())), plain_state(read))
+
+
+def default_model() -> str:
+    """The model that the installed ADK asks where an agent names none."""
+    from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
+
+    return DEFAULT_MODEL
 
 
 def plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
