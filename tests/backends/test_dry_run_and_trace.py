@@ -64,6 +64,7 @@ async def test_a_trace_logs_every_step() -> None:
     backend = TraceBackend(mock_backend({"a": [call_tool("look_up", order="7"), "It is paid."]}))
     result = await (agent >> S.set(done=True)).run("Is it?", backend=backend)
     assert result.text == "It is paid."
+    assert str(backend).splitlines() == [str(step) for step in backend.steps]
     kinds = [(step.agent, step.kind) for step in backend.steps]
     assert kinds == [
         ("sequence", "enter"),

@@ -122,6 +122,7 @@ def test_files_of_cases(cli: Cli, tmp_path: Path, desk: str) -> None:
         (["cases.yaml"], "cases.yaml says no pipeline to run its cases on: --pipeline TARGET"),
         (["cases.yaml", "--pipeline", "desk.py"], "cases.yaml, line 1, column 8: a suite has cases"),
         (["none.yaml", "--pipeline", "desk.py"], "none.yaml cannot be read"),
+        (["none.yaml"], "There is no file 'none.yaml'"),
         (
             ["desk.py", "--pipeline", "desk.py"],
             "adk-fluent: --pipeline goes with a file of cases; a suite in Python names its own.\n",

@@ -124,6 +124,33 @@ async def test_a_case_passes_as_it_stands() -> None:
     assert report.passed, str(report)
 
 
+async def test_tools_of_a_case_give_what_they_gave() -> None:
+    """Call by call and in every run: other results of the same call, errors; and no others are made up."""
+    answers = ["waits", "is sent"]
+    asked: list[str] = []
+
+    def status(order: str) -> str:
+        """How far an order is."""
+        asked.append(order)
+        return answers[len(asked) - 1]
+
+    def lose(order: str) -> str:
+        """Lose an order."""
+        raise ValueError(f"{order} is lost")
+
+    desk = Agent("desk").tools(status, lose) // Agent("other")
+    calls = [call_tool("status", order="7")] * 2
+    recording = await recorded(desk, {"desk": [*calls, call_tool("lose", order="7")], "other": "Sorry."})
+    case = recording.to_case()
+    mocks: Any = case.mock_tool_outputs
+    assert isinstance(mocks["lose"], ValueError)
+    suite = FluentEvalSuite(desk, [case], metrics=["tool_trajectory_avg_score"], num_runs=2)
+    report = await suite.run(backend=lambda: ReplayerBackend(recording), engine="light")
+    assert (report.passed, asked) == (True, ["7", "7"]), str(report)
+    with pytest.raises(RecordingError, match=r"'status' was not called with .*'8'.* but with .*'7'"):
+        mocks["status"](order="8")
+
+
 async def test_what_no_case_can_say() -> None:
     """An approval, and a recording of nothing, make no case."""
     with pytest.raises(RecordingError, match=r"Run 2 .* answer to a question of 'gate', .* Use to_test\(\)"):

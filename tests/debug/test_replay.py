@@ -471,6 +471,33 @@ async def test_runs_at_the_same_time_are_replayed_at_the_same_time() -> None:
     assert not diff_recordings(recording, await recording.replay(pipeline))
 
 
+async def test_a_default_model_of_another_release_is_no_mismatch() -> None:
+    """Where an agent names no model, another release asks another; one that is named must be the same."""
+    for named, default, fits in (("old", "old", True), ("old", "older", False)):
+        recording = await recorded(Agent("a"), {"a": "one"})
+        (call,) = recording.llm_interactions
+        older = replace(
+            recording,
+            llm_interactions=(replace(call, request={**call.request, "model": named}),),
+            versions={"google-adk": "1.0.0"},
+            metadata={"default_model": default},
+        )
+        if fits:
+            assert not diff_recordings(older, await older.replay(Agent("a")))
+        else:
+            with pytest.raises(ReplayError, match=r"\(model changed\)"):
+                await older.replay(Agent("a"))
+
+
+@pytest.mark.parametrize("name", ["race", "first"])
+async def test_contests_of_another_release_are_decided_as_they_were(name: str) -> None:
+    """A race and a merge that were recorded on the oldest ADK have their winners here."""
+    recording = Recording.load(Path(__file__).parent / f"recorded-{name}-1.25.0.json")
+    again = await recording.replay(PIPELINES[name][0])
+    assert not diff_recordings(recording, again), str(diff_recordings(recording, again))
+    assert [each.winner for each in again.choices] == [each.winner for each in recording.choices]
+
+
 @pytest.mark.parametrize("release", ["1.25.0", "1.39.1", "2.13.0"])
 async def test_recordings_made_on_any_release_are_replayed_on_this_one(release: str) -> None:
     """What was recorded on the oldest, an old and the newest ADK happens again here."""

@@ -18,6 +18,7 @@ def judged(answer: str, reference: str | None, tools: list[str]) -> float:
     return 1.0
 
 
+JUDGE = FluentJudge("short", judged)
 WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: desk(FluentCase("x", target_node="resolvr")), "Case 'x': there is no agent or step 'resolvr'. Did you mean 'resolver'?"),
     (lambda: desk(FluentCase("x", state_after={"clasifier": {}})), "no agent or step 'clasifier'. Did you mean 'classifier'?"),
@@ -38,7 +39,12 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: desk(num_runs=0), "num_runs=) takes a positive number, not 0"),
     (lambda: desk(trajectory_match="exactly"), "choose one of exact, in_order, any_order"),
     (lambda: FluentEvalSuite("pipeline"), "This takes an expression"),
-    (lambda: FluentEvalSuite(pipeline, FluentCase("x")), "cases and metrics are lists"),  # pyright: ignore[reportArgumentType]  # the point
+    (lambda: FluentEvalSuite(pipeline, FluentCase("x")), "FluentEvalSuite(cases=) takes a list, not Flu"),  # pyright: ignore[reportArgumentType]  # the point
+    (lambda: FluentEvalSuite(pipeline, metrics="x"), "FluentEvalSuite(metrics=) takes a list, not 'x'"),
+    (lambda: FluentEvalSuite(pipeline, rubrics="x"), "FluentEvalSuite(rubrics=) takes a list, not 'x'"),
+    (lambda: FluentEvalSuite(pipeline, tags="x"), "FluentEvalSuite(tags=) takes a list, not 'x'"),
+    (lambda: FluentEvalSuite(pipeline, custom_judges=JUDGE), "custom_judges=) takes a list, not FluentJ"),  # pyright: ignore[reportArgumentType]  # the point
+    (lambda: FluentEvalSuite(pipeline, metrics=[JUDGE]), "'short' is a judge of your own, which goes into custom_judges=["),  # pyright: ignore[reportArgumentType]  # the point
     (lambda: desk("x"), "takes FluentCase objects, not 'x'"),  # pyright: ignore[reportArgumentType]  # the point
     (lambda: desk(*[FluentCase("x", metadata={"id": "a"})] * 2), "Two cases are called 'a'"),
     (lambda: FluentCase([]), "A case has an input"),

@@ -96,7 +96,7 @@ def test_schema_fields_are_written_as_keys() -> None:
         ),
         ("cases: [{input: a}]\nmetrics: [response_match]", "no metric 'response_match'"),
         ("cases: [{input: a}]\nnum_runs: many", "num_runs.*not 'many'"),
-        ("cases: [{input: a}]\nmetrics: 3", "of the wrong type"),
+        ("cases: [{input: a}]\nmetrics: 3", "metrics=. takes a list, not 3"),
         ("cases:\n  - input: !!python/object/apply:os.system ['true']", "not YAML at line 2, column 12"),
         ("cases:\n\t- input: a", "not YAML at line 2, column 1"),
     ],

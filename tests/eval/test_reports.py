@@ -160,6 +160,8 @@ def test_cases_are_compared_by_name() -> None:
         "gone: old",
         "1 regressed; 2 cases compared.",
     ]
+    none = report(c=[True]).compare(report(old=[True]))
+    assert str(none).splitlines()[-1] == "Nothing is compared: no case is in both reports."
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.data())

@@ -71,7 +71,7 @@ class TraceBackend(BackendOver):
         ArgumentError: `backend` does not run on ADK's runner.
 
     Attributes:
-        steps: the log, in order, of all runs.
+        steps: the log, in order, of all runs; `str()` of the backend is a line for each.
 
     Example:
         >>> import asyncio
@@ -94,6 +94,9 @@ class TraceBackend(BackendOver):
         known = {name: value for name, value in detail.items() if value not in (None, "", {}, [])}
         step = TraceStep(len(self.steps) + 1, at, ctx.invocation_id, ctx.agent_name, kind, known)
         self.steps.append(step)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
 
     def to_json(self) -> str:
         """The log as JSON lines."""

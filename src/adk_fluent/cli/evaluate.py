@@ -86,6 +86,8 @@ def _suite(wanted: Wanted) -> FluentEvalSuite:
             raise UsageError("--pipeline goes with a file of cases; a suite in Python names its own.")
         found: Any = load(text, _SUITES).value
     else:
+        if wanted.pipeline is None and not Path(text).is_file():
+            raise UsageError(f"There is no file {text!r}.")
         if wanted.pipeline is None:
             raise UsageError(f"{text} says no pipeline to run its cases on: --pipeline TARGET.")
         pipeline = load(wanted.pipeline).value

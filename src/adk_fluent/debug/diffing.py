@@ -373,7 +373,7 @@ def diff_recordings(before: Recording, after: Recording) -> RecordingDiff:
     alike = len(releases) == 1
     return RecordingDiff(
         diff_events(before.events, after.events),
-        tuple(_requests(_heard(before), _heard(after), lost, alike=alike)),
+        tuple(_requests(before, after, lost, alike=alike)),
         tuple(_tools(before.tool_interactions, after.tool_interactions, lost)),
         before.ir_hash == after.ir_hash,
     )
@@ -388,22 +388,27 @@ def _heard(recording: Recording) -> list[LLMInteraction]:
     ]
 
 
-def _requests(
-    before: Sequence[LLMInteraction], after: Sequence[LLMInteraction], lost: _Lost, *, alike: bool
-) -> Iterator[CallChange]:
+def _requests(before: Recording, after: Recording, lost: _Lost, *, alike: bool) -> Iterator[CallChange]:
+    defaults = [each.metadata.get("default_model") for each in (before, after)]
+
+    def asked(*calls: LLMInteraction) -> Iterator[Asked]:
+        for call, default in zip(calls, defaults, strict=True):
+            yield Asked(call.request, call.prompt, call.state, default)
+
     def channels(old: LLMInteraction, new: LLMInteraction) -> dict[str, list[str]]:
-        one, other = (Asked(call.request, call.prompt, call.state) for call in (old, new))
+        one, other = asked(old, new)
         found = changed_channels(one, other, worded_alike=alike)
         if lines := list(lines_between(_said(old), _said(new))):
             found["response"] = lines
         return found
 
     def same(old: LLMInteraction, new: LLMInteraction) -> bool:
-        one, other = (Asked(call.request, call.prompt, call.state) for call in (old, new))
+        one, other = asked(old, new)
         return _said(old) == _said(new) and same_request(one, other, worded_alike=alike)
 
-    for key in dict.fromkeys(call.key for call in (*before, *after)):
-        olds, news = ([call for call in calls if call.key == key] for calls in (before, after))
+    heard = [_heard(each) for each in (before, after)]
+    for key in dict.fromkeys(call.key for calls in heard for call in calls):
+        olds, news = ([call for call in calls if call.key == key] for calls in heard)
         yield from _calls(key, olds, news, channels, same, lost)
 
 

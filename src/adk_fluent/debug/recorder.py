@@ -7,22 +7,22 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 from adk_fluent import __version__
 from adk_fluent.backends.events import is_in_tool
 from adk_fluent.debug.events import event_from
+from adk_fluent.debug.noting import NotedCall, NotedRace, NotedRemote, NotedRun
 from adk_fluent.debug.recording import Recording, pipeline_hash
 from adk_fluent.debug.redacting import Redactor
 from adk_fluent.debug.requests import Asked, plain, request_json
 from adk_fluent.debug.spans import Spans
 from adk_fluent.debug.values import (
-    Choice,
     Chunk,
     End,
     Failure,
@@ -31,7 +31,7 @@ from adk_fluent.debug.values import (
     Step,
     ToolInteraction,
 )
-from adk_fluent.errors import ArgumentError, RemoteError
+from adk_fluent.errors import ArgumentError
 from adk_fluent.middleware.faults import root_of, status_of
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound="Expr[Any]")
 V = TypeVar("V", LLMInteraction, ToolInteraction)
-
-PASSING: Final = 503
-"""The status that is noted of a remote agent's failure which may pass."""
 
 
 class Placed(Protocol):
@@ -126,7 +123,7 @@ class Recorder(Middleware):
         self._secret = sorted(_keys(redact))
         self._redacted = Redactor(self._secret)
         self._spans = Spans()
-        self._run: Kept[_Run] = self.per_run(_Run)
+        self._run: Kept[NotedRun] = self.per_run(NotedRun)
         self.clear()
 
     def clear(self) -> None:
@@ -138,10 +135,11 @@ class Recorder(Middleware):
         self._steps: list[Step] = []
         self._places: dict[str, int] = {}
         self._ends: list[End] = []
-        self._races: list[_Race] = []
-        self._asked: list[_Call[LLMInteraction]] = []
-        self._used: list[_Call[ToolInteraction]] = []
+        self._races: list[NotedRace] = []
+        self._asked: list[NotedCall[LLMInteraction]] = []
+        self._used: list[NotedCall[ToolInteraction]] = []
         self._tree: Node | None = None
+        self._noted: dict[str, Any] = {}
         self._spans.clear()
 
     def install(self, expression: E) -> E:
@@ -189,7 +187,7 @@ class Recorder(Middleware):
                 "google-adk": version("google-adk"),
                 "python": sys.version.partition(" ")[0],
             },
-            metadata={"redact": self._secret} if self._secret else {},
+            metadata=({"redact": self._secret} if self._secret else {}) | self._noted,
         )
 
     # --- what it sees -----------------------------------------------------------------------------
@@ -205,6 +203,7 @@ class Recorder(Middleware):
         run.index, run.recorder, run.held = len(self._runs), self, ctx.state.to_dict()
         if self._tree is None:
             self._tree = placed.tree
+            self._noted = {"default_model": default_model()}
         self._runs.append(
             RecordedRun(
                 prompt=run.prompt,
@@ -244,7 +243,7 @@ class Recorder(Middleware):
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncIterator[LlmResponse]:
         """A call of a model."""
-        noted = _Call(self._question(ctx, request))
+        noted = NotedCall(self._question(ctx, request))
         self._asked.append(noted)
         with noted.going_on(self):
             async with aclosing(call(request)) as responses:
@@ -256,7 +255,7 @@ class Recorder(Middleware):
         """A call of a tool."""
         native = cast(Any, ctx.native)
         before = plain(native.actions)
-        noted = _Call(
+        noted = NotedCall(
             ToolInteraction(
                 tool_name,
                 ctx.agent_name,
@@ -307,7 +306,7 @@ class Recorder(Middleware):
             data.update(state_delta={})
         return event_from(self._redacted(data))
 
-    def _changed(self, run: _Run, ctx: Context, event: AgentEvent) -> Mapping[str, Any]:
+    def _changed(self, run: NotedRun, ctx: Context, event: AgentEvent) -> Mapping[str, Any]:
         if not self._state:
             return {}
         state = ctx.state.to_dict() | event.state_delta
@@ -330,7 +329,7 @@ class Recorder(Middleware):
     def _now(self) -> float:
         return round(time.monotonic() - self._began, 6)
 
-    def remote(self, index: int, agent: str, request: LlmRequest, branch: str | None) -> _Remote:
+    def remote(self, index: int, agent: str, request: LlmRequest, branch: str | None) -> NotedRemote:
         """Note a call of a remote agent, as one of a model whose name is the endpoint."""
         asked = LLMInteraction(
             agent,
@@ -342,9 +341,9 @@ class Recorder(Middleware):
             started=next(self._seq),
             at=self._now(),
         )
-        noted = _Call(asked)
+        noted = NotedCall(asked)
         self._asked.append(noted)
-        return _Remote(self, noted)
+        return NotedRemote(self, noted)
 
     def piece(self, response: LlmResponse, at: float) -> Chunk:
         """A piece of an answer."""
@@ -355,7 +354,7 @@ class Recorder(Middleware):
         if 0 <= index < len(self._runs):
             self._runs[index] = replace(self._runs[index], error=self.failure(error))
 
-    def begins(self, race: _Race) -> _Race:
+    def begins(self, race: NotedRace) -> NotedRace:
         """Note that a race begins."""
         self._races.append(race)
         return race
@@ -373,135 +372,6 @@ class Recorder(Middleware):
     def next(self) -> int:
         """The next place among everything that is recorded."""
         return next(self._seq)
-
-
-@dataclass
-class _Run:
-    """What is known of the run at hand."""
-
-    index: int = -1
-    recorder: Recorder | None = None
-    prompt: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    held: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    def run_failed(self, error: Exception) -> None:
-        """Called when the run ends with an error."""
-        if self.recorder is not None:
-            self.recorder.failed(self.index, error)
-
-    def event_apart(self, event: str) -> None:
-        """Called when an event is seen that the run may never give."""
-        if self.recorder is not None:
-            self.recorder.lost(event, True)
-
-    def event_given(self, event: str) -> None:
-        """Called when it does."""
-        if self.recorder is not None:
-            self.recorder.lost(event, False)
-
-    def race_begins(self, contest: str, branch: str | None, names: Collection[str]) -> _Race | None:
-        """Called when a race begins."""
-        if self.recorder is None or self.index < 0:
-            return None
-        began = self.recorder.next()
-        return self.recorder.begins(
-            _Race(self.recorder, Choice(contest, "", branch, self.index, began=began))
-        )
-
-    def remote_asked(self, agent: str, request: LlmRequest, branch: str | None) -> _Remote:
-        """Called when a remote agent is asked."""
-        assert self.recorder is not None
-        return self.recorder.remote(self.index, agent, request, branch)
-
-
-class _Race:
-    """A race that goes on."""
-
-    def __init__(self, recorder: Recorder, noted: Choice) -> None:
-        self._recorder, self._noted = recorder, noted
-        self._taken: list[str] = []
-
-    def whole(self) -> Choice:
-        """All that is known of it so far."""
-        return replace(self._noted, taken=tuple(self._taken))
-
-    def may(self, branch: str, wins: bool) -> bool:
-        """Any branch may go on."""
-        return True
-
-    def took(self, branch: str, ends: bool) -> None:
-        """Something of this branch was taken."""
-        self._taken.append(branch)
-
-    def decided(self, winner: str) -> None:
-        """It goes on with one of its branches."""
-        self._noted = replace(self._noted, winner=winner, seq=self._recorder.next())
-
-
-class _Call(Generic[V]):
-    """A call that goes on.
-
-    Attributes:
-        noted: what is known of it so far, but for what a model answered.
-        chunks: that, as it came.
-    """
-
-    def __init__(self, noted: V) -> None:
-        self.noted: V = noted
-        self.chunks: list[Chunk] = []
-        self._began = time.monotonic()
-
-    def whole(self) -> V:
-        """All that is known of it so far."""
-        return replace(self.noted, chunks=tuple(self.chunks)) if self.chunks else self.noted
-
-    @property
-    def seconds(self) -> float:
-        """How long it has been going on."""
-        return round(time.monotonic() - self._began, 6)
-
-    @contextmanager
-    def going_on(self, tape: Recorder) -> Generator[None]:
-        """Notes how it ends: with an error, well, or given up, if nobody reads on."""
-        try:
-            yield
-        except Exception as error:
-            self.end(tape, error=tape.failure(error))
-            raise
-        except BaseException:  # cancelled, or closed
-            self.leave()
-            raise
-        else:
-            self.end(tape)
-
-    def leave(self) -> None:
-        """Note that it was given up."""
-        self.noted = replace(self.noted, seconds=self.seconds)
-
-    def end(self, tape: Recorder, **changes: Any) -> None:
-        """Note that it came to its end."""
-        self.noted = replace(self.noted, ended=tape.next(), seconds=self.seconds, **changes)
-
-
-class _Remote:
-    """A call of a remote agent that goes on."""
-
-    def __init__(self, tape: Recorder, noted: _Call[LLMInteraction]) -> None:
-        self._tape, self._noted = tape, noted
-
-    def gave(self, response: LlmResponse) -> None:
-        self._noted.chunks.append(self._tape.piece(response, self._noted.seconds))
-
-    def failed(self, problem: str, *, passing: bool) -> None:
-        told = self._tape.failure(RemoteError(problem))
-        self._noted.end(self._tape, error=replace(told, status=PASSING if passing else None))
-
-    def ended(self) -> None:
-        self._noted.end(self._tape)
-
-    def left(self) -> None:
-        if self._noted.noted.ended is None:
-            self._noted.leave()
 
 
 def came_to_its_end(ctx: Context) -> bool:
@@ -522,6 +392,13 @@ def asked_of(ctx: Context, request: LlmRequest) -> Asked:
     state = ctx.state
     read = {key: value for key in sorted(node.reads_keys) if (value := state.get(key)) is not None}
     return Asked(request_json(request), tuple(getattr(node, "templates", ())), plain_state(read))
+
+
+def default_model() -> str:
+    """The model that the installed ADK asks where an agent names none."""
+    from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
+
+    return DEFAULT_MODEL
 
 
 def plain_state(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping
-from contextlib import aclosing, contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from adk_fluent.backends.adk.events.parts import act, response_from, silence
 from adk_fluent.backends.adk.middleware.stack import as_outcome
@@ -17,17 +14,13 @@ from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_name, name_of_model
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
-from adk_fluent.backends.afoot import Afoot
-from adk_fluent.debug.contests import Contest
 from adk_fluent.debug.errors import raised
-from adk_fluent.debug.lanes import is_within, lane_of
-from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end
+from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making
+from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
-from adk_fluent.debug.values import Choice
 from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
-from adk_fluent.middleware.keeping import Kept
-from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+from adk_fluent.middleware.protocol import CallTool, Context
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
@@ -37,7 +30,6 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.remote.noting import Answering, Events
     from adk_fluent.backends.adk.running.backend import Compiled
     from adk_fluent.backends.adk.running.live import LiveLine
-    from adk_fluent.backends.events import AgentEvent
     from adk_fluent.debug.recording import Recording
     from adk_fluent.debug.values import LLMInteraction, ToolInteraction
     from adk_fluent.ir.base import Node
@@ -45,27 +37,6 @@ if TYPE_CHECKING:
 
 OnMismatch = Literal["error", "skip", "live"]
 Tools = Literal["recorded", "live"]
-CallLive = Callable[[], AsyncGenerator["LlmResponse", None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The call that is about to be made, as the middleware next to the model sees it.
-
-    Attributes:
-        key: the agent, or `agent:operation`.
-        asked: the request.
-        streaming: whether pieces are asked for.
-        before: the place in the recording before which it was made, at the latest.
-    """
-
-    key: str
-    asked: Asked
-    streaming: bool
-    before: float = inf
-
-
-_place: ContextVar[Place | None] = ContextVar("adk_fluent_replay", default=None)
 
 
 class ReplayerBackend(ScriptedBackend):
@@ -202,14 +173,14 @@ class ReplayerBackend(ScriptedBackend):
         self._tape.plays(node)
         made = super().prepare(node)
         own = made.annotations
-        watched = own.replace(middleware=(*own.middleware, _Watching(self, self._tape)))  # inside all others
+        watched = own.replace(middleware=(*own.middleware, Watching(self, self._tape)))  # inside all others
         return made.replace(annotations=watched)
 
     def _playing(self, key: str, named: str | BaseLlm | None, real: str | BaseLlm | None) -> ScriptedLlm:
         model = named if real is None else real
 
         async def answer(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
-            place = _place.get()
+            place = making.get()
             if place is None or place.key != key:  # nothing looks on here, as around an agent inside a tool
                 place = Place(key, Asked(request_json(request)), streaming=False)
 
@@ -292,7 +263,7 @@ class ReplayerBackend(ScriptedBackend):
         await self._tape.ended(agent, branch)
 
     async def tool(
-        self, ctx: Context, played: _Played, name: str, args: dict[str, Any], call: CallTool
+        self, ctx: Context, played: Played, name: str, args: dict[str, Any], call: CallTool
     ) -> Any:
         """What a call of a tool gives."""
         inside = works_inside(ctx.tool)
@@ -351,106 +322,3 @@ def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:
         return cast(Any, value)
     held = cast("dict[str, Any]", value)
     return {native.function_call_id if key == call.call_id else key: item for key, item in held.items()}
-
-
-@dataclass(eq=False)
-class _Played:
-    """What is known of a run that is made again.
-
-    Attributes:
-        tape: what is played.
-        races: lane of a race that goes on → how it was decided.
-        tools: lane → how many tools of an agent there are at work.
-    """
-
-    tape: Tape | None = None
-    races: dict[str, Choice] = field(default_factory=dict[str, Choice])
-    tools: Counter[tuple[str, str | None]] = field(default_factory=Counter[tuple[str, "str | None"]])
-
-    @property
-    def afoot(self) -> Afoot | None:
-        """What counts what goes on."""
-        return None if self.tape is None else self.tape.order.afoot
-
-    def begins(self, tape: Tape) -> None:
-        """The run begins."""
-        self.tape = tape
-        tape.order.afoot.begin()
-
-    def run_ended(self) -> None:
-        """Called when the run is over."""
-        if self.tape is not None:
-            self.tape.run_ended()
-            self.tape.order.afoot.end()
-
-    def race_begins(self, contest: str, branch: str | None, names: Collection[str]) -> Contest | None:
-        """Called when a race begins."""
-        if self.tape is None:
-            return None
-        choice = self.tape.race(contest, branch)
-        lane = lane_of(Choice(contest, branch=branch))
-        self.races[lane] = choice or Choice(contest)
-        return Contest(choice, names, lambda: self.races.pop(lane, None))
-
-    def before(self, branch: str | None) -> float:
-        """The place before which the calls of a lane were made: there a race that it is in was decided."""
-        around = (choice for lane, choice in self.races.items() if is_within(branch, lane))
-        return min((choice.seq or inf for choice in around), default=inf)
-
-    @contextmanager
-    def tool(self, agent: str, branch: str | None) -> Generator[None]:
-        """A tool is at work; an agent that asked for several waits for all of them."""
-        lane, afoot = (agent, branch), self.afoot
-        self.tools[lane] += 1
-        if afoot is not None and self.tools[lane] > 1:
-            afoot.begin()
-        try:
-            yield
-        finally:
-            self.tools[lane] -= 1
-            if afoot is not None and self.tools[lane]:
-                afoot.end()
-
-
-class _Watching(Middleware):
-    """Sees what is asked of which agent, and what leaves."""
-
-    observes: ClassVar[bool] = True
-
-    def __init__(self, backend: ReplayerBackend, tape: Tape) -> None:
-        self._backend, self._tape = backend, tape
-        self._played: Kept[_Played] = self.per_run(_Played)
-
-    async def before_run(self, ctx: Context) -> None:
-        """A run begins."""
-        self._played(ctx).begins(self._tape)
-
-    async def on_event(self, ctx: Context, event: AgentEvent) -> None:
-        """An event leaves."""
-        if not event.is_partial and event.invocation_id == cast(Placed, ctx).run_id:
-            self._backend.happened(event.author, event.branch)
-
-    async def after_agent(self, ctx: Context, agent_name: str) -> None:
-        """An agent or step ends, when it is its turn to."""
-        if came_to_its_end(ctx):
-            await self._backend.ended(agent_name, cast(Placed, ctx).branch)
-
-    async def around_model(
-        self, ctx: Context, request: LlmRequest, call: CallModel
-    ) -> AsyncIterator[LlmResponse]:
-        """A model is asked: it is told by whom."""
-        key = ctx.agent_name if ctx.operation is None else f"{ctx.agent_name}:{ctx.operation}"
-        before = self._played(ctx).before(cast(Placed, ctx).branch)
-        place = Place(key, asked_of(ctx, request), ctx.streaming, before)
-        _place.set(place)
-        is_object = getattr(ctx.native, "is_object", False)
-        answers = self._backend.answers(place, lambda: call(request)) if is_object else call(request)
-        async with aclosing(answers) as responses:
-            async for response in responses:
-                yield response
-
-    async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
-        """A tool is called."""
-        played = self._played(ctx)
-        with played.tool(ctx.agent_name, cast(Placed, ctx).branch):
-            return await self._backend.tool(ctx, played, tool_name, args, call)

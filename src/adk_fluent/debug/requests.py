@@ -65,11 +65,13 @@ class Asked:
         request: as `request_json` gives it.
         prompt: the agent's templates, as they are written.
         state: the keys that the agent reads, with their values.
+        default: the model that its release of ADK asks where an agent names none.
     """
 
     request: Mapping[str, Any]
     prompt: tuple[str, ...] = ()
     state: Mapping[str, Any] | None = None
+    default: str | None = None
 
 
 Compare = Callable[[Asked, Asked], Iterator[str]]
@@ -87,7 +89,8 @@ def changed_channels(before: Asked, after: Asked, *, worded_alike: bool = True) 
 
     Args:
         worded_alike: whether both were put together by one release of ADK. Releases word the same
-            conversation and options differently, so else only what does not depend on that is compared.
+            conversation and options differently, and have different models by default, so else only what
+            does not depend on that is compared.
 
     `prompt` is what the agent is told to do, `state` the keys that it reads, `history` the conversation,
     `answer` the form that its answer must have. An instruction whose text differs because the state does
@@ -159,6 +162,12 @@ def _field(name: str) -> Compare:
     return lines
 
 
+def _model(before: Asked, after: Asked) -> Iterator[str]:
+    """The model, unless both are asked because an agent names none: releases have different ones."""
+    if not all(asked.request.get("model") == asked.default for asked in (before, after)):
+        yield from _field("model")(before, after)
+
+
 def _lists(name: str, before: Asked, after: Asked, text: Any) -> Iterator[str]:
     old: list[Any] = before.request.get(name) or []
     new: list[Any] = after.request.get(name) or []
@@ -177,7 +186,7 @@ _ALIKE: Final[Mapping[str, Compare]] = {
 }
 """What may differ between two requests, in the order in which it is told."""
 
-_OWN: Final[Mapping[str, Compare]] = {"prompt": _templates, "state": _state, "model": _field("model")}
+_OWN: Final[Mapping[str, Compare]] = {"prompt": _templates, "state": _state, "model": _model}
 """What of it does not depend on the release of ADK."""
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from adk_fluent.debug.lanes import Lanes, has_lost, lane_of
 from adk_fluent.debug.order import Order
+from adk_fluent.debug.recorder import default_model
 from adk_fluent.debug.recording import Recording
 from adk_fluent.debug.redacting import Redactor
 from adk_fluent.debug.requests import (
@@ -145,12 +146,12 @@ class Tape:
         if queue is None or not queue.has(before):
             return self._unknown(key, number, queue, request_lines(asked.request))
         state = self._state(asked)  # first, so that its secrets are known as such in the instruction
-        asked = Asked(self._redacted(dict(asked.request)), asked.prompt, state)
+        asked = Asked(self._redacted(dict(asked.request)), asked.prompt, state, default_model())
         for call in queue.candidates():
-            if same_request(_asked(call), asked, worded_alike=self._alike):
+            if same_request(self._of(call), asked, worded_alike=self._alike):
                 return self._taken(queue, call)
         first = self._taken(queue, queue.left[0])
-        changed = changed_channels(_asked(first), asked, worded_alike=self._alike)
+        changed = changed_channels(self._of(first), asked, worded_alike=self._alike)
         return _differs(key, number, changed, first, "its request is not the one that was recorded")
 
     def tool(
@@ -214,6 +215,9 @@ class Tape:
         named = {each.name for each in walk(resolve_names(tree).root)}
         self.order.without(self.recording.places.keys() - named)
 
+    def _of(self, call: LLMInteraction) -> Asked:
+        return Asked(call.request, call.prompt, call.state, self.recording.metadata.get("default_model"))
+
     def _state(self, asked: Asked) -> Mapping[str, Any] | None:
         return None if asked.state is None else self._redacted(dict(asked.state))
 
@@ -251,10 +255,6 @@ def _differs(
     names = ", ".join(changed)
     said = f"{_who(key)}, call {number}: {what} ({names or 'order'} changed).{shown}"
     return Mismatch(key, number, dict(changed), said, recorded)
-
-
-def _asked(call: LLMInteraction) -> Asked:
-    return Asked(call.request, call.prompt, call.state)
 
 
 def _queues(calls: Iterable[tuple[str, V]]) -> dict[str, _Queue[V]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adk_fluent.backends.events import AgentEvent, final_text
+from adk_fluent.debug.errors import raised
 from adk_fluent.errors import RecordingError
 
 if TYPE_CHECKING:
@@ -80,16 +81,48 @@ def _mocks(recording: Recording) -> dict[str, Any]:
 
 
 def _given(calls: list[ToolInteraction]) -> Any:
-    """What the calls of a tool gave: one value, or a function of the arguments where they differ."""
-    if all(call.result == calls[0].result for call in calls):
-        return calls[0].result
-    known = {json.dumps(dict(call.args), sort_keys=True): call.result for call in calls}
+    """What the calls of a tool gave: one outcome, or a function of the arguments where they differ."""
+    first = calls[0]
+    if all((call.result, call.error) == (first.result, first.error) for call in calls):
+        return first.result if first.error is None else raised(first.error)
+    return Given(calls)
 
-    def give(**args: Any) -> Any:
-        return known[json.dumps(args, sort_keys=True)]
 
-    made: Callable[..., Any] = give
-    return made
+class Given:
+    """What a tool gave, by its arguments; asked again with the same, what it gave then.
+
+    Its runs know nothing of each other: each takes a `per_run`.
+    """
+
+    def __init__(self, calls: Iterable[ToolInteraction]) -> None:
+        self._calls = tuple(calls)
+        self._left: dict[str, list[ToolInteraction]] = {}
+        for call in self._calls:
+            self._left.setdefault(_key(call.args), []).append(call)
+
+    def per_run(self) -> Given:
+        """The same, from its beginning."""
+        return Given(self._calls)
+
+    def __call__(self, **args: Any) -> Any:
+        """The next outcome for these arguments; the last repeats.
+
+        Raises:
+            RecordingError: it was never called so.
+        """
+        left = self._left.get(_key(args))
+        if left is None:
+            known = ", ".join(str(dict(call.args)) for call in self._calls)
+            name = self._calls[0].tool_name
+            raise RecordingError(f"{name!r} was not called with {args} in the recording, but with {known}.")
+        call = left.pop(0) if len(left) > 1 else left[0]
+        if call.error is not None:
+            raise raised(call.error)
+        return call.result
+
+
+def _key(args: Mapping[str, Any]) -> str:
+    return json.dumps(dict(args), sort_keys=True)
 
 
 _TEST = '''\

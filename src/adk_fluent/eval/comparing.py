@@ -115,6 +115,8 @@ class RegressionReport:
         counts = [f"{len(found)} {verdict}" for verdict in order if (found := self._those(verdict))]
         cases = f"{len(self.changes)} case{'s' * (len(self.changes) != 1)}"
         ends = f"{', '.join(counts) or 'Nothing changed'}; {cases} compared."
+        if not self.changes:
+            ends = "Nothing is compared: no case is in both reports."
         return "\n".join([*lines, ends])
 
     def __str__(self) -> str:

@@ -156,7 +156,7 @@ class _Scene:
             user_of(native, simulation),
             services=services,
             session_id=f"{name}-{run}",
-            mocks={tool: partial(_mocked, output) for tool, output in mocks.items()},
+            mocks={tool: partial(_mocked, _of_run(output)) for tool, output in mocks.items()},
             watched=tuple(case.state_after or ()),
         )
         judged = await judge(
@@ -190,6 +190,12 @@ class _Scene:
 
     def _threshold(self, case: FluentCase, name: str) -> float:
         return case.thresholds.get(name, self.suite.thresholds.get(name, DEFAULT_THRESHOLD))
+
+
+def _of_run(output: Any) -> Any:
+    """What a tool gives in one run; what was recorded begins anew in each."""
+    anew = getattr(output, "per_run", None)
+    return anew() if callable(output) and callable(anew) else output
 
 
 def options_of(suite: FluentEvalSuite, metric: PrebuiltMetrics) -> dict[str, Any]:

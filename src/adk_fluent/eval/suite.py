@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from adk_fluent.errors import EvalError
 from adk_fluent.eval.cases import FluentCase, named
@@ -85,8 +85,16 @@ class FluentEvalSuite:
     backend: Backend | Callable[[], Backend] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.metrics, str) or isinstance(self.cases, FluentCase):
-            raise EvalError("FluentEvalSuite: cases and metrics are lists.")
+        for name in ("cases", "metrics", "custom_judges", "tags", "rubrics"):
+            given: object = getattr(self, name)
+            if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+                raise EvalError(f"FluentEvalSuite({name}=) takes a list, not {given!r:.40}.")
+        for metric in cast("Sequence[object]", self.metrics):
+            if isinstance(metric, FluentJudge):
+                raise EvalError(
+                    f"FluentEvalSuite(metrics=): {metric.name!r} is a judge of your own, which goes into "
+                    "custom_judges=[...]."
+                )
         cases = tuple(self.cases)
         if self.simulation is not None and not cases:
             cases = (FluentCase(self.simulation.starting_prompt, metadata={"id": "simulation"}),)

@@ -1,0 +1,154 @@
+"""What looks on while a recording is played."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from adk_fluent.backends.afoot import Afoot
+from adk_fluent.debug.contests import Contest
+from adk_fluent.debug.lanes import is_within, lane_of
+from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end
+from adk_fluent.debug.requests import Asked
+from adk_fluent.debug.tape import Tape
+from adk_fluent.debug.values import Choice
+from adk_fluent.middleware.keeping import Kept
+from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+
+if TYPE_CHECKING:
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+
+    from adk_fluent.backends.events import AgentEvent
+    from adk_fluent.debug.replaying import ReplayerBackend
+
+CallLive = Callable[[], AsyncGenerator["LlmResponse", None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The call that is about to be made, as the middleware next to the model sees it.
+
+    Attributes:
+        key: the agent, or `agent:operation`.
+        asked: the request.
+        streaming: whether pieces are asked for.
+        before: the place in the recording before which it was made, at the latest.
+    """
+
+    key: str
+    asked: Asked
+    streaming: bool
+    before: float = inf
+
+
+making: ContextVar[Place | None] = ContextVar("adk_fluent_replay", default=None)
+"""The call that is about to be made."""
+
+
+@dataclass(eq=False)
+class Played:
+    """What is known of a run that is made again.
+
+    Attributes:
+        tape: what is played.
+        races: lane of a race that goes on → how it was decided.
+        tools: lane → how many tools of an agent there are at work.
+    """
+
+    tape: Tape | None = None
+    races: dict[str, Choice] = field(default_factory=dict[str, Choice])
+    tools: Counter[tuple[str, str | None]] = field(default_factory=Counter[tuple[str, "str | None"]])
+
+    @property
+    def afoot(self) -> Afoot | None:
+        """What counts what goes on."""
+        return None if self.tape is None else self.tape.order.afoot
+
+    def begins(self, tape: Tape) -> None:
+        """The run begins."""
+        self.tape = tape
+        tape.order.afoot.begin()
+
+    def run_ended(self) -> None:
+        """Called when the run is over."""
+        if self.tape is not None:
+            self.tape.run_ended()
+            self.tape.order.afoot.end()
+
+    def race_begins(self, contest: str, branch: str | None, names: Collection[str]) -> Contest | None:
+        """Called when a race begins."""
+        if self.tape is None:
+            return None
+        choice = self.tape.race(contest, branch)
+        lane = lane_of(Choice(contest, branch=branch))
+        self.races[lane] = choice or Choice(contest)
+        return Contest(choice, names, lambda: self.races.pop(lane, None))
+
+    def before(self, branch: str | None) -> float:
+        """The place before which the calls of a lane were made: there a race that it is in was decided."""
+        around = (choice for lane, choice in self.races.items() if is_within(branch, lane))
+        return min((choice.seq or inf for choice in around), default=inf)
+
+    @contextmanager
+    def tool(self, agent: str, branch: str | None) -> Generator[None]:
+        """A tool is at work; an agent that asked for several waits for all of them."""
+        lane, afoot = (agent, branch), self.afoot
+        self.tools[lane] += 1
+        if afoot is not None and self.tools[lane] > 1:
+            afoot.begin()
+        try:
+            yield
+        finally:
+            self.tools[lane] -= 1
+            if afoot is not None and self.tools[lane]:
+                afoot.end()
+
+
+class Watching(Middleware):
+    """Sees what is asked of which agent, and what leaves."""
+
+    observes: ClassVar[bool] = True
+
+    def __init__(self, backend: ReplayerBackend, tape: Tape) -> None:
+        self._backend, self._tape = backend, tape
+        self._played: Kept[Played] = self.per_run(Played)
+
+    async def before_run(self, ctx: Context) -> None:
+        """A run begins."""
+        self._played(ctx).begins(self._tape)
+
+    async def on_event(self, ctx: Context, event: AgentEvent) -> None:
+        """An event leaves."""
+        if not event.is_partial and event.invocation_id == cast(Placed, ctx).run_id:
+            self._backend.happened(event.author, event.branch)
+
+    async def after_agent(self, ctx: Context, agent_name: str) -> None:
+        """An agent or step ends, when it is its turn to."""
+        if came_to_its_end(ctx):
+            await self._backend.ended(agent_name, cast(Placed, ctx).branch)
+
+    async def around_model(
+        self, ctx: Context, request: LlmRequest, call: CallModel
+    ) -> AsyncIterator[LlmResponse]:
+        """A model is asked: it is told by whom."""
+        key = ctx.agent_name if ctx.operation is None else f"{ctx.agent_name}:{ctx.operation}"
+        before = self._played(ctx).before(cast(Placed, ctx).branch)
+        place = Place(key, asked_of(ctx, request), ctx.streaming, before)
+        making.set(place)
+        is_object = getattr(ctx.native, "is_object", False)
+        answers = self._backend.answers(place, lambda: call(request)) if is_object else call(request)
+        async with aclosing(answers) as responses:
+            async for response in responses:
+                yield response
+
+    async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
+        """A tool is called."""
+        played = self._played(ctx)
+        with played.tool(ctx.agent_name, cast(Placed, ctx).branch):
+            return await self._backend.tool(ctx, played, tool_name, args, call)
