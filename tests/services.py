@@ -15,13 +15,16 @@ from typing import Any
 
 import pytest
 
+_PUBSUB = Path("/usr/lib/google-cloud-sdk/platform/pubsub-emulator/bin")
+
 
 def program(name: str) -> str | None:
     """Where a program is, if it is on this machine."""
     if found := shutil.which(name):
         return found
-    # Debian keeps PostgreSQL's off the path.
-    return next((str(path) for path in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))), None)
+    # Debian keeps PostgreSQL's off the path, and Google its emulator.
+    places = [*sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}")), _PUBSUB / name]
+    return next((str(path) for path in places if path.exists()), None)
 
 
 class NotRun:
@@ -102,6 +105,15 @@ def nats_server(folder: Path) -> Generator[str]:
     options = ["-js", "-a", "127.0.0.1", "-p", str(port), "-sd", str(folder)]
     with _running("nats-server", *options, ready="Server is ready"):
         yield f"nats://127.0.0.1:{port}"
+
+
+@contextmanager
+def pubsub_emulator() -> Generator[str]:
+    """The address of Google's emulator of Pub/Sub, on a free port of this machine; it ends with the block."""
+    port = free_port()
+    options = ["--host=127.0.0.1", f"--port={port}"]
+    with _running("cloud-pubsub-emulator", *options, ready="Server started"):
+        yield f"127.0.0.1:{port}"
 
 
 @contextmanager

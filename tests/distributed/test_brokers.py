@@ -6,8 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,13 +19,14 @@ from adk_fluent.distributed.queues.journal import held, journal_of
 from adk_fluent.errors import SegmentError
 from adk_fluent.testing import mock_backend
 from tests.distributed import served
-from tests.services import nats_server, rabbitmq_server, redis_server
+from tests.services import nats_server, pubsub_emulator, rabbitmq_server, redis_server
 
 pytestmark = pytest.mark.newest
 BROKERS = [
     pytest.param("redis", marks=pytest.mark.needs("redis-server")),
     pytest.param("nats", marks=pytest.mark.needs("nats-server")),
     pytest.param("rabbitmq", marks=pytest.mark.needs("rabbitmq-server")),
+    pytest.param("pubsub", marks=pytest.mark.needs("cloud-pubsub-emulator")),
 ]
 
 
@@ -36,9 +37,17 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "redis": lambda: redis_server(tmp_path_factory.mktemp("redis")),
         "nats": lambda: nats_server(tmp_path_factory.mktemp("nats")),
         "rabbitmq": rabbitmq_server,
+        "pubsub": _pubsub,
     }
     with starts[request.param]() as url:
         yield url
+
+
+@contextmanager
+def _pubsub() -> Generator[str]:
+    with pubsub_emulator() as address, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PUBSUB_EMULATOR_HOST", address)
+        yield "pubsub://projects/shop/topics"
 
 
 @pytest.fixture(scope="module")

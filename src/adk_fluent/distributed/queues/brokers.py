@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from adk_fluent.errors import ArgumentError, MissingExtraError
 
-SCHEMES: Final = ("redis", "rediss", "nats", "amqp", "amqps")
+SCHEMES: Final = ("redis", "rediss", "nats", "amqp", "amqps", "pubsub")
 """The schemes of endpoints that a broker serves."""
 
 
@@ -68,6 +69,8 @@ def broker_of(endpoint: str) -> Broker:
             f"TransportConfig(endpoint={endpoint!r}): queues are at {', '.join(s + '://' for s in SCHEMES)}."
             f"{other}"
         )
+    if scheme == "pubsub":
+        return _pubsub(endpoint)
     server = f"{scheme}://{rest.rstrip('/').rpartition('/')[0] or rest}"
     try:
         from adk_fluent.distributed.queues import faststream
@@ -77,3 +80,22 @@ def broker_of(endpoint: str) -> Broker:
         ) from error
     made: dict[str, Callable[[str], Any]] = {"nats": faststream.Nats, "amqp": faststream.Rabbit}
     return made.get(scheme.removesuffix("s") if scheme == "amqps" else scheme, faststream.Redis)(server)
+
+
+_TOPIC: Final = re.compile(r"pubsub://projects/([^/]+)/topics/[A-Za-z][\w.~+%-]{2,200}")
+
+
+def _pubsub(endpoint: str) -> Broker:
+    found = _TOPIC.fullmatch(endpoint)
+    if found is None:
+        raise ArgumentError(
+            f"TransportConfig(endpoint={endpoint!r}): a topic is at pubsub://projects/PROJECT/topics/TOPIC; "
+            "its name begins with a letter and has three or more."
+        )
+    try:
+        from adk_fluent.distributed.queues.pubsub import PubSub
+    except ImportError as error:
+        raise MissingExtraError(
+            "A queue at pubsub:// needs Google's client: pip install 'adk-fluent[pubsub]'."
+        ) from error
+    return PubSub(found[1])
