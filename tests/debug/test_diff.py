@@ -180,3 +180,20 @@ async def test_how_far_the_loser_of_a_race_got_is_no_difference() -> None:
     winner = replace(near.choices[0], winner="sequence")
     more = replace(far, choices=(winner,))
     assert "c, call 1: added" in [str(change) for change in diff_recordings(near, more).requests]
+
+
+async def test_whether_a_loser_was_answered_in_time_is_no_difference() -> None:
+    """What came in the round in which another branch won may be there or not; what was asked counts."""
+    tape = Recorder()
+    backend = mock_backend({"a": slowly(60, "late"), "b": "first"})
+    await race(Agent("a"), Agent("b")).run("go", backend=backend, middleware=[tape])
+    recording = tape.get_recording()
+    lost, won = sorted(recording.llm_interactions, key=lambda call: call.agent_name)
+    answered = replace(lost, chunks=(replace(won.chunks[0], seq=lost.started + 1),))
+    step = recording.steps[0]
+    event = replace(step.event, author="a", branch=lost.branch)
+    said = replace(step, event=event, seq=lost.started + 2, lost=True)
+    other = replace(recording, llm_interactions=(answered, won), steps=(said, *recording.steps))
+    assert not diff_recordings(recording, other), str(diff_recordings(recording, other))
+    asked = replace(answered, request={**lost.request, "instruction": "Other."})
+    assert diff_recordings(recording, replace(recording, llm_interactions=(asked, won)))

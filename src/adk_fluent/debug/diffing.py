@@ -453,7 +453,13 @@ def _calls(
             olds.remove(old)
             news.remove(found)
     for old, new in zip(olds, news, strict=False):
-        yield CallChange("changed", key, new.call, channels(old, new))
+        changed = channels(old, new)
+        given_up = lost[0](old) and lost[1](new)
+        if not given_up or changed.keys() - {
+            "response",
+            "result",
+        }:  # whether it was answered by then is chance
+            yield CallChange("changed", key, new.call, changed)
     for old in olds[len(news) :]:
         if not lost[0](old):
             yield CallChange("missing", key, old.call)
