@@ -112,3 +112,10 @@ def test_what_cannot_be_referred_to_is_one_line() -> None:
         to_source(LlmAgent(name="nameless", before_agent_callback=lambda callback_context: None))
     with pytest.raises(ArgumentError, match="cannot refer to 'gone', a Custom"):
         to_source(Custom(name="gone"))
+
+
+def test_an_agent_below_another_is_written_alone() -> None:
+    """Its root is not what was asked for, nor is that an app."""
+    below = LlmAgent(name="below", instruction="Help.")
+    LlmAgent(name="above", sub_agents=[below])
+    assert 'pipeline = Agent("below").instruct("Help.")' in to_source(below)

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 import adk_fluent
 from adk_fluent import Agent, C, Pipeline
+from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.errors import CompileError
 from adk_fluent.tide.diff import KINDS, Diff, diff
@@ -288,6 +289,7 @@ def test_the_hooks_that_our_plugins_have() -> None:
     path = adk_fluent.__path__
     for module in pkgutil.walk_packages([f"{path[0]}/backends"], "adk_fluent.backends."):
         import_module(module.name)
-    ours = [cls for cls in BasePlugin.__subclasses__() if cls.__module__.startswith("adk_fluent.")]
+    plugins = [*BasePlugin.__subclasses__(), *AddedPlugin.__subclasses__()]
+    ours = [cls for cls in plugins if cls.__module__.startswith("adk_fluent.")]
     hooks = {name for cls in ours for name in vars(cls) if name.endswith("_callback")}
     assert hooks == OWN["BasePlugin"]

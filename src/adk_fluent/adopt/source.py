@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from adk_fluent.adopt.writer import Writer
 from adk_fluent.adopt.writing import assignment, imports
@@ -62,10 +62,10 @@ def written(x: object) -> Source:
         return _module(Writer(copies=True), root_of(x), None)
     from adk_fluent.adopt.adopting import adopt
 
-    whole, writer = getattr(x, "root_agent", x), Writer(copies=False)
-    writer.learn(whole)
-    app = None if whole is x else writer.learn_app(x)
-    return _module(writer, adopt(cast(Any, x)).node, app)
+    native: Any = x
+    writer, is_app = Writer(copies=False), hasattr(native, "plugins")  # agents have a root_agent, too
+    writer.learn(native.root_agent if is_app else native)
+    return _module(writer, adopt(native).node, writer.learn_app(native) if is_app else None)
 
 
 def _module(writer: Writer, root: Node, app: str | None) -> Source:

@@ -105,8 +105,7 @@ class PubSub:
         for pull in self._pulls:
             pull.cancel()
         for pull in self._pulls:
-            with suppress(Exception):  # how a pull ended that was cancelled
-                await asyncio.to_thread(pull.result, _WAIT)
+            await asyncio.to_thread(pull.exception, _WAIT)  # whatever ended one that was cancelled
         self._pulls.clear()
         if self._publisher is None:
             return

@@ -60,8 +60,8 @@ class VisibilityPlugin(AddedPlugin):
         >>> from adk_fluent import Agent
         >>> pipeline = Agent("draft").writes("draft") >> Agent("edit")
         >>> app = App(name="letters", root_agent=pipeline.build(), plugins=[VisibilityPlugin(pipeline)])
-        >>> [plugin.name for plugin in pipeline.to_app().plugins]
-        ['adk_fluent_visibility']
+        >>> pipeline.to_app().plugins[-1].name
+        'adk_fluent_visibility'
     """
 
     def __init__(self, of: object, name: str = "adk_fluent_visibility") -> None:
