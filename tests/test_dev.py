@@ -195,6 +195,22 @@ def test_environments_are_made_once_for_each_python(checkout: Checkout) -> None:
     assert made() == [".venv", ".venvs/oldest-python"]
 
 
+def test_another_python_gets_environments_of_its_own(checkout: Checkout) -> None:
+    """`PYTHON` makes them anew when they have another version; without it any that stands will do."""
+    stand_in(checkout.bin / "python3", "3.11.0")
+    first, second = (str(stand_in(checkout.bin / f"python3.{n}", f"3.{n}.1")) for n in (14, 15))
+
+    def made(python: str) -> list[str]:
+        ran = checkout.dev("test", python=python)
+        return [line.split()[2] for line in ran.stderr.splitlines() if "preparing" in line]
+
+    ours = [".venv", ".venvs/adk-1.25.0", ".venvs/adk-1.39.1"]
+    assert [name for name in made(first) if name in ours] == ours
+    assert [name for name in made("") if name in ours] == []
+    assert [name for name in made(second) if name in ours] == ours
+    assert [name for name in made(second) if name in ours] == []
+
+
 TOY = {
     "src/adk_fluent/__init__.py": "",
     "src/adk_fluent/toys/toy.py": "def larger(a, b):\n    return a if a > b else b\n\n\nlimit = 3\n",
