@@ -236,7 +236,7 @@ def test_a_project_with_classes_of_its_own(cli: Cli, folder: Path) -> None:
     (folder / "agent.py").write_text(LARGE)
     done = cli("explain", folder)
     assert (done.code, done.err) == (0, "")
-    assert "moody_as_given (known_native)" in done.out
+    assert "moody_as_given (native)" in done.out
     assert "own (native)" in done.out
     done = cli("convert", folder, "--verify")
     assert "same events, state, tool calls and model requests" in done.err, done.err

@@ -235,7 +235,8 @@ def _callbacks(given: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]
 def _outline(facts: Facts) -> Iterator[str]:
     for step in facts.steps:
         depth = sum(1 for _ in step.above())
-        kind = f" ({step.node.kind})" * (not step.name.startswith(step.node.kind))
+        kind = step.node.kind.removeprefix("known_")  # a native agent, whether or not it could be read
+        kind = f" ({kind})" * (not step.name.startswith(kind))
         uses = [(use.how, use.filename or "*") for use in step.node.artifact_uses()]
         taken = [f"[{name}]" for how, name in uses if how != "saves"]
         saved = [f"[{name}]" for how, name in uses if how == "saves"]
