@@ -50,6 +50,21 @@ def test_every_page_stands_in_the_navigation() -> None:
     )
 
 
+def _empty_sections(text: str) -> list[str]:
+    """The headings with nothing below them before the next one that is no deeper, or the end."""
+    prose = re.sub(r"^(`{3,})[^\n]*\n.*?^\1$", "(a block)", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.finditer(r"^(#+) (.*)\n(?=\n*(#+ |\Z))", prose, flags=re.MULTILINE)
+    return [match[2] for match in found if len(match[3].strip()) <= len(match[1])]
+
+
+def test_every_section_says_something() -> None:
+    """No page has a heading with nothing below it."""
+    assert _empty_sections("# A\n\n## B\n\n```\n# x\n```\n\n## C\n\n## D\n") == ["C", "D"]
+    assert {
+        path.name: empty for path in DOCS.rglob("*.md") if (empty := _empty_sections(path.read_text()))
+    } == {}
+
+
 def test_assistants_get_the_same_pages() -> None:
     """`llms.txt` names every page and what it says; `llms-full.txt` has those written by hand."""
     found = pages()
