@@ -130,7 +130,7 @@ async def preview(
     *,
     state: Mapping[str, Any] | None = None,
 ) -> Preview:
-    """The exact requests of a run, with scripted models; see `Terminals.preview`."""
+    """The exact requests of a run, with scripted models; see `Looking.preview`."""
     root: Node = expression.node
     backend = PreviewBackend(root, responses or {})
     result: RunResult[Any] = await expression.run(

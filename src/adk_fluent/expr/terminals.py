@@ -1,4 +1,4 @@
-"""Terminals: the methods that compile, run and draw an expression."""
+"""Terminals: the methods that compile and run an expression."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.looking import Looking
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -19,27 +20,19 @@ if TYPE_CHECKING:
     from google.adk.runners import Runner
     from google.adk.sessions import BaseSessionService
     from google.adk.workflow import Workflow
-    from google.genai.types import Content, Part
 
-    from adk_fluent.backends.adk.steps.scripted import Response
     from adk_fluent.backends.events import AgentEvent, RunResult
-    from adk_fluent.backends.preview import Preview
     from adk_fluent.backends.protocol import Backend, SessionBackend
     from adk_fluent.config import ExecutionConfig
-    from adk_fluent.cost.estimate import CostEstimate
     from adk_fluent.expr.live import Live
+    from adk_fluent.expr.looking import Prompt
     from adk_fluent.expr.running import Run
     from adk_fluent.expr.session import Chat
-    from adk_fluent.inspection.anatomy import LlmAnatomy
-    from adk_fluent.inspection.concerns import DataFlows
-    from adk_fluent.inspection.explanation import Explanation
-    from adk_fluent.inspection.per_agent import PerAgent
     from adk_fluent.ir.annotations import AuthConfig
     from adk_fluent.ir.base import Node
     from adk_fluent.middleware.protocol import Middleware
 
     AnyMiddleware = Middleware | BasePlugin | Sequence[Middleware | BasePlugin]
-    Prompt = str | Content | Part | Sequence[str | Part]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -86,17 +79,10 @@ class ResumeOptions(ServiceOptions, total=False):
     middleware: AnyMiddleware
 
 
-class Terminals(Generic[T_co]):
+class Terminals(Looking, Generic[T_co]):
     """What every expression can be asked to do."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def node(self) -> Node:
-            """The IR node that this expression is."""
-            ...
 
     def _run(self, terminal: str, options: Mapping[str, Any]) -> Run[T_co]:
         from adk_fluent.expr.running import Run
@@ -371,144 +357,3 @@ class Terminals(Generic[T_co]):
         from adk_fluent.backends.adk.running.middleware import close_inside
 
         await close_inside(self.node)
-
-    # --- looking ----------------------------------------------------------------------------------
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """As a notebook shows it: the picture; the text alone for what is too unfinished to draw."""
-        from adk_fluent.errors import ADKFluentError
-
-        shown = {"text/plain": repr(self)}
-        try:
-            return {**shown, "image/svg+xml": self.visualize("svg"), "text/vnd.mermaid": self.visualize()}
-        except ADKFluentError:
-            return shown
-
-    def data_flow(self) -> DataFlows:
-        """What each agent reads, accepts, returns, writes and promises; `str()` is text for a person.
-
-        >>> from adk_fluent import Agent
-        >>> (Agent("a").writes("x") >> Agent("b").reads("x")).data_flow()["b"].reads
-        "C.from_state('x') — state keys only"
-        """
-        from adk_fluent.inspection.concerns import data_flow
-
-        return data_flow(self.node)
-
-    def llm_anatomy(self) -> PerAgent[LlmAnatomy]:
-        """What each agent's model will be sent, through which channel; `str()` is text for a person.
-
-        >>> from adk_fluent import Agent
-        >>> found = (Agent("a").writes("x") >> Agent("b").reads("x")).llm_anatomy()
-        >>> found["b"].history, found["b"].context
-        ('SUPPRESSED', 'state["x"] injected')
-        """
-        from adk_fluent.inspection.anatomy import llm_anatomy
-
-        return llm_anatomy(self.node)
-
-    def explain(self) -> Explanation:
-        """All that is known before a run: the shape, and of each agent what goes in and out and is wrong.
-
-        >>> from adk_fluent import Agent
-        >>> print(Agent("helper").model("gemini-2.5-flash").instruct("Help.").explain())  # doctest: +ELLIPSIS
-        helper (agent)
-          model:        gemini-2.5-flash
-          instruction:  "Help."
-        ...
-        """
-        from adk_fluent.inspection.explanation import explain
-
-        return explain(self.node)
-
-    async def preview(
-        self,
-        prompt: Prompt,
-        responses: Mapping[str, Response] | None = None,
-        *,
-        state: Mapping[str, Any] | None = None,
-    ) -> Preview:
-        """The exact requests that a run would send, put together by ADK itself; no real model is asked.
-
-        Tools are not run, unless one of `responses` calls them.
-
-        Args:
-            prompt: what the user says; as for `run`.
-            responses: agent → what its model answers, as for `mock_backend`. An agent without one gives the
-                smallest instance of the type it `returns`; the first value that a route, or else a loop,
-                compares the key with that it writes; or a sentence that says whose answer this is.
-            state: what is in the session before.
-
-        Returns:
-            Agent → its `LlmRequest`s in call order; `str()` shows all of them.
-
-        Raises:
-            ArgumentError: `responses` names an agent that is not there.
-            RunError: a real run would fail in the same way, as for a missing key.
-
-        >>> import asyncio
-        >>> from adk_fluent import Agent, C
-        >>> pipeline = Agent("a").writes("x") >> Agent("b").context(C.none()).instruct("Use {x}.")
-        >>> found = asyncio.run(pipeline.preview("Hi", {"a": "this"}))
-        >>> found["b"][0].contents[0].parts[0].text
-        'Hi'
-        """
-        from adk_fluent.backends.preview import preview
-
-        return await preview(self, prompt, responses, state=state)
-
-    @overload
-    def visualize(
-        self, format: Literal["mermaid", "svg", "html"] = "mermaid", *, cost: CostEstimate | None = None
-    ) -> str: ...
-    @overload
-    def visualize(self, format: Literal["png"], *, cost: CostEstimate | None = None) -> bytes: ...
-    def visualize(
-        self,
-        format: Literal["mermaid", "svg", "html", "png"] = "mermaid",
-        *,
-        cost: CostEstimate | None = None,
-    ) -> str | bytes:
-        """The expression as a picture, made in this process, without a network.
-
-        Control is solid, state from writer to reader dashed. What the user hears has a thick border and says
-        so, what says nothing a dashed one.
-
-        Args:
-            format: `mermaid` gives the text of a Mermaid flowchart; `svg` an image as text; `html` one
-                self-contained page that shows, on a click, what a step sees, writes and does wrong; `png`
-                the bytes of an image, and needs the extra `pip install 'adk-fluent[viz]'`.
-            cost: an estimate of `adk_fluent.cost.estimate_cost`; each agent then shows what it costs per
-                invocation.
-
-        Raises:
-            ArgumentError: there is no such format, or `cost` is no estimate.
-            MissingExtraError: `png` without the extra.
-
-        >>> from adk_fluent import Agent
-        >>> print((Agent("a").writes("x") >> Agent("b")).visualize())  # doctest: +ELLIPSIS
-        flowchart TD
-        ...
-        """
-        from adk_fluent.errors import ArgumentError
-        from adk_fluent.viz import to_html, to_mermaid, to_png, to_svg
-
-        notes: Mapping[str, str] = {}
-        if cost is not None:
-            from adk_fluent.cost import CostEstimate
-
-            if not isinstance(cost, CostEstimate):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-                raise ArgumentError(
-                    f"visualize(cost=) takes a CostEstimate of estimate_cost(...), not {cost!r:.40}."
-                )
-            notes = cost.notes()
-        match format:
-            case "mermaid":
-                return to_mermaid(self.node, notes=notes)
-            case "svg":
-                return to_svg(self.node, notes=notes)
-            case "html":
-                return to_html(self.node, notes=notes)
-            case "png":
-                return to_png(self.node, notes=notes)
-        raise ArgumentError(f"visualize(format={format!r}): choose 'mermaid', 'svg', 'png' or 'html'.")
