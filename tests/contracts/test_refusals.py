@@ -13,7 +13,7 @@ from google.genai.types import GenerateContentConfig
 from hypothesis import given, settings
 
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, race, transfer
-from adk_fluent.backends.adk.compile import compiler
+from adk_fluent.backends.adk.compile import compiler, scope
 from adk_fluent.contracts import (
     Severity,
     check_all,
@@ -151,10 +151,10 @@ def test_every_fault_is_reported_at_once() -> None:
 
 def test_the_compiler_itself_refuses_only_what_adk_knows() -> None:
     """All other refusals stand where the check finds them; these need the installed ADK to tell."""
-    tree = ast.parse(inspect.getsource(compiler))
     raising = {
         function.name
-        for function in ast.walk(tree)
+        for module in (compiler, scope)
+        for function in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(function, ast.FunctionDef)
         if any(isinstance(inner, ast.Raise) for inner in ast.walk(function))
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adk_fluent.backends.adk.compile.compiler import injected_names
+from adk_fluent.backends.adk.compile.scope import injected_names
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend
 from adk_fluent.backends.adk.steps.scripted import (
     Response,

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.genai import types
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.schemas import answerable
 from adk_fluent.backends.adk.compile.natives import cloned, surrounded_by
+from adk_fluent.backends.adk.compile.scope import (
+    NO_RESOURCES,
+    AnotherFor,
+    Compilation,
+    ModelFor,
+    RemoteFor,
+    adk_fields,
+    construct,
+    injected_names,
+    known_fields,
+    names_below,
+    whole,
+    within,
+)
 from adk_fluent.backends.adk.context.delivery import Delivering
 from adk_fluent.backends.adk.context.helper_models import Choose, HelperFor, Helpers, named_model
-from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack
-from adk_fluent.backends.adk.remote.noting import Answering
+from adk_fluent.backends.adk.middleware.stack import NOTHING
 from adk_fluent.backends.adk.remote.step import RemoteComposite
 from adk_fluent.backends.adk.resources import Resources, callback
 from adk_fluent.backends.adk.steps.artifacts import ArtifactAgent
@@ -52,11 +64,10 @@ from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.context.sources import Default
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.providing import unprovided
-from adk_fluent.contracts.refusals import UNSUPPORTED, refuse, structural
+from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
 from adk_fluent.errors import CompileError
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
-from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, Runs, walk
+from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, walk
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import (
     CALLBACK_FIELDS,
@@ -81,57 +92,12 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.passing import passages
-from adk_fluent.ir.tools import GenerateOptions, agents_inside
+from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_schema, answered_fields, is_structured, returned_type
 
-ModelFor = Callable[[AgentNode, str, "str | BaseLlm | None"], "str | BaseLlm | None"]
-"""Which model an agent gets: `(node, name the user gave, model it has) -> model`.
-
-The model it has is its own or that of the agent above; `None` where there is neither, so that ADK's default
-counts. To give `None` leaves it that one.
-"""
-
-AnotherFor = Callable[[AgentNode, str, "str | BaseLlm"], "str | BaseLlm"]
-"""What is asked in place of a model that a middleware names: `(node, name the user gave, model)`."""
-
-RemoteFor = Callable[[RemoteAgentNode, str], "BaseLlm | Answering | None"]
-"""What answers in place of another process, for tests: `(node, name the user gave) -> model`."""
-
-NO_RESOURCES: Final[Resources] = MappingProxyType({})
-N = TypeVar("N", bound=BaseModel)
 A = TypeVar("A", bound=FluentAgent)
-
-
-@dataclass(frozen=True, slots=True)
-class Compilation:
-    """What a node is compiled within.
-
-    Attributes:
-        transfers: names of the transfer steps of the whole tree.
-        in_loop: whether an `escalate` can end something around the node.
-        resources: what functions are given by name.
-        overrides: what they are given in the place of some of these, whatever the tree says.
-        model: the model of the agent above, which an agent without one has.
-        middleware: what acts on the node.
-        another_model: what is asked in place of a model that a middleware names.
-        selector: what chooses the model of the agent above, where that is chosen at each call.
-        remote_for: what answers in place of other processes; by default they do.
-    """
-
-    named: Named
-    model_for: ModelFor | None = None
-    transfers: frozenset[str] = frozenset()
-    helper_for: HelperFor = named_model
-    in_loop: bool = False
-    resources: Resources = field(default_factory=dict[str, object])
-    overrides: Resources = field(default_factory=dict[str, object])
-    model: str | BaseLlm | None = None
-    middleware: Stack = NOTHING
-    another_model: AnotherFor | None = None
-    selector: ModelSelectorNode | None = None
-    remote_for: RemoteFor | None = None
 
 
 def compile_tree(
@@ -157,36 +123,11 @@ def compile_tree(
     return made
 
 
-def whole(
-    named: Named, model_for: ModelFor | None = None, helper_for: HelperFor = named_model
-) -> Compilation:
-    """The scope of a whole tree, which is checked for what cannot run on any target.
-
-    Raises:
-        ExpressionError: a composite is empty, or a transfer could only run for ever.
-        CompileError: a transfer has no target.
-    """
-    refuse(structural(named.nodes))
-    transfers = frozenset(node.name for node in named.nodes if isinstance(node, TransferNode))
-    return Compilation(named, model_for, transfers, helper_for)
-
-
 def compile_node(node: Node, scope: Compilation) -> BaseAgent:
     """The native agent for one node and all below it."""
     scope = within(node, scope)
     made = VISITORS[type(node)](node, scope)
     return made if scope.middleware is NOTHING else _with_middleware(made, node, scope)
-
-
-def within(node: Node, scope: Compilation) -> Compilation:
-    """The scope inside a node: with what it injects, and the middleware that acts on it."""
-    if node.annotations.middleware:
-        scope = replace(scope, middleware=scope.middleware.around(node.annotations.middleware))
-    if not (given := node.annotations.resources):
-        return scope
-    resources = {**scope.resources, **dict(given)}
-    taken = {name: value for name, value in scope.overrides.items() if name in resources}
-    return replace(scope, resources={**resources, **taken})
 
 
 def _with_middleware(made: BaseAgent, node: Node, scope: Compilation) -> BaseAgent:
@@ -200,66 +141,6 @@ def _with_middleware(made: BaseAgent, node: Node, scope: Compilation) -> BaseAge
     else:
         return surrounded_by(scope.middleware, made, node)
     return made
-
-
-def injected_names(nodes: Iterable[Node]) -> frozenset[str]:
-    """The names of the resources that functions anywhere in a tree, of these nodes, are given."""
-    found = set[str]()
-    for node in nodes:
-        if node.annotations is NO_ANNOTATIONS and "tools" not in node.given:
-            continue  # as most
-        found.update(name for name, _ in node.annotations.resources)
-        if isinstance(node, AgentNode) and "tools" in node.given:
-            for tree in agents_inside(node.tools):
-                found |= injected_names(walk(tree))
-    return frozenset(found)
-
-
-# --- fields ---------------------------------------------------------------------------------------
-
-
-@cache
-def known_fields(cls: type[BaseModel]) -> frozenset[str]:
-    """The fields that the installed ADK has; asking pydantic each time would cost more."""
-    return frozenset(cls.model_fields)
-
-
-def adk_fields(node: Node, names: Collection[str], cls: type[BaseModel]) -> dict[str, Any]:
-    """The name of a node and the ADK fields that are set on it, as ADK's constructor takes them."""
-    known = known_fields(cls)
-    values: dict[str, Any] = {"name": node.name}
-    for name, value in node.given.items():
-        if name not in names:
-            continue
-        if name not in known:
-            raise CompileError(
-                f"{node.name!r}: the installed google-adk has no field {name!r} on {cls.__name__}. "
-                "Remove the call that sets it, or use a newer google-adk."
-            )
-        values[name] = [*value] if isinstance(value, tuple) else value
-    return values
-
-
-@cache
-def _validator(cls: type[N]) -> Callable[[Mapping[str, Any]], N]:
-    """What `cls.model_validate` leads to; for a hundred agents the way there takes as long as a small one."""
-    return cls.__pydantic_validator__.validate_python
-
-
-def construct(cls: type[N], node: Node, values: Mapping[str, Any]) -> N:
-    """The native object for `node`: `cls` with these values.
-
-    Raises:
-        CompileError: ADK refuses it.
-    """
-    try:
-        return _validator(cls)(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the agent"
-        raise CompileError(f"{node.name!r}: ADK refuses {where}: {first['msg']}") from error
-    except ValueError as error:
-        raise CompileError(f"{node.name!r}: ADK refuses it: {error}") from error
 
 
 _AGENT_FIELDS: Final = frozenset(AGENT_FIELDS)
@@ -487,19 +368,6 @@ def _enders(node: Node, scope: Compilation) -> Iterable[str]:
     return names_below(node, until=("again",)) if ends else ()
 
 
-def _nodes(root: Node, until: Collection[Runs]) -> Iterable[Node]:
-    """The nodes below `root`, not looking inside one that runs its children in such a way."""
-    for child in root.children:
-        yield child
-        if child.runs not in until:
-            yield from _nodes(child, until)
-
-
-def names_below(root: Node, until: Collection[Runs]) -> Iterable[str]:
-    """The names of the nodes below `root`, not looking inside one that runs its children in such a way."""
-    return (name for node in _nodes(root, until) for name in getattr(node, "voices", (node.name,)))
-
-
 def _native(node: Node, scope: Compilation) -> BaseAgent:
     assert isinstance(node, NativeNode | KnownNativeNode)
     return cloned(node, root=node is scope.named.root)
@@ -529,13 +397,3 @@ VISITORS: Final[Mapping[type[Node], Callable[[Node, Compilation], BaseAgent]]] =
 
 REFUSED_TYPES: Final = UNSUPPORTED
 """Node types that this backend refuses by name."""
-
-
-def can_pause(root: Node) -> bool:
-    """Whether a run of the tree may stop to wait for a person."""
-    return any(
-        node.may_pause
-        or node.may_turn_to_ask
-        or any(getattr(each, "may_pause", False) for each in node.annotations.middleware)
-        for node in walk(root)
-    )

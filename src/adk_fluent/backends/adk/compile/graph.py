@@ -22,11 +22,11 @@ from pydantic import PrivateAttr
 from adk_fluent.backends.adk.artifacts.files import Files
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compile.boundaries import with_crossings
-from adk_fluent.backends.adk.compile.compiler import (
+from adk_fluent.backends.adk.compile.compiler import compile_node
+from adk_fluent.backends.adk.compile.scope import (
     Compilation,
     ModelFor,
     adk_fields,
-    compile_node,
     construct,
     injected_names,
     names_below,

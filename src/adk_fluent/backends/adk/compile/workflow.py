@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from adk_fluent.backends.adk.compile.compiler import ModelFor
+from adk_fluent.backends.adk.compile.scope import ModelFor
 from adk_fluent.errors import CompileError
 from adk_fluent.ir.base import Node
 

@@ -26,7 +26,8 @@ from adk_fluent.backends.adk import resources
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import TemporaryState, temporary
 from adk_fluent.backends.adk.compile.boundaries import with_crossings
-from adk_fluent.backends.adk.compile.compiler import can_pause, compile_tree
+from adk_fluent.backends.adk.compile.compiler import compile_tree
+from adk_fluent.backends.adk.compile.scope import can_pause
 from adk_fluent.backends.adk.context.helper_models import named_model
 from adk_fluent.backends.adk.events.approvals import asked_by, message_of
 from adk_fluent.backends.adk.middleware import runs

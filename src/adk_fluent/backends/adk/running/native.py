@@ -10,7 +10,7 @@ from google.adk.apps.app import App
 from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.adopting.reading import read
-from adk_fluent.backends.adk.compile.compiler import can_pause
+from adk_fluent.backends.adk.compile.scope import can_pause
 from adk_fluent.backends.adk.running.backend import Compiled
 from adk_fluent.backends.adk.running.convert import knowingly, resumability
 from adk_fluent.config import ExecutionConfig

@@ -16,7 +16,8 @@ from google.adk.tools.agent_tool import AgentTool
 
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.compile.compiler import ModelFor, ask_others
+from adk_fluent.backends.adk.compile.compiler import ask_others
+from adk_fluent.backends.adk.compile.scope import ModelFor
 from adk_fluent.backends.adk.context.helper_models import HelperFor
 from adk_fluent.backends.adk.steps.leaves import below
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
