@@ -273,6 +273,23 @@ async def test_leaving_a_stream_cancels_the_remote_task() -> None:
         assert model(clerk).left == ["cancelled"]
 
 
+async def test_of_calls_at_once_the_one_that_is_left_is_cancelled() -> None:
+    """Calls of one agent share its connection; to leave one cancels its task, and the other is answered."""
+    clerk, gate = says("ok"), asyncio.Event()
+    model(clerk).wait_for(gate)
+    async with listening(plain(clerk)) as url:
+        far, backend = RemoteAgent("far", endpoint=url), mock_backend(remotes="real")
+        left, kept = [asyncio.ensure_future(far.run(text, backend=backend)) for text in ("left", "kept")]
+        while len(model(clerk).asked) < 2:
+            await asyncio.sleep(0)
+        left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
+        assert model(clerk).left == ["cancelled"]
+        gate.set()
+        assert (await kept).text == "ok"
+    assert model(clerk).left == ["cancelled"]
+
+
 # --- as a tool ------------------------------------------------------------------------------------
 
 

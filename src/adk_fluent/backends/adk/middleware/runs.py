@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -186,11 +186,18 @@ def _asked(ctx: InvocationContext, name: str) -> list[Any]:
     return [each for each in held if each is not None]
 
 
-def remote_asked(ctx: InvocationContext, agent: str, request: LlmRequest) -> list[Any]:
-    """What those values of a run make of a call of a remote agent that note such."""
+def remote_asked(ctx: InvocationContext, agent: str, request: Callable[[], LlmRequest]) -> list[Any]:
+    """What those values of a run make of a call of a remote agent that note such.
+
+    Args:
+        request: what it is sent, put together only if somebody notes it.
+    """
     run = _runs.get(outermost(ctx).invocation_id)
     found = [] if run is None else [getattr(value, "remote_asked", None) for value in run.values.values()]
-    return [tell(agent, request, ctx.branch) for tell in found if tell is not None]
+    if not (noting := [tell for tell in found if tell is not None]):
+        return []
+    asked = request()
+    return [tell(agent, asked, ctx.branch) for tell in noting]
 
 
 def values(ctx: InvocationContext, scope: Scope) -> Values:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -34,6 +35,7 @@ class Connection:
     def __init__(self, node: RemoteAgentNode, client: AsyncClient) -> None:
         self._node = node
         self._card: Any = None
+        self._agents: dict[str, RemoteA2aAgent] = {}
         self.client = client
 
     async def card(self) -> Any:
@@ -56,9 +58,38 @@ class Connection:
                 raise cards.CardError(f"its card cannot be read: {problem:.200}") from error
         return self._card
 
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the card that was fetched says that answers come piece by piece."""
+        return self._card is not None and bool(self._card.capabilities.streaming)
+
+    async def agent(self, name: str) -> RemoteA2aAgent:
+        """ADK's agent under a name, made once.
+
+        Raises:
+            CardError: there is no card that can be used.
+        """
+        if name not in self._agents:
+            self._agents[name] = _agent(name, await self.card(), self.client)
+        return self._agents[name]
+
     def forget(self) -> None:
         """Fetch the card again next time; the server may be another one by then."""
         self._card = None
+        self._agents.clear()
+
+
+def _agent(name: str, card: Any, client: AsyncClient) -> RemoteA2aAgent:
+    from a2a.client.client import ClientConfig
+    from a2a.client.client_factory import ClientFactory
+    from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+
+    class Factory(ClientFactory):
+        def create(self, *arguments: Any, **options: Any) -> Any:
+            return Watched(super().create(*arguments, **options))
+
+    factory = Factory(config=ClientConfig(httpx_client=client, streaming=True))
+    return RemoteA2aAgent(name=name, agent_card=card, a2a_client_factory=factory)
 
 
 def headers_of(auth: AuthConfig | None) -> dict[str, str]:
@@ -107,15 +138,12 @@ async def connection(node: RemoteAgentNode) -> Connection:
 
 # --- one call -------------------------------------------------------------------------------------
 
-_Heard = tuple[Any, BaseException | None, asyncio.Event]
-"""An item of an answer, or what it broke off with, and what to set when it was taken."""
-
 
 class Call:
     """One call of a remote agent.
 
-    What the server answers is read in a task of its own. So a call that is cancelled before the server has
-    said which task it became can be heard until then: else nobody could tell the server to stop.
+    Until the server has said which task it became, what it says next is waited for by a task of its own. So a
+    call that is cancelled before can be heard until then: else nobody could tell the server to stop.
 
     Attributes:
         task: the id that the server gave it, as soon as it is known.
@@ -127,8 +155,8 @@ class Call:
         self.task: str | None = None
         self.client: Any = None
         self.names_tasks = True
-        self._named = asyncio.Event()
-        self._reading: asyncio.Task[None] | None = None
+        self._stream: Any = None
+        self._waiting: asyncio.Task[Any] | None = None
         self._ended = False
 
     def end(self) -> None:
@@ -137,87 +165,84 @@ class Call:
 
     async def hear(self, stream: Any) -> AsyncGenerator[Any, None]:
         """Pass on what the server answers."""
-        heard: asyncio.Queue[_Heard] = asyncio.Queue()
-        self._reading = asyncio.ensure_future(self._read(stream, heard))
-        while True:
-            item, error, taken = await heard.get()
-            if error is not None:
-                raise error
-            if item is None:
-                return
-            yield item
-            taken.set()
-
-    async def _read(self, stream: Any, heard: asyncio.Queue[_Heard]) -> None:
+        self._stream = stream
         try:
-            async with aclosing(stream):
-                async for item in stream:
-                    self.task = sdk.task_in(item) or self.task
-                    if self.task is not None:
-                        self._named.set()
-                    taken = asyncio.Event()
-                    heard.put_nowait((item, None, taken))
-                    await taken.wait()
+            while (item := await self._next()) is not None:
+                yield item
             self.end()
-            heard.put_nowait((None, None, asyncio.Event()))
-        except BaseException as error:  # noqa: BLE001  # raised again where it is awaited
-            heard.put_nowait((None, error, asyncio.Event()))
         finally:
-            self._named.set()
+            if self._waiting is None:  # else it is closed when that has ended
+                await stream.aclose()
+
+    async def _next(self) -> Any:
+        if self.task is not None:
+            return await anext(self._stream, None)
+        if not self.names_tasks:
+            return await self._first()
+        self._waiting = asyncio.ensure_future(self._first())
+        try:
+            return await asyncio.shield(self._waiting)
+        finally:
+            if self._waiting.done():
+                self._waiting = None
+
+    async def _first(self) -> Any:
+        item = await anext(self._stream, None)
+        self.task = None if item is None else sdk.task_in(item)
+        return item
 
     async def cancel(self) -> None:
         """Have the server cancel it, unless it has ended; one that cannot be told goes on."""
         try:
-            with suppress(Exception):  # whoever cancels wants to leave, not to hear of a server that is gone
-                async with asyncio.timeout(FAREWELL):
-                    await self._say_goodbye()
+            if not self._ended:
+                with suppress(
+                    Exception
+                ):  # whoever cancels wants to leave, not to hear of a server that is gone
+                    async with asyncio.timeout(FAREWELL):
+                        await self._say_goodbye()
         finally:
-            if self._reading is not None:
-                self._reading.cancel()
-                await asyncio.gather(self._reading, return_exceptions=True)
+            if self._waiting is not None:
+                self._waiting.cancel()
+                await asyncio.gather(self._waiting, return_exceptions=True)
+                await self._stream.aclose()
 
     async def _say_goodbye(self) -> None:
-        if self._reading is not None and self.names_tasks and not self._ended:
-            await self._named.wait()
-        if self._ended or self.task is None:
-            return
-        self._ended = True
-        await sdk.cancel(self.client, self.task)
+        if self._waiting is not None:
+            await self._waiting
+        if self.task is not None:
+            self._ended = True
+            await sdk.cancel(self.client, self.task)
+
+
+_calling: ContextVar[Call] = ContextVar("_calling")
 
 
 class Watched:
-    """A client of a2a-sdk's that notes which task a call has become."""
+    """A client of a2a-sdk's; what the server answers is heard by the call that is being made."""
 
-    def __init__(self, client: Any, call: Call) -> None:
-        self._client, self._call = client, call
-        call.client = client
+    def __init__(self, client: Any) -> None:
+        self._client = client
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     def send_message(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
         """Pass on what the server answers."""
-        return self._call.hear(self._client.send_message(*arguments, **options))
+        call = _calling.get()
+        call.client = self._client
+        return call.hear(self._client.send_message(*arguments, **options))
 
 
 async def agent_for(node: RemoteAgentNode, call: Call, at: Connection) -> RemoteA2aAgent:
-    """ADK's agent for one call.
+    """ADK's agent, which makes this call next.
 
     Raises:
         CardError: there is no card that can be used.
     """
-    from a2a.client.client import ClientConfig
-    from a2a.client.client_factory import ClientFactory
-    from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
-
-    class Factory(ClientFactory):
-        def create(self, *arguments: Any, **options: Any) -> Any:
-            return Watched(super().create(*arguments, **options), call)
-
-    card = await at.card()
-    call.names_tasks = bool(card.capabilities.streaming)
-    factory = Factory(config=ClientConfig(httpx_client=at.client, streaming=True))
-    return RemoteA2aAgent(name=node.name, agent_card=card, a2a_client_factory=factory)
+    agent = await at.agent(node.name)
+    call.names_tasks = at.is_streaming
+    _calling.set(call)
+    return agent
 
 
 def hears(ctx: InvocationContext) -> bool:

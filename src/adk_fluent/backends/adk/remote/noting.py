@@ -82,9 +82,13 @@ def _without_ids(content: types.Content) -> types.Content:
 
 
 @contextmanager
-def noted(ctx: InvocationContext, name: str, request: LlmRequest) -> Generator[list[Note]]:
-    """What notes a call, for as long as it goes on."""
-    notes = runs.remote_asked(ctx, name, request)
+def noted(ctx: InvocationContext, node: RemoteAgentNode, asking: InvocationContext) -> Generator[list[Note]]:
+    """What notes a call, for as long as it goes on.
+
+    Args:
+        asking: what it is asked.
+    """
+    notes = runs.remote_asked(ctx, node.name, lambda: request_of(node, asking))
     with ExitStack() as leaving:
         for note in notes:
             leaving.callback(note.left)

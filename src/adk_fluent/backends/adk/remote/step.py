@@ -13,7 +13,6 @@ from typing import Any, cast
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
-from google.adk.models.llm_request import LlmRequest
 from google.genai import types
 from pydantic import PrivateAttr
 
@@ -153,9 +152,9 @@ class RemoteComposite(Composite):
 
     async def _attempt(self, ctx: InvocationContext, asking: InvocationContext, hearing: Hearing) -> Events:
         """The pieces of one answer, which `hearing` then holds; or what the remote asks a person."""
-        limit, call, request = Limit(self._node.timeout_seconds), Call(), request_of(self._node, asking)
-        exchange = self._answers(request, asking, call)
-        with noted(ctx, self.name, request) as notes:
+        limit, call = Limit(self._node.timeout_seconds), Call()
+        exchange = self._answers(asking, call)
+        with noted(ctx, self._node, asking) as notes:
             try:
                 while (event := await self._next(exchange, limit)) is not None:
                     if (given := self._heard(ctx, event, hearing)) is not None:
@@ -171,7 +170,7 @@ class RemoteComposite(Composite):
                 await exchange.aclose()
                 await call.cancel()
             hearing.end()
-            for text, content in hearing.said:
+            for text, content in hearing.said if notes else ():
                 tell(notes, self._message(ctx, text, content))
             for note in notes:
                 note.ended()
@@ -192,10 +191,11 @@ class RemoteComposite(Composite):
             raise _Failed(f"it did not answer within {seconds:g} seconds", passing=True) from limit.cause
         return event
 
-    def _answers(self, request: LlmRequest, asking: InvocationContext, call: Call) -> Events:
+    def _answers(self, asking: InvocationContext, call: Call) -> Events:
         """What answers one call: a recording, if there is one that knows it."""
         if self._recorded is None:
             return self._exchange(asking, call)
+        request = request_of(self._node, asking)
         return self._recorded.answers(request, lambda: self._exchange(asking, call))
 
     async def _exchange(self, asking: InvocationContext, call: Call) -> Events:
