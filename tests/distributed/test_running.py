@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from google.adk.runners import InMemoryRunner
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, S, gate
@@ -16,6 +18,7 @@ from adk_fluent.distributed import DistributedBackend, split
 from adk_fluent.errors import AgentTimeoutError, BoundaryError, SerializationError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import AgentNode
+from adk_fluent.middleware import Context, Middleware
 from adk_fluent.state import declares
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import Hang, system
@@ -184,3 +187,38 @@ async def test_a_segment_runs_and_resumes_by_itself() -> None:
     approvals = {paused.pending[0].id: True}
     done = await alone.resume(session_id=paused.session_id, approvals=approvals, backend=backend)
     assert done.state["result"] == "b"
+
+
+class Heard(Middleware):
+    """Notes which agents begin and end."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def before_agent(self, ctx: Context, agent_name: str) -> None:
+        self.names.append(f"{agent_name} begins")
+
+    async def after_agent(self, ctx: Context, agent_name: str) -> None:
+        self.names.append(f"{agent_name} ends")
+
+
+async def test_hooks_hear_of_the_agents_of_the_user_alone() -> None:
+    """What stands for a segment is nobody's agent: hooks hear of each agent once, wherever it runs."""
+    told: list[list[str]] = []
+    for _, backend in backends({"clerk": "a", "heavy": "b", "mail": "c"}):
+        heard = Heard()
+        await (clerk >> heavy >> mail).middleware(heard).run("Go", backend=backend)
+        told.append([name for name in heard.names if not name.startswith("to_")])
+    assert Counter(told[0]) == Counter(told[1])
+
+
+async def test_stored_events_are_those_of_a_run_in_one_piece() -> None:
+    """A session keeps no marks of who should see an event, which are put on copies on their way out."""
+    for _, backend in backends({"clerk": "a", "heavy": "b", "mail": "c"}):
+        sessions = InMemorySessionService()
+        result = await pipeline.run("Go", backend=backend, session_service=sessions)
+        stored = await sessions.get_session(
+            app_name="adk_fluent_app", user_id="user", session_id=result.session_id
+        )
+        assert stored is not None
+        assert [event.custom_metadata for event in stored.events if event.content] == [None] * 4

@@ -80,16 +80,19 @@ def _asks_per_run() -> bool:
     return "telemetry" in RunConfig.model_fields
 
 
-def captures(config: TelemetryConfig) -> object | None:
+def of_a_run(config: TelemetryConfig | None) -> object | None:
     """ADK's own telemetry settings of one run; `None` where ADK has none.
 
-    The environment decides where the application speaks there.
+    The environment decides where the application speaks there, and is read once for the run: without settings
+    ADK reads it for every span.
     """
-    if not _asks_per_run() or "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" not in _ours:
+    if not _asks_per_run():
         return None
     from google.adk.telemetry.context import ContentCapturingMode
     from google.adk.telemetry.context import TelemetryConfig as OfAdk
 
+    if config is None or "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" not in _ours:
+        return OfAdk()
     modes = ContentCapturingMode
     mode = modes.SPAN_AND_EVENT if config.capture_content else modes.NO_CONTENT
     return OfAdk(capture_message_content=mode)

@@ -27,7 +27,7 @@ from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionCon
 from adk_fluent.cost.budget import COST
 from adk_fluent.cost.prices import tokens_of
 from adk_fluent.errors import ArgumentError, CompileError
-from adk_fluent.telemetry.setup import captures
+from adk_fluent.telemetry.setup import of_a_run
 
 Prompt = Any
 """Text, a `Content`, a `Part`, or a list of texts and parts."""
@@ -123,8 +123,8 @@ def _usage(usage: types.GenerateContentResponseUsageMetadata, model: str, cost: 
 def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig:
     """ADK's `RunConfig` for a configuration; `streaming` is what an unset mode means here."""
     mode = config.streaming_mode or ("sse" if streaming else "none")
-    captured = config.telemetry and captures(config.telemetry)
-    more: dict[str, Any] = {} if captured is None else {"telemetry": captured}
+    telemetry = of_a_run(config.telemetry)
+    more: dict[str, Any] = {} if telemetry is None else {"telemetry": telemetry}
     return RunConfig(
         max_llm_calls=config.max_llm_calls,
         streaming_mode=StreamingMode.SSE if mode == "sse" else StreamingMode.NONE,

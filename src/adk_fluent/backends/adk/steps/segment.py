@@ -136,6 +136,7 @@ def in_turn(name: str, agents: Sequence[BaseAgent]) -> BaseAgent:
     )
     made = SequentialComposite(name=name, sub_agents=[*agents], **again)
     made.bind(SequenceNode(name=name))
+    made.go_unseen()
     return made
 
 
@@ -157,5 +158,6 @@ def segment_agent(name: str, elsewhere: Elsewhere, hears: Hearing, authors: froz
     """
     made = SegmentAgent(name=name)
     made.bind(SequenceNode(name=name))
+    made.go_unseen()
     made.place(elsewhere, hears, authors)
     return made
