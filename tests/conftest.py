@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
 import socket
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
+from typing import Any, cast
 
 import pytest
+from google.genai import Client
 from hypothesis import settings
 
 from tests import services
@@ -80,6 +83,39 @@ def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     attempts = guard_network(monkeypatch)
     yield
     assert not attempts, f"the test tried to reach {', '.join(sorted(set(attempts)))}"
+
+
+def _close_with_the_loop(self: Client) -> None:
+    """Close a client of Gemini's when the loop in which it was made ends: ADK leaves that to the collector.
+
+    A loop closes generators that stand still when it ends.
+    """
+
+    async def held() -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            await self.aio.aclose()
+
+    holding = held()
+    with suppress(StopIteration):
+        anext(holding).__await__().send(None)
+    cast(Any, self).holding = holding  # as long as the client lives
+
+
+@pytest.fixture(autouse=True, scope="session")
+def clients_are_closed() -> Iterator[None]:
+    """No connection outlives its loop; else Python tells so in whichever test it collects garbage next."""
+    make = cast(Any, Client).__init__
+
+    def made(self: Client, **options: Any) -> None:
+        make(self, **options)
+        if asyncio.events._get_running_loop() is not None:
+            _close_with_the_loop(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "__init__", made)
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

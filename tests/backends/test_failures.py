@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from google.adk.models import BaseLlm
@@ -14,7 +14,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
-from google.genai import Client, errors, types
+from google.genai import errors, types
 from pydantic import BaseModel, ValidationError
 
 from adk_fluent import Agent, C, P, Pipeline, Route, S, gate, map_over, race, tap, transfer, until
@@ -415,28 +415,13 @@ REFUSALS: dict[Behaviour, tuple[int, str, str]] = {
 
 
 @pytest.fixture
-async def gemini(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> AsyncGenerator[Gemini, None]:
-    """A server in Gemini's place; `gemini.failing` says how the agent `writer` fares there.
-
-    ADK closes no client of a model; those that a test leaves are closed here, while their loop runs.
-    """
+def gemini(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Gemini]:
+    """A server in Gemini's place; `gemini.failing` says how the agent `writer` fares there."""
     caplog.set_level(logging.CRITICAL + 1, "google_adk")  # what ADK logs would keep the client alive
-    clients: list[Client] = []
-    make = cast(Any, Client).__init__
-
-    def made(self: Client, **options: Any) -> None:
-        make(self, **options)
-        clients.append(self)
-
-    monkeypatch.setattr(Client, "__init__", made)
     with serve(Gemini({"other": "I can."})) as served:
         monkeypatch.setenv("GOOGLE_API_KEY", "none")
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", served.url)
         yield served
-        for client in clients:
-            await client.aio.aclose()
 
 
 @pytest.mark.parametrize("behaviour", REFUSALS)
