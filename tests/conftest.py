@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import pytest
 from google.genai import Client
@@ -85,6 +86,9 @@ def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not attempts, f"the test tried to reach {', '.join(sorted(set(attempts)))}"
 
 
+_holding = WeakKeyDictionary[asyncio.AbstractEventLoop, list[object]]()
+
+
 def _close_with_the_loop(self: Client) -> None:
     """Close a client of Gemini's when the loop in which it was made ends: ADK leaves that to the collector.
 
@@ -100,7 +104,7 @@ def _close_with_the_loop(self: Client) -> None:
     holding = held()
     with suppress(StopIteration):
         anext(holding).__await__().send(None)
-    cast(Any, self).holding = holding  # as long as the client lives
+    _holding.setdefault(asyncio.get_running_loop(), []).append(holding)
 
 
 @pytest.fixture(autouse=True, scope="session")
