@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import asdict
+from typing import Any
 
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
 
 from adk_fluent.middleware import CallModel, Context, Middleware, otel_enrichment
 from benchmarks.by_hand import expression, run
@@ -15,6 +24,9 @@ from benchmarks.harness import Figure, compare, event_loop
 
 ROUNDS = 201
 STEPS = 10
+ENRICHED = "otel_enrichment and marks"
+
+Run = Callable[[], Coroutine[Any, Any, object]]
 
 
 class Idle(Middleware):
@@ -71,21 +83,54 @@ def figures() -> Iterator[Figure]:
                 target=target,
             )
         stacks: tuple[tuple[str, tuple[Middleware, ...], float | None], ...] = (
-            ("otel_enrichment", (otel_enrichment(),), 1.05),
-            ("all of them", (Watching(), Around()), None),
+            (f"{ENRICHED}, nobody records", (otel_enrichment(),), 1.05),
+            ("all of them and marks", (Watching(), Around()), None),
         )
         for what, stack, target in stacks:
-            app = expression(STEPS).middleware(*stack).to_app()
-            agents = expression(STEPS).build()
-            whole, plain = (
-                Runner(app=each, session_service=InMemorySessionService(), auto_create_session=True)
-                for each in (app, app.model_copy(update={"plugins": [], "root_agent": agents}))
-            )
-            yield compare(
-                f"{what}, and the marks of visibility, per agent",
-                blocking(lambda whole=whole: run(whole)),
-                blocking(lambda plain=plain: run(plain)),
-                rounds=ROUNDS,
-                per=STEPS,
-                target=target,
-            )
+            yield stacked(blocking, what, stack, target, ROUNDS)
+    yield recorded()
+
+
+def stacked(
+    blocking: Callable[[Run], Callable[[], object]],
+    what: str,
+    stack: tuple[Middleware, ...],
+    target: float | None,
+    rounds: int,
+) -> Figure:
+    """A stack and the plugin that marks events against neither."""
+    app = expression(STEPS).middleware(*stack).to_app()
+    agents = expression(STEPS).build()
+    whole, plain = (
+        Runner(app=each, session_service=InMemorySessionService(), auto_create_session=True)
+        for each in (app, app.model_copy(update={"plugins": [], "root_agent": agents}))
+    )
+    return compare(
+        f"{what}, per agent",
+        blocking(lambda: run(whole)),
+        blocking(lambda: run(plain)),
+        rounds=rounds,
+        per=STEPS,
+        target=target,
+    )
+
+
+def recorded() -> Figure:
+    """The enrichment where spans and metrics are recorded, on both sides: in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.middleware", str(ROUNDS)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return Figure(**json.loads(done.stdout))
+
+
+def _record(rounds: int) -> None:
+    """Print the figure of a process that records."""
+    trace.set_tracer_provider(TracerProvider())
+    metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
+    with event_loop() as blocking:
+        what = f"{ENRICHED}, recorded"
+        figure = stacked(blocking, what, (otel_enrichment(),), 1.05, rounds)
+    print(json.dumps(asdict(figure)))
+
+
+if __name__ == "__main__":
+    _record(int(sys.argv[1]))
