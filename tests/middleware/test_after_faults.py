@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent
 from adk_fluent.cost import Price
@@ -102,11 +103,12 @@ def look() -> str:
     return "seen"
 
 
-async def play(agent: Agent[str], asked: asyncio.Event, fault: Any) -> None:
+async def play(agent: Agent[str], asked: asyncio.Event, fault: Any, service: InMemorySessionService) -> None:
     """A run that goes wrong, is cancelled if nothing comes, or left where an answer stalls."""
 
     async def run() -> None:
-        async with aclosing(agent.stream("hi", session_id="s", state={"budget": "1"})) as events:
+        said = agent.stream("hi", session_id="s", session_service=service, state={"budget": "1"})
+        async with aclosing(said) as events:
             async for _ in events:
                 if fault is stalls:
                     return
@@ -142,7 +144,8 @@ async def test_after_a_fault_all_is_as_before(name: str, fault: Any) -> None:
             ended.append("wrong" if wrong else "well")
 
     agent = Agent("a", PlainLlm.of(answer)).instruct("x" * 240).tool(look).middleware(*BUILT_INS[name]())
-    await play(agent, asked, fault)
+    service = InMemorySessionService()  # the session of another test has spent what it has spent
+    await play(agent, asked, fault, service)
     assert ended[0] == "wrong"
-    assert await agent.ask_async("again", session_id="s") == "well"
+    assert await agent.ask_async("again", session_id="s", session_service=service) == "well"
     assert ended[-1] == "well"

@@ -26,7 +26,7 @@ from adk_fluent.middleware import otel_enrichment
 from adk_fluent.telemetry import set_up
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Client, PlainLlm, called
-from tests.telemetry.tracing import MODEL, Spans, answer
+from tests.telemetry.tracing import MODEL, Spans, answer, program
 
 # ADK 2.x warns of how its own AgentTool hands plugins on.
 pytestmark = pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")
@@ -304,6 +304,47 @@ async def test_no_state_and_no_words_reach_the_attributes(spans: Spans) -> None:
     assert "s3cret" not in told
 
 
+async def test_what_cannot_be_said_stops_no_run(
+    spans: Spans, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A failure beside a model call is logged, and the answer arrives; a failure of the model is its own."""
+
+    def fails(request: object) -> float:
+        raise ValueError("odd")
+
+    monkeypatch.setattr("adk_fluent.middleware.enriching.estimated_cost", fails)
+    agent = Agent("a", model(answer("x"))).middleware(otel_enrichment())
+    assert await agent.ask_async("hi") == "x"
+    assert "a: otel_enrichment() failed: ValueError: odd. The run goes on." in caplog.messages
+    with pytest.raises(ModelError, match="down"):
+        await agent.run("hi", backend=mock_backend({"a": ConnectionError("down")}))
+
+
+def test_it_is_idle_where_nobody_hears() -> None:
+    """No hook is called before there is a provider of spans or metrics; then the next run is told."""
+    said = program("""
+        from unittest.mock import patch
+        from adk_fluent.middleware.enriching import OTelEnrichment
+        called, hooks = [], ("before_run", "before_agent", "around_model", "after_run")
+        def noting(name, plain):
+            def noted(self, *given):
+                called.append(name)
+                return plain(self, *given)
+            return noted
+        shop = (Agent("a").middleware(otel_enrichment("shop")))
+        for name in hooks:
+            setattr(OTelEnrichment, name, noting(name, getattr(OTelEnrichment, name)))
+        run(shop)
+        said["before"] = list(called)
+        metrics.set_meter_provider(MeterProvider([reader]))
+        run(shop)
+        said.update(after=called, runs=measured(reader)["adk_fluent.pipeline.duration"])
+    """)
+    assert said["before"] == []
+    assert {"before_run", "around_model", "after_run"} <= set(said["after"])
+    assert said["runs"] == [[{"pipeline": "shop"}, 1]]
+
+
 class Measured:
     """An instrument that notes what it is given."""
 
@@ -317,7 +358,9 @@ class Measured:
 
 
 @pytest.mark.parametrize("way", ["run", "runner", "native"])
-async def test_runs_that_fail_are_counted_once(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_runs_that_fail_are_counted_once(
+    way: str, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On ADK's own runner, too, on every ADK; what a fallback catches is no failure; each run has a time."""
     errors, duration = Measured(), Measured()
     found = SimpleNamespace(errors=errors, duration=duration, cost=Measured(), tokens=Measured())

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Callable
-from functools import cache
+from functools import cache, wraps
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+)
 
-from adk_fluent.errors import ArgumentError
+from adk_fluent.cost.prices import Tokens, tokens_of
+from adk_fluent.errors import ArgumentError, sentence, what_happened
 from adk_fluent.middleware.protocol import Middleware
+from adk_fluent.telemetry import names
+from adk_fluent.telemetry.calls import cost_in_usd, estimated_cost
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
     from opentelemetry.trace import Span
 
     from adk_fluent.middleware.protocol import CallModel, Context
+
+
+logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Step(NamedTuple):
@@ -60,7 +82,6 @@ class _Run:
         """Measure it."""
         if not self.pipeline:
             return
-        from adk_fluent.telemetry import names
         from adk_fluent.telemetry.metrics import instruments
 
         measured, labels = instruments(), {"pipeline": self.pipeline}
@@ -72,20 +93,40 @@ class _Run:
     run_failed = ended
 
 
+def _lenient(
+    method: Callable[Concatenate[OTelEnrichment, Context, P], T],
+) -> Callable[Concatenate[OTelEnrichment, Context, P], T | None]:
+    """The method, of which a failure is only logged."""
+
+    @wraps(method)
+    def tried(self: OTelEnrichment, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return method(self, ctx, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # a span may be anybody's, and a run does not fail for it
+            what = sentence(what_happened(error))
+            logger.warning("%s: otel_enrichment() failed: %s The run goes on.", ctx.agent_name, what)
+            return None
+
+    return tried
+
+
 class OTelEnrichment(Middleware):
     """Adds attributes to ADK's own spans, and metrics; see `otel_enrichment`."""
 
     best_effort: ClassVar[bool] = True
+    _passes_on: ClassVar[bool] = True
 
     def __init__(self, pipeline_name: str | None = None, *, costs: bool = True) -> None:
         self._pipeline = pipeline_name
         self._costs = costs
         self._run = self.per_run(_Run)
 
+    def idle(self) -> bool:
+        """Whether the process has a provider neither of spans nor of metrics."""
+        return not _anybody_hears()()
+
     async def before_run(self, ctx: Context) -> None:
         """Name the pipeline on the span of the run, and take the time."""
-        from adk_fluent.telemetry import names
-
         run = self._run(ctx)
         run.pipeline = self._named(ctx)
         if (span := _current()) is not None:
@@ -103,9 +144,7 @@ class OTelEnrichment(Middleware):
         """Say on the span of an agent what it is, and who sees what it says."""
         if (span := _current()) is None:
             return
-        from adk_fluent.telemetry import names
-
-        step = cast(_Placed, ctx).step
+        step = cast("_Placed", ctx).step
         span.set_attributes(
             {
                 names.PIPELINE: self._pipeline or step.pipeline,
@@ -116,8 +155,6 @@ class OTelEnrichment(Middleware):
 
     async def before_tool(self, ctx: Context, tool_name: str, args: dict[str, Any]) -> None:
         """Say on the span of a tool whose it is."""
-        from adk_fluent.telemetry import names
-
         if (span := _current()) is not None:
             span.set_attributes({names.PIPELINE: self._named(ctx), names.TOOL_AGENT: ctx.agent_name})
 
@@ -125,48 +162,49 @@ class OTelEnrichment(Middleware):
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncGenerator[LlmResponse, None]:
         """Say on the span of a model call, which is current here alone, whose it is, and what it used."""
-        span = _current(of_model=True)
-        if span is not None:
-            self._introduce(span, ctx, request)
+        span = self._introduced(ctx, request)
         used: LlmResponse | None = None
+        responses = call(request)
         try:
-            async for response in call(request):  # which is closed with this, whoever leaves first
+            async for response in responses:
                 if response.usage_metadata is not None:
                     used = response
                     if span is not None:
-                        self._account(span, request, response)
+                        self._account(ctx, span, request, response)
                 yield response
         finally:
+            await responses.aclose()
             if used is not None:
                 self._measure(ctx, request, used)
 
     # --- what is said -----------------------------------------------------------------------------
 
     def _named(self, ctx: Context) -> str:
-        return self._pipeline or cast(_Placed, ctx).pipeline
+        return self._pipeline or cast("_Placed", ctx).pipeline
 
-    def _introduce(self, span: Span, ctx: Context, request: LlmRequest) -> None:
-        from adk_fluent.telemetry import names
-        from adk_fluent.telemetry.calls import estimated_cost
-
-        span.set_attributes({names.PIPELINE: self._named(ctx), names.AGENT_NAME: ctx.agent_name})
+    @_lenient
+    def _introduced(self, ctx: Context, request: LlmRequest) -> Span | None:
+        """The span of the call, which now says whose it is; `None` if nobody records one."""
+        if (span := _current(of_model=True)) is None:
+            return None
+        said: dict[str, str | float] = {names.PIPELINE: self._named(ctx), names.AGENT_NAME: ctx.agent_name}
         if ctx.operation is not None:
-            span.set_attribute(names.OPERATION, ctx.operation)
+            said[names.OPERATION] = ctx.operation
         if self._costs and (cost := estimated_cost(request)) is not None:
-            span.set_attribute(names.COST_ESTIMATE, cost)
+            said[names.COST_ESTIMATE] = cost
+        span.set_attributes(said)
+        return span
 
-    def _account(self, span: Span, request: LlmRequest, response: LlmResponse) -> None:
+    @_lenient
+    def _account(self, ctx: Context, span: Span, request: LlmRequest, response: LlmResponse) -> None:
         """Say what a call used, while its span is open: ADK 2.x ends it at the last piece of the answer."""
         if not span.is_recording():
             return
-        from adk_fluent.telemetry import names
-
         tokens, cost = self._spent(request, response)
-        span.set_attribute(names.INPUT_TOKENS, tokens.input_tokens)
-        span.set_attribute(names.OUTPUT_TOKENS, tokens.output_tokens)
-        if cost is not None:
-            span.set_attribute(names.COST, float(cost))
+        said = {names.INPUT_TOKENS: tokens.input_tokens, names.OUTPUT_TOKENS: tokens.output_tokens}
+        span.set_attributes(said if cost is None else {**said, names.COST: float(cost)})
 
+    @_lenient
     def _measure(self, ctx: Context, request: LlmRequest, response: LlmResponse) -> None:
         from adk_fluent.telemetry.metrics import are_heard, instruments
 
@@ -177,13 +215,10 @@ class OTelEnrichment(Middleware):
         labels = {"agent_name": ctx.agent_name, "model": model, "pipeline": self._named(ctx)}
         if cost is not None:
             instruments().cost.add(float(cost), labels)
-        if not cast(_Placed, ctx).counts_tokens:
+        if not cast("_Placed", ctx).counts_tokens:
             instruments().tokens.add(tokens.input_tokens + tokens.output_tokens, labels)
 
-    def _spent(self, request: LlmRequest, response: LlmResponse) -> tuple[Any, Any]:
-        from adk_fluent.cost.prices import tokens_of
-        from adk_fluent.telemetry.calls import cost_in_usd
-
+    def _spent(self, request: LlmRequest, response: LlmResponse) -> tuple[Tokens, Decimal | None]:
         tokens = tokens_of(response.usage_metadata)
         cost = cost_in_usd((response.model_version, request.model), tokens) if self._costs else None
         return tokens, cost
@@ -201,6 +236,14 @@ def _current(*, of_model: bool = False) -> Span | None:
         return None
     name: str = getattr(span, "name", "")
     return span if not of_model or name.startswith(("generate_content", "call_llm")) else None
+
+
+@cache
+def _anybody_hears() -> Callable[[], bool]:
+    """What says whether spans or metrics go anywhere."""
+    from adk_fluent.telemetry import metrics, spans
+
+    return lambda: spans.are_heard() or metrics.are_heard()
 
 
 @cache

@@ -164,6 +164,9 @@ class Middleware:
     may_pause: ClassVar[bool] = False
     observes: ClassVar[bool] = False
     remembers: ClassVar[bool] = False
+    _passes_on: ClassVar[bool] = False
+    """Whether its `around_model` asks once, gives every response on as it comes, holds nothing meanwhile, and
+    raises nothing of its own: then nothing has to stand between it and the model."""
 
     # --- values of its own ------------------------------------------------------------------------
 
@@ -184,6 +187,13 @@ class Middleware:
         process belongs into `ctx.state`.
         """
         return Kept(factory, "session")
+
+    def idle(self) -> bool:
+        """Whether nothing that it does would be noticed now, so that none of its hooks is called.
+
+        It is asked before each, and must be quick. By default it is never idle.
+        """
+        return False
 
     async def close(self) -> None:
         """Give back what it holds: called when ADK closes its runner, and by `await expr.aclose()`."""

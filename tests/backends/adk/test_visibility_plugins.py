@@ -142,6 +142,16 @@ FAMILIES: list[tuple[Change, ...]] = [
 PLACES = [(family, place) for family in FAMILIES for place in range(len(family) + 1)]
 
 
+async def test_what_is_stored_is_the_same_in_memory_and_in_a_database(tmp_path: Path) -> None:
+    """Of an event that ADK has stored before it asks plugins, memory holds the same as a database."""
+    stored: list[Any] = []
+    for kind in ("memory", "database"):
+        service = session_service(kind, tmp_path)
+        stored.append(marks((await played([VisibilityPlugin(PIPELINE)], service))[1]))
+        await close(service)
+    assert stored[0] == stored[1]
+
+
 @pytest.mark.parametrize("kind", SERVICES)
 @pytest.mark.parametrize(
     ("family", "place"),
@@ -178,8 +188,8 @@ async def test_a_plugin_added_to_the_app_has_its_turn() -> None:
     assert dict(marks(given)) == CLASSES
 
 
-async def test_the_event_that_comes_in_is_never_touched() -> None:
-    """Marks are put on copies: the objects that agents gave, which a session may hold, stay as they are."""
+async def test_an_event_that_others_have_looked_at_is_not_touched() -> None:
+    """Beside a plugin that looks at events, marks are put on copies: what it has kept stays as it was."""
     kept: list[Event] = []
 
     def keep(event: Event) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from google.adk.agents.callback_context import CallbackContext
@@ -58,7 +58,8 @@ class AroundLlm:
         """As the model, through the middleware."""
         self._check()
         native = step_of(self._ctx) or CallbackContext(self._ctx)
-        return _ahead(_onion(self._hooks, HookContext(native), self._llm, stream)(llm_request))
+        responses = _onion(self._hooks, HookContext(native), self._llm, stream)(llm_request)
+        return responses if all(hook.passes_on for hook in self._hooks) else _ahead(responses)
 
     def _check(self) -> None:
         _real_models.check(self._llm, getattr(self._ctx.agent, "name", ""))
@@ -124,7 +125,7 @@ async def _ahead(source: Responses) -> Responses:
 def _onion(hooks: tuple[Hook, ...], ctx: HookContext, llm: BaseLlm, stream: bool) -> CallModel:
     call: CallModel = _Innermost(ctx.invocation, llm, stream)
     for hook in reversed(hooks):
-        call = _Layer(hook, ctx, call)
+        call = _passing_on(hook, ctx, call) if hook.passes_on else _Layer(hook, ctx, call)
     return call
 
 
@@ -156,6 +157,22 @@ def _resolved(ctx: InvocationContext, model: str | BaseLlm) -> BaseLlm:
     return llm
 
 
+def _passing_on(hook: Hook, ctx: HookContext, inner: CallModel) -> CallModel:
+    """One middleware that only passes on: what it gives is what is inside, with no failures of its own."""
+
+    def call(request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
+        if model is None:
+            return hook.function(ctx, request, inner)
+        return hook.function(ctx, _asking(request, model), partial(inner, model=model))
+
+    return call
+
+
+def _asking(request: LlmRequest, model: str | BaseLlm) -> LlmRequest:
+    """The request with the name of another model, so that every layer knows who is asked."""
+    return request.model_copy(update={"model": model if isinstance(model, str) else model.model})
+
+
 class _Layer:
     """One middleware around a call."""
 
@@ -163,8 +180,8 @@ class _Layer:
         self._hook, self._ctx, self._inner = hook, ctx, inner
 
     async def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
-        if model is not None:  # so that every layer knows who is asked
-            request = request.model_copy(update={"model": model if isinstance(model, str) else model.model})
+        if model is not None:
+            request = _asking(request, model)
         asked = _Asked(self._inner, model, lasting=self._hook.best_effort)
         try:
             async with aclosing(self._hook.function(self._ctx, request, asked)) as responses:

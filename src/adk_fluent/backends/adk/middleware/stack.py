@@ -15,6 +15,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware.context import HookContext
 from adk_fluent.errors import ADKFluentError, MiddlewareError, ModelError, sentence, what_happened
 from adk_fluent.middleware.checking import HOOKS, hooks_of
+from adk_fluent.middleware.protocol import Middleware
 
 logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
 
@@ -40,6 +41,8 @@ class Hook:
         best_effort: whether its failures are only logged.
         native: whether it is that of an ADK plugin.
         observes: whether its middleware only looks on.
+        idle: whether it need not be called now; `None` where it always is.
+        passes_on: whether it gives on what the model says, as it is and at once.
     """
 
     owner: str
@@ -48,6 +51,8 @@ class Hook:
     best_effort: bool = False
     native: bool = False
     observes: bool = False
+    idle: Callable[[], bool] | None = None
+    passes_on: bool = False
 
     async def ask(self, ctx: HookContext, made: Callable[[Any], Any], *given: Any) -> Any:
         """What the hook returns, as `made` makes it; `None` if nothing, or if it failed and may.
@@ -184,7 +189,7 @@ class Stack:
         hooks: the hooks that any of them has, each list in the order it is called in.
     """
 
-    __slots__ = ("__weakref__", "hooks", "middleware")
+    __slots__ = ("__weakref__", "_may_idle", "hooks", "middleware")
 
     def __init__(self, middleware: Iterable[object] = ()) -> None:
         self.middleware: tuple[object, ...] = tuple({id(each): each for each in middleware}.values())
@@ -194,12 +199,14 @@ class Stack:
             functions = dict(_of_plugin(each)) if isinstance(each, BasePlugin) else hooks_of(each)
             owner, best_effort = type(each).__name__, bool(getattr(each, "best_effort", False))
             observes = bool(getattr(each, "observes", False))
+            idle, passes_on = _idle_of(each), bool(getattr(each, "_passes_on", False))
             for name, function in functions.items():
-                hook = Hook(owner, name, function, best_effort, plugin, observes)
+                hook = Hook(owner, name, function, best_effort, plugin, observes, idle, passes_on)
                 found.setdefault(name, []).append(hook)
         self.hooks: Mapping[str, tuple[Hook, ...]] = {
             name: _placed(name, hooks if name in INWARD else reversed(hooks)) for name, hooks in found.items()
         }
+        self._may_idle: bool = any(hook.idle for hooks in self.hooks.values() for hook in hooks)
 
     def around(self, inner: Iterable[object]) -> Stack:
         """These around others."""
@@ -207,8 +214,18 @@ class Stack:
         return self if len(whole.middleware) == len(self.middleware) else whole
 
     def of(self, hook: str) -> tuple[Hook, ...]:
-        """The hooks of this name."""
-        return self.hooks.get(hook, ())
+        """The hooks of this name that are to be called now."""
+        found = self.hooks.get(hook, ())
+        if not found or not self._may_idle:
+            return found
+        return tuple([each for each in found if each.idle is None or not each.idle()])
+
+
+def _idle_of(middleware: object) -> Callable[[], bool] | None:
+    """What says whether a middleware is idle; `None` for one that never is."""
+    if not isinstance(middleware, Middleware) or type(middleware).idle is Middleware.idle:
+        return None
+    return middleware.idle
 
 
 _BEGIN: Final = frozenset({"on_user_message", "before_run"})

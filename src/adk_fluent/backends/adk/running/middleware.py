@@ -217,8 +217,11 @@ async def _on_event(
 async def _before_agent(
     self: MiddlewarePlugin, *, agent: BaseAgent, callback_context: CallbackContext
 ) -> types.Content | None:
+    hooks = stack_of(private.invocation(callback_context)).of("before_agent")
+    if not hooks:
+        return None
     ctx = HookContext(callback_context, agent.name)
-    for hook in stack_of(ctx.invocation).of("before_agent"):
+    for hook in hooks:
         answer = await hook.ask(ctx, lambda said: content_of(said, "model", "before_agent"), agent.name)
         if answer is not None:
             return answer
@@ -253,15 +256,19 @@ def _ignored(answer: object) -> None:
 async def _before_model(
     self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_request: LlmRequest
 ) -> LlmResponse | None:
-    ctx = HookContext(callback_context)
-    stack = stack_of(ctx.invocation)
-    if ctx.operation is None:
+    invocation = private.invocation(callback_context)
+    stack = stack_of(invocation)
+    if getattr(callback_context, "operation", None) is None:
         take_step(callback_context)
-        if stack.of("around_tool"):
+        if "around_tool" in stack.hooks:
             wrap_tools(llm_request)
-        if stack.of("around_model"):
-            surround(ctx.invocation)
-    for hook in stack.of("before_model"):
+        if "around_model" in stack.hooks:
+            surround(invocation)
+    hooks = stack.of("before_model")
+    if not hooks:
+        return None
+    ctx = HookContext(callback_context)
+    for hook in hooks:
         answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request)
         if answer is not None:
             return answer

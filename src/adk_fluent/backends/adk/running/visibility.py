@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
@@ -29,11 +29,18 @@ def sight_of(event: Event, outlet: Outlet) -> StepVisibility:
 
 
 def marked(event: Event, sight: StepVisibility) -> Event:
-    """A copy of an event that says who should see it.
+    """A copy of an event that says who should see it."""
+    return event.model_copy(update={"custom_metadata": _metadata(event, sight)})
 
-    Never the event itself: ADK's session in memory holds the same object.
-    """
-    return event.model_copy(update={"custom_metadata": {**(event.custom_metadata or {}), **sight.marks}})
+
+def _metadata(event: Event, sight: StepVisibility) -> dict[str, Any]:
+    return {**(event.custom_metadata or {}), **sight.marks}
+
+
+def _is_stored(event: Event, ctx: InvocationContext) -> bool:
+    """Whether ADK's session has an event already, as before 1.31; one in memory holds the same object."""
+    events = ctx.session.events
+    return bool(events) and events[-1] is event
 
 
 class VisibilityPlugin(AddedPlugin):
@@ -83,10 +90,14 @@ class VisibilityPlugin(AddedPlugin):
         if len(others) < len(manager.plugins) and manager.plugins[0] is not self:
             manager.plugins = [self, *others]  # a new list: another run may be on its way through the old one
 
-    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event:
-        """Give back a marked copy of what the plugins behind this one make of the event."""
+    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event | None:
+        """Mark the event, or give back a marked copy of what the plugins behind this one make of it."""
         manager, changed = invocation_context.plugin_manager, None
-        if behind := _behind(self, manager.plugins):
+        behind = _behind(self, manager.plugins)
+        if behind == [] and not _is_stored(event, invocation_context):
+            event.custom_metadata = _metadata(event, sight_of(event, self._outlet))  # two copies fewer
+            return None
+        if behind:
             others = copy(manager)
             others.plugins = behind
             changed = await others.run_on_event_callback(invocation_context=invocation_context, event=event)
@@ -100,16 +111,18 @@ class VisibilityPlugin(AddedPlugin):
         return marked(changed, SEEN if asks else self._outlet.sight(changed.author or event.author))
 
 
-def _behind(plugin: BasePlugin, plugins: Sequence[BasePlugin]) -> list[BasePlugin]:
-    """The plugins that ADK would ask after this one; none where it is asked by somebody else than ADK.
+def _behind(plugin: BasePlugin, plugins: Sequence[BasePlugin]) -> list[BasePlugin] | None:
+    """The plugins that ADK would ask after this one; `None` where it is asked by somebody else than ADK.
 
     One that leaves events alone need not be asked.
     """
-    places = [place for place, other in enumerate(plugins) if other is plugin]
-    return [other for other in plugins[places[0] + 1 :] if _looks(other)] if places else []
-
-
-def _looks(plugin: BasePlugin) -> bool:
-    """Whether a plugin has a hook for events of its own."""
-    own = type(plugin).on_event_callback is not BasePlugin.on_event_callback
-    return own or "on_event_callback" in vars(plugin)
+    behind: list[BasePlugin] | None = None
+    for other in plugins:
+        if other is plugin:
+            behind = []
+        elif behind is not None and (
+            type(other).on_event_callback is not BasePlugin.on_event_callback
+            or "on_event_callback" in vars(other)
+        ):
+            behind.append(other)
+    return behind
