@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,12 +20,13 @@ from pydantic import BaseModel
 
 from adk_fluent import Agent
 from adk_fluent.errors import ArgumentError, RunError
-from adk_fluent.middleware import Cache, cache, fallback_model
+from adk_fluent.middleware import Cache, Context, Middleware, cache, fallback_model
 from adk_fluent.middleware.caching import key_of
+from adk_fluent.middleware.protocol import CallModel
 from adk_fluent.middleware.stores import MemoryStore
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import failing, reply
-from tests.clock import still
+from tests.clock import still, without_pauses
 from tests.services import redis_server
 
 A = Agent("a", "m")
@@ -265,6 +267,156 @@ async def test_an_answer_that_nobody_waited_for_is_not_kept(leave: bool) -> None
         with pytest.raises(asyncio.CancelledError):
             await run
     assert (await pieces(agent, backend))[-1] == ("answer", False)
+
+
+# --- the same at the same time --------------------------------------------------------------------
+
+
+class Busy:
+    """A model whose answers wait for `go`, which a failure takes back.
+
+    Attributes:
+        asked: set when it is asked; `calls` is how often it was.
+    """
+
+    def __init__(self, *first: object) -> None:
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.calls = 0
+        self._first = list(first)
+
+    async def __call__(self, request: LlmRequest) -> AsyncGenerator[Any, None]:
+        self.calls += 1
+        number = self.calls
+        self.asked.set()
+        yield f"answer {number}: "
+        await self.go.wait()
+        if self._first and isinstance(problem := self._first.pop(0), Exception):
+            self.go.clear()
+            raise problem
+        yield "well"
+
+
+class Door(Middleware):
+    """Stands before the cache, knows when so many have gone in, and may let nothing out to the first."""
+
+    def __init__(self, many: int, *, holds: bool = False) -> None:
+        self.all_in, self.opens = asyncio.Event(), asyncio.Event()
+        self._many, self._holds = many, holds
+
+    async def around_model(
+        self, ctx: Context, request: LlmRequest, call: CallModel
+    ) -> AsyncGenerator[LlmResponse, None]:
+        self._many -= 1
+        if self._many == 0:
+            self.all_in.set()
+        holds, self._holds = self._holds, False
+        async for response in call(request):
+            if holds:
+                await self.opens.wait()
+            yield response
+
+
+async def asking(agent: Agent[Any], backend: MockBackend, streaming: bool) -> str:
+    """What a run answers; it streams or it does not."""
+    if not streaming:
+        return (await agent.run("hi", backend=backend)).text
+    said = await pieces(agent, backend)
+    assert said[:-1] == [(said[-1][0][:-4], True), ("well", True)]
+    return said[-1][0]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("kind", ["memory", "folder"])
+async def test_the_same_request_at_the_same_time_is_one_call(
+    streaming: bool, kind: str, tmp_path: Path
+) -> None:
+    """Ten runs ask the same at once: one call answers them all, streamed too; another request is its own."""
+    model = Busy()
+    backend = mock_backend({"a": model})
+    kept = cache("memory" if kind == "memory" else tmp_path)
+    agent = A.middleware(kept)
+    runs = [asyncio.ensure_future(asking(agent, backend, streaming)) for _ in range(10)]
+    other = asyncio.ensure_future(agent.run("ho", backend=backend))
+    await model.asked.wait()
+    model.go.set()
+    assert len(set(await asyncio.gather(*runs))) == 1
+    assert (await other).text.endswith("well")
+    assert (model.calls, kept.hits, kept.misses) == (2, 9, 2)
+    assert await asking(agent, backend, streaming) == runs[0].result()
+    assert model.calls == 2
+    await kept.close()
+
+
+async def test_each_of_them_gets_an_answer_of_its_own() -> None:
+    """What one run does to its answer, no other sees, and tokens are counted once."""
+
+    class Shouts(Middleware):
+        async def after_model(self, ctx: Context, response: LlmResponse) -> None:
+            assert response.content
+            assert response.content.parts
+            response.content.parts[0].text += "!"  # pyright: ignore[reportOperatorIssue]  # it is a text
+
+    model = Busy()
+    backend = mock_backend({"a": model})
+    agent = A.middleware(Shouts(), cache())
+    model.go.set()
+    results = await asyncio.gather(*(agent.run("hi", backend=backend) for _ in range(3)))
+    assert {result.text for result in results} == {"answer 1: well!"}
+    used = [sum(usage.input_tokens for usage in result.usage.values()) for result in results]
+    assert sorted(map(bool, used)) == [False, False, True]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_who_waits_for_a_call_that_fails_asks_himself(streaming: bool) -> None:
+    """The error is that of one run alone; every other one asks and is answered, and the answer is kept."""
+    model, door = Busy(ConnectionError("down")), Door(4)
+    backend = mock_backend({"a": model})
+    agent = A.middleware(door, cache())
+    runs = [asyncio.ensure_future(asking(agent, backend, streaming)) for _ in range(4)]
+    await door.all_in.wait()
+    model.go.set()
+    while model.calls < 4:
+        model.asked.clear()
+        await model.asked.wait()
+    model.go.set()
+    found = await asyncio.gather(*runs, return_exceptions=True)
+    assert [type(each).__name__ for each in found] == ["ModelError", "str", "str", "str"]
+    assert (await asking(agent, backend, streaming)).endswith("well")
+    assert model.calls == 4
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_who_is_cancelled_takes_nobody_along(streaming: bool) -> None:
+    """Another of those who wait makes the call anew, once; one of them that is cancelled changes nothing."""
+    model = Busy()
+    backend = mock_backend({"a": model})
+    agent = A.middleware(cache())
+    runs = [asyncio.ensure_future(asking(agent, backend, streaming)) for _ in range(5)]
+    await model.asked.wait()
+    model.asked.clear()
+    for leaver in (runs[0], runs[3]):
+        leaver.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaver
+    await model.asked.wait()
+    model.go.set()
+    assert await asyncio.gather(runs[1], runs[2], runs[4]) == ["answer 2: well"] * 3
+    assert model.calls == 2
+
+
+@without_pauses
+async def test_nobody_waits_for_a_stream_that_nobody_reads() -> None:
+    """A reader who stops in the middle holds up himself alone: another run asks, and others wait for that."""
+    model, door = Busy(), Door(1, holds=True)
+    backend = mock_backend({"a": model})
+    agent = A.middleware(door, cache())
+    slow = asyncio.ensure_future(asking(agent, backend, True))
+    await door.all_in.wait()
+    model.go.set()
+    assert await asyncio.gather(*(asking(agent, backend, True) for _ in range(3))) == ["answer 2: well"] * 3
+    door.opens.set()
+    assert await slow == "answer 1: well"
+    assert model.calls == 2
 
 
 # --- stores ---------------------------------------------------------------------------------------

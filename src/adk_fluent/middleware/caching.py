@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from adk_fluent.errors import what_happened
 from adk_fluent.middleware.arguments import positive
+from adk_fluent.middleware.flights import Flight, Flights
 from adk_fluent.middleware.messages import problem_in
 from adk_fluent.middleware.protocol import CallModel, Context, Middleware
 from adk_fluent.middleware.stores import Store, store_of
@@ -34,6 +35,10 @@ def cache(store: str | os.PathLike[str] = "memory", ttl: float | None = None) ->
     streams. Kept are whole answers only: no errors, nothing that broke off. Which responses came from the
     store is said by `custom_metadata["adk_fluent.cached"]` of their events; they report no tokens, since none
     were used.
+
+    Runs that ask the same at the same time, on one event loop, wait for one call, and each gets its answer as
+    if it had been stored. If the run that made the call is cancelled or left, another one of them makes it;
+    if the call fails, each of the others makes its own.
 
     A store that cannot be reached is reported on the logger `adk_fluent.middleware`, and the model is asked.
 
@@ -73,25 +78,36 @@ class Cache(Middleware):
         self._store: Store = store_of(store)
         self.hits: int = 0
         self.misses: int = 0
+        self._flights = Flights()
 
     async def around_model(
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncIterator[LlmResponse | Mapping[str, Any]]:
         """Replay the answer that is stored, or ask and store."""
         key = key_of(request, streaming=ctx.streaming)
-        found = None if key is None else await self._read(ctx, key)
-        if found is not None:
-            self.hits += 1
-            for response in found:
+        if key is None:
+            self.misses += 1
+            async for response in call(request):
                 yield response
             return
-        self.misses += 1
-        answer: list[LlmResponse] = []
-        async for response in call(request):
-            answer.append(response)
+        found = await self._flights.answer(key)
+        if found is None:
+            with self._flights.leading(key) as flight:
+                found = await self._read(ctx, key)
+                if found is None:
+                    self.misses += 1
+                    answer: list[LlmResponse] = []
+                    async for response in call(request):
+                        answer.append(response)
+                        flight.offer()
+                        yield response
+                        flight.taken()
+                    await self._keep(ctx, key, answer, flight)
+                    return
+                flight.land(found)
+        self.hits += 1
+        for response in found:
             yield response
-        if key is not None and _is_whole(answer):
-            await self._write(ctx, key, answer)
 
     async def close(self) -> None:
         """Close the store; the next run opens it again."""
@@ -105,12 +121,16 @@ class Cache(Middleware):
             _warn(ctx, "could not be read", error)
             return None
 
-    async def _write(self, ctx: Context, key: str, answer: list[LlmResponse]) -> None:
-        entry = [json.loads(response.model_dump_json(exclude_none=True)) for response in answer]
+    async def _keep(self, ctx: Context, key: str, answer: list[LlmResponse], flight: Flight) -> None:
+        if not _is_whole(answer):
+            return flight.land(None)
         try:
+            entry = [json.loads(response.model_dump_json(exclude_none=True)) for response in answer]
+            flight.land([_unspent(response) for response in entry])
             await self._store.set(key, json.dumps({"format": FORMAT, "responses": entry}), self._ttl)
-        except Exception as error:  # noqa: BLE001  # likewise, and the answer is there
+        except Exception as error:  # noqa: BLE001  # a store may raise anything, and the answer is there
             _warn(ctx, "could not be written", error)
+        return None
 
 
 def _warn(ctx: Context, what: str, error: Exception) -> None:
