@@ -7,7 +7,7 @@ from dataclasses import replace
 from pydantic_core import to_json
 from temporalio import workflow
 
-from adk_fluent.backends.adk.compile.compiler import can_pause
+from adk_fluent.backends.adk.compile.scope import can_pause
 from adk_fluent.backends.adk.durable.anew import Course, spine
 from adk_fluent.backends.adk.durable.sessions import HeldSession
 from adk_fluent.backends.adk.durable.steps import Json
