@@ -87,8 +87,9 @@ options:
 """
     + TARGETS,
     "worker": """\
-usage: adk-fluent worker [-h] [--debug] [--address HOST:PORT] [--segment NAME] [--queue NAME]
-[--session-db FILE] [--dev] [--dir DIR] TARGET
+usage: adk-fluent worker [-h] [--debug] [--address HOST:PORT] [--namespace NAME] [--tls]
+[--tls-ca-path FILE] [--tls-cert-path FILE] [--tls-key-path FILE] [--tls-server-name NAME]
+[--telemetry] [--segment NAME] [--queue NAME] [--session-db FILE] [--dev] [--dir DIR] TARGET
 
 Work on durable runs of a pipeline, for a Temporal server.
 
@@ -99,6 +100,14 @@ options:
   -h, --help           show this help message and exit
   --debug              show tracebacks and ADK's own messages
   --address HOST:PORT  where the server is; 127.0.0.1:7233 unless given
+  --namespace NAME     the namespace there; default unless given
+  --tls                encrypt, as is done anyhow where TEMPORAL_API_KEY is set
+  --tls-ca-path FILE   whom to trust, in place of the system's list
+  --tls-cert-path FILE the certificate to show
+  --tls-key-path FILE  its key
+  --tls-server-name NAME
+                       the name in the server's certificate
+  --telemetry          send spans and metrics to where OTEL_EXPORTER_OTLP_ENDPOINT says
   --segment NAME       the segment of a pipeline that is cut; all unless given
   --queue NAME         the task queue; that of the pipeline unless given
   --session-db FILE    keep sessions in this SQLite file

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,6 +26,110 @@ from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 model = ScriptedLlm.of(Script("a", "Hello.", "repeat", []), merge_state=False)
 pipeline = Agent("a", model)
 """
+
+
+@contextmanager
+def collecting() -> Generator[tuple[str, set[str]]]:
+    """A collector of OpenTelemetry: its address, and what came, by path."""
+    paths: set[str] = set()
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            paths.add(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Collector)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01])
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", paths
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program with a pipeline."""
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    return file
+
+
+async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
+    """With the certificates of both sides, in a namespace, and tells its spans to a collector."""
+    from temporalio.client import TLSConfig
+
+    from adk_fluent.backends import TemporalBackend
+    from adk_fluent.backends.temporal.server import DevServer
+    from adk_fluent.cli.target import load
+    from tests.backends.temporal.encryption import certificate_in, encrypted
+
+    cert, key = certificate_in(tmp_path)
+    expression = load(str(program)).expression
+    assert expression is not None
+    with DevServer() as server, collecting() as (collector, paths):
+        async with encrypted(server.port, (cert, key), mutual=True) as address:
+            options = {
+                "--address": address,
+                "--namespace": "default",
+                "--tls-ca-path": str(cert),
+                "--tls-cert-path": str(cert),
+                "--tls-key-path": str(key),
+                "--tls-server-name": "localhost",
+            }
+            command = [sys.executable, "-m", "adk_fluent", "worker", str(program), "--telemetry"]
+            worker = subprocess.Popen(
+                [*command, *(word for pair in options.items() for word in pair)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector},
+            )
+            try:
+                assert worker.stdout is not None
+                line = await asyncio.to_thread(worker.stdout.readline)
+                assert line.startswith("Working on a@"), worker.communicate()
+                tls = TLSConfig(cert.read_bytes(), "localhost", cert.read_bytes(), key.read_bytes())
+                result = await expression.run("hi", backend=TemporalBackend(address, tls=tls))
+                worker.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(worker.communicate)
+            finally:
+                worker.kill()
+                worker.wait()
+    assert result.text == "Hello."
+    assert set(paths) == {"/v1/traces", "/v1/metrics"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--tls-cert-path", "c.pem"], "--tls-cert-path and --tls-key-path go together"),
+        (["--tls-ca-path", "nowhere.pem"], "--tls-ca-path nowhere.pem: No such file"),
+        (["--dev", "--tls"], "--dev starts a server without TLS"),
+        (["--dev", "--namespace", "mine"], "--dev starts a server without TLS"),
+        (["--telemetry"], "set it, as to http://127.0.0.1:4318"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    options: list[str],
+    said: str,
+    program: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line says which."""
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    assert main(["worker", str(program), *options]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
 
 
 async def test_a_worker_with_a_server_of_its_own(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def _command(arguments: argparse.Namespace) -> int:
 
         return tide(as_json=arguments.json)
     if arguments.command == "worker":
-        from adk_fluent.cli.worker import worker
+        from adk_fluent.cli.worker import Security, worker
 
         return worker(
             arguments.target,
@@ -182,6 +182,15 @@ def _command(arguments: argparse.Namespace) -> int:
             queue=arguments.queue,
             sessions=arguments.session_db,
             dev=arguments.dir if arguments.dev else None,
+            namespace=arguments.namespace,
+            security=Security(
+                arguments.tls,
+                arguments.tls_ca_path,
+                arguments.tls_cert_path,
+                arguments.tls_key_path,
+                arguments.tls_server_name,
+            ),
+            telemetry=arguments.telemetry,
         )
     from adk_fluent.cli.new import new
 
@@ -282,6 +291,23 @@ def _add_worker(commands: _Commands) -> None:
     worker = commands.add("worker", "work on durable runs of a pipeline, for a Temporal server")
     worker.add_argument(
         "--address", metavar="HOST:PORT", help="where the server is; 127.0.0.1:7233 unless given"
+    )
+    worker.add_argument(
+        "--namespace", metavar="NAME", default="default", help="the namespace there; default unless given"
+    )
+    worker.add_argument(
+        "--tls", action="store_true", help="encrypt, as is done anyhow where TEMPORAL_API_KEY is set"
+    )
+    worker.add_argument(
+        "--tls-ca-path", metavar="FILE", type=Path, help="whom to trust, in place of the system's list"
+    )
+    worker.add_argument("--tls-cert-path", metavar="FILE", type=Path, help="the certificate to show")
+    worker.add_argument("--tls-key-path", metavar="FILE", type=Path, help="its key")
+    worker.add_argument("--tls-server-name", metavar="NAME", help="the name in the server's certificate")
+    worker.add_argument(
+        "--telemetry",
+        action="store_true",
+        help="send spans and metrics to where OTEL_EXPORTER_OTLP_ENDPOINT says",
     )
     worker.add_argument(
         "--segment", metavar="NAME", help="the segment of a pipeline that is cut; all unless given"

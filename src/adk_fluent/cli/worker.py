@@ -3,15 +3,69 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.look import inside
+from adk_fluent.config import TelemetryConfig
 from adk_fluent.ir.base import Node
+
+if TYPE_CHECKING:
+    from temporalio.client import TLSConfig
+
+    from adk_fluent.backends.temporal.connecting import Address
+
+
+ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+API_KEY: Final = "TEMPORAL_API_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How the connection to a server is encrypted, as Temporal's own command line has it.
+
+    Attributes:
+        on: whether it is, also without any of the others.
+        ca: the file that says whom to trust.
+        cert: the file of the certificate to show.
+        key: the file of its key.
+        server_name: the name in the server's certificate, where it is not that of its address.
+    """
+
+    on: bool = False
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    server_name: str | None = None
+
+    def __bool__(self) -> bool:
+        return self != Security()
+
+    def config(self) -> bool | TLSConfig:
+        """The same for Temporal's client.
+
+        Raises:
+            UsageError: a file cannot be read, or one is missing.
+        """
+        from temporalio.client import TLSConfig
+
+        if (self.cert is None) != (self.key is None):
+            raise UsageError("--tls-cert-path and --tls-key-path go together: give both, or none.")
+        if self in (Security(), Security(on=True)):
+            return self.on
+        return TLSConfig(
+            server_root_ca_cert=_read("--tls-ca-path", self.ca),
+            domain=self.server_name,
+            client_cert=_read("--tls-cert-path", self.cert),
+            client_private_key=_read("--tls-key-path", self.key),
+        )
 
 
 def worker(
@@ -22,6 +76,9 @@ def worker(
     queue: str | None,
     sessions: Path | None,
     dev: Path | None,
+    namespace: str,
+    security: Security,
+    telemetry: bool,
 ) -> int:
     """Work on the runs of TARGET until interrupted.
 
@@ -29,30 +86,48 @@ def worker(
         segment: of a pipeline that is cut, the one to work on; by default all.
         address: of the Temporal server; by default that of one on this machine.
         dev: the folder for a server of its own, started on this machine, and for the sessions.
+        namespace: the namespace on the server.
+        telemetry: whether to send spans and metrics to where the environment says.
 
     Raises:
-        UsageError: TARGET cannot be loaded.
+        UsageError: TARGET cannot be loaded, or options do not go together.
         CompileError: something in it has no place on the engine.
         EngineError: no server answers.
     """
+    from adk_fluent.backends.temporal.connecting import LOCAL, Address
+
+    if dev is not None and (security or namespace != "default"):
+        raise UsageError("--dev starts a server without TLS and with one namespace; leave these options out.")
+    if telemetry and not os.environ.get(ENDPOINT):
+        raise UsageError(f"--telemetry sends to where {ENDPOINT} says; set it, as to http://127.0.0.1:4318.")
     node = inside(target).node
     if dev is not None:
         dev.mkdir(parents=True, exist_ok=True)
         sessions = sessions or dev / "sessions.db"
+    api_key = None if dev is not None else os.environ.get(API_KEY) or None
+    place = Address(address or LOCAL, namespace, security.config(), api_key)
+    more = {"queue": queue, "telemetry": TelemetryConfig() if telemetry else None}
     with asyncio.Runner() as loop:
-        loop.run(_work(node, segment, address, queue, sessions, dev))
+        loop.run(_work(node, segment, place, sessions, dev, more))
     return 0
+
+
+def _read(option: str, file: Path | None) -> bytes | None:
+    try:
+        return None if file is None else file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{option} {file}: {error.strerror}.") from error
 
 
 async def _work(
     node: Node,
     segment: str | None,
-    address: str | None,
-    queue: str | None,
+    place: Address,
     sessions: Path | None,
     dev: Path | None,
+    more: Mapping[str, Any],
 ) -> None:
-    from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
+    from adk_fluent.backends.temporal.connecting import queue_of
     from adk_fluent.backends.temporal.worker import working
     from adk_fluent.distributed.durable import hosting
 
@@ -65,26 +140,26 @@ async def _work(
     for sign in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(sign, stopping.set)
     async with (
-        _server(address or LOCAL, dev) as server,
-        working(node, Address(server), queue=queue, services=services, host=hosting(segment)),
+        _server(place, dev) as server,
+        working(node, server, services=services, host=hosting(segment), **more),
     ):
-        print(f"Working on {queue_of(node, queue)} at {server}. Ctrl-C ends it.", flush=True)
+        queue = queue_of(node, more["queue"])
+        print(f"Working on {queue} at {server.host}. Ctrl-C ends it.", flush=True)
         await stopping.wait()
         print("Finishing what is begun.", file=sys.stderr, flush=True)
 
 
 @asynccontextmanager
-async def _server(address: str, dev: Path | None) -> AsyncGenerator[str]:
-    """The address of the server; with `dev`, of one that is started here."""
+async def _server(place: Address, dev: Path | None) -> AsyncGenerator[Address]:
+    """Where the server is; with `dev`, one is started there."""
     if dev is None:
-        yield address
+        yield place
         return
-    from adk_fluent.backends.temporal.connecting import Address
     from adk_fluent.backends.temporal.server import DevServer
 
-    server = DevServer(dev / "temporal.db", Address(address).port)
+    server = DevServer(dev / "temporal.db", place.port)
     server.start()
     try:
-        yield server.address
+        yield place.at(server.address)
     finally:
         server.stop()

@@ -12,8 +12,9 @@ from adk_fluent.backends.adk.durable.compiling import DurableBackend
 from adk_fluent.backends.adk.durable.steps import current
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.adk.steps.segment import Came, Elsewhere, Work
+from adk_fluent.backends.temporal.engine import TemporalEngine
 from adk_fluent.backends.temporal.policy import config_json, config_of
-from adk_fluent.backends.temporal.workflow import TemporalEngine, serve, serve_segment
+from adk_fluent.backends.temporal.workflow import serve, serve_segment
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed.backend import DistributedBackend
 from adk_fluent.distributed.formats import from_bytes, to_bytes

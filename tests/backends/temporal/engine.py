@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack
 from types import MappingProxyType
 from typing import Any
 
+from google.adk.sessions import BaseSessionService
+
 from adk_fluent.backends.adk.running.runner import fresh_services
 from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
@@ -53,12 +55,16 @@ class Served(TemporalBackend):
     """A backend that has a worker for each expression which is compiled for it, and a queue of its own."""
 
     def __init__(
-        self, workers: Workers, working: Mapping[str, Any] = MappingProxyType({}), **options: Any
+        self,
+        workers: Workers,
+        working: Mapping[str, Any] = MappingProxyType({}),
+        sessions: BaseSessionService | None = None,
+        **options: Any,
     ) -> None:
         self._working = working
         self._workers, self._name = workers, str(uuid.uuid4())
         self._served = set[str]()
-        self._services = {"session_service": fresh_services().session_service}
+        self._services = {"session_service": sessions or fresh_services().session_service}
         super().__init__(workers.address, queue=self._name, **options)
 
     def compile(self, node: Node, config: Any = None) -> Durable:

@@ -66,11 +66,11 @@ class Crew:
             while self.log().count(line) < times:
                 await asyncio.sleep(0.02)
 
-    def kill(self, line: str) -> None:
+    def kill(self, line: str, expression: str = "pipeline") -> None:
         """Kill who wrote a line last, and start another one in its place."""
         pid = int(next(one for one in reversed(self._lines()) if one.startswith(line)).rpartition(" ")[2])
         os.kill(pid, signal.SIGKILL)
-        self.start()
+        self.start(expression)
 
     def clear(self) -> None:
         """Forget what was written down."""

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from adk_fluent.backends.adk.running.native import sqlite_sessions
+from adk_fluent.backends.temporal import sizes
 from adk_fluent.backends.temporal.worker import working  # imported before any worker is forked
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import run_worker
@@ -18,6 +19,8 @@ __all__ = ["serve", "working"]
 def serve(address: str, expression: str, queue: str, folder: str, segment: str | None) -> None:
     """Work until killed."""
     os.environ[steps.FOLDER] = folder
+    if (given := Path(folder) / "long-events").exists():
+        sizes.LONG_EVENTS = int(given.read_text())
     sessions = sqlite_sessions(Path(folder) / "sessions.db")
     asyncio.run(
         run_worker(

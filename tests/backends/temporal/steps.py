@@ -17,7 +17,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adk_fluent import Agent
+from adk_fluent import Agent, Loop
 
 FOLDER = "ADK_FLUENT_TEST_FOLDER"
 
@@ -91,3 +91,6 @@ poisoned = agent("first") >> agent("poison")
 
 pipeline = agent("first") >> compute >> agent("caller").tool(look) >> agent("last")
 """A model call, a function, a tool between two model calls, a model call."""
+
+rounds = Loop(agent("first"), max_iterations=10) >> agent("last")
+"""A model call, ten times, and another one."""

@@ -117,7 +117,7 @@ CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
 }
 
 
-def _told(result: RunResult[Any]) -> list[Any]:
+def told(result: RunResult[Any]) -> list[Any]:
     """What happened on each branch in turn, without what is new in every run: branches have no order."""
     fields = ("author", "content", "state_delta", "artifact_delta", "visibility", "model", "error")
     return [
@@ -139,5 +139,5 @@ async def test_the_same_as_on_adk(workers: Workers, case: str) -> None:
     here = await expression.run("go", backend=mock_backend(script, default="ok"))
     models = mock_backend(script, default="ok")
     there = await expression.run("go", backend=Served(workers, {"models": models, "cached": 0}))
-    assert _told(there) == _told(here)
+    assert told(there) == told(here)
     assert (there.state, there.text) == (here.state, here.text)

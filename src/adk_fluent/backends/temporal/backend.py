@@ -34,9 +34,9 @@ from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
 from adk_fluent.backends.temporal.following import STUMBLED, Following, decided, raise_failure, stopped
+from adk_fluent.backends.temporal.messages import Asked, Page
 from adk_fluent.backends.temporal.policy import StepPolicy, config_json
 from adk_fluent.backends.temporal.sizes import check_size, whole
-from adk_fluent.backends.temporal.workflow import Asked, Page
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import (
     ArgumentError,
@@ -151,7 +151,7 @@ class TemporalBackend:
         )
         check_size([asked.prompt, asked.state], "What the run is given", "Keep files as artifacts.")
         client = await self.address.client()
-        run = Following(client.get_workflow_handle(compiled.run_id(user_id, session_id)), streaming)
+        run = Following(client, compiled.run_id(user_id, session_id), streaming)
         first = await self._begun(client, compiled, asked)
         async with aclosing(run.events(0, first)) as events:
             async for event in events:
@@ -312,7 +312,7 @@ class TemporalBackend:
                 f"The run of session {session_id!r} waits no more: it was stopped, or took longer than "
                 "run_timeout. Run the prompt again."
             ) from error
-        run = Following(handle, reads_along=False)
+        run = Following(client, handle.id, reads_along=False)
         async with aclosing(run.events(count, None)) as events:
             async for event in events:
                 yield event_of(event, compiled.native, session_id)

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn, cast
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
+    Client,
     WorkflowFailureError,
     WorkflowHandle,
     WorkflowUpdateFailedError,
@@ -22,7 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from adk_fluent.backends.adk.durable.failures import raised
 from adk_fluent.backends.adk.steps.concurrency import is_cancelled
-from adk_fluent.backends.temporal.workflow import Page
+from adk_fluent.backends.temporal.messages import Page
 from adk_fluent.errors import EngineError, RunError, what_happened
 
 PATIENCE: Final = 60
@@ -39,14 +40,17 @@ class Following:
     """The events of a run, page by page.
 
     Args:
+        client: who is connected to the server.
+        name: the id of its workflow.
         reads_along: whether events are wanted as they happen.
 
     Attributes:
         page: the last page.
     """
 
-    def __init__(self, handle: WorkflowHandle[Any, Any], reads_along: bool) -> None:
-        self._handle, self._whole = handle, not reads_along
+    def __init__(self, client: Client, name: str, reads_along: bool) -> None:
+        self._handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(name)
+        self._client, self._whole = client, not reads_along
         self.page: Page = Page([])
 
     async def events(
@@ -63,7 +67,7 @@ class Following:
         try:
             while not ended:
                 self.page = await self._next(cursor, first)
-                first, ended = None, self.page.status != "running"
+                first, ended = None, self.page.status not in ("running", "continued")
                 for event in self.page.events:
                     cursor += 1
                     yield event
@@ -87,7 +91,7 @@ class Following:
                         result_type=Page,
                     )
                 assert asked is not None
-                return await asked.result()
+                return await self._found(await asked.result(), cursor)
             except WorkflowUpdateRPCTimeoutOrCancelledError as error:
                 if is_cancelled():
                     raise asyncio.CancelledError from error
@@ -112,7 +116,14 @@ class Following:
         except WorkflowFailureError as error:
             if not isinstance(error.cause, ApplicationError):
                 raise_failure(error, f"run {self._handle.id!r}")
-        return await self._handle.query("page", cursor, result_type=Page)
+        return await self._found(await self._handle.query("page", cursor, result_type=Page), cursor)
+
+    async def _found(self, page: Page, cursor: int) -> Page:
+        """A page, from the history that it says."""
+        if page.history is None:
+            return page
+        earlier = self._client.get_workflow_handle(self._handle.id, run_id=page.history)
+        return await earlier.query("page", cursor, result_type=Page)
 
 
 async def decided(handle: WorkflowHandle[Any, Any]) -> None:

@@ -16,11 +16,30 @@ PAGE: Final = 1_000_000
 LARGEST: Final = 2_000_000
 """Bytes that a step may take, or give; Temporal carries 2,097,152 with what is around them."""
 
+SMALLER: Final = "Keep files as artifacts, and the conversation short: .reads(...), .context(...)."
+"""What to do about a conversation or a state that is too large."""
+
 MOST_EVENTS: Final = 50_000
 """Events in the history of a run, of the 51,200 at which Temporal ends it."""
 
 MOST_BYTES: Final = 47_000_000
 """Bytes of the history of a run, of the 52,428,800 at which Temporal ends it."""
+
+
+LONG_EVENTS: Final = 1_000
+"""Events after which a run begins a new history where it can.
+
+Where a worker dies another one decides all that is in a history again, and has five seconds for it. To decide
+on a step takes the longer, the more events there are in the session, so long sessions have shorter histories.
+"""
+
+LONG_BYTES: Final = 4_000_000
+"""Bytes after which it does, beside those of its session."""
+
+
+def room(session: int) -> int:
+    """How many events the history of a run may have beside those of its session, which are so many."""
+    return max(LONG_EVENTS * 1_000 // (1_000 + session), LONG_EVENTS // 10)
 
 
 def check_size(value: Json, what: str, instead: str) -> None:
@@ -45,8 +64,9 @@ def check_history(events: int, size: int) -> None:
     if events > MOST_EVENTS or size > MOST_BYTES:
         raise RunError(
             f"The run has {events:,} events of {size / 1e6:.1f} MB in its history, and Temporal would end it "
-            "at 51,200, or at 52 MB. What it did until here is in its session. Cut it by "
-            ".execution_boundary(), since each segment has a history of its own, or do less in one run."
+            "at 51,200, or at 52 MB. What it did until here is in its session. A Loop goes on in a new "
+            "history where nothing is kept in memory: give the workers a session_service on a database, "
+            "leave out middleware that counts; or cut the pipeline by .execution_boundary()."
         )
 
 

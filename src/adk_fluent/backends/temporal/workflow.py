@@ -6,32 +6,27 @@ import asyncio
 import builtins
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, cast
 
 from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import (
-    ActivityError,
-    ApplicationError,
-    ChildWorkflowError,
-    TimeoutError,
-    is_cancelled_exception,
-)
+from temporalio.exceptions import ActivityError, ApplicationError
 
-from adk_fluent.backends.adk.compat.ids import deterministic
 from adk_fluent.backends.adk.durable.failures import raised, told_of
-from adk_fluent.backends.adk.durable.pieces import Pieces
 from adk_fluent.backends.adk.durable.sessions import HeldSession
-from adk_fluent.backends.adk.durable.steps import Json, Step, jsonable, use
+from adk_fluent.backends.adk.durable.steps import Json, jsonable, state_json
 from adk_fluent.backends.adk.durable.values import event_json, prompt_of
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.events import AgentEvent
+from adk_fluent.backends.temporal.anew import Anew
+from adk_fluent.backends.temporal.engine import TemporalEngine, engine_of
+from adk_fluent.backends.temporal.messages import Asked, Before, Page
 from adk_fluent.backends.temporal.policy import StepPolicy, config_of
-from adk_fluent.backends.temporal.sizes import PAGE, check_history, check_size, pages, whole
-from adk_fluent.errors import ADKFluentError, EngineError, RunError
+from adk_fluent.backends.temporal.sizes import PAGE, SMALLER, check_size, pages, whole
+from adk_fluent.errors import ADKFluentError, RunError
 from adk_fluent.ir.base import Node
 
 READER: Final = timedelta(seconds=10)
@@ -39,179 +34,12 @@ READER: Final = timedelta(seconds=10)
 
 _STOPPED: Final = "The run was stopped from outside, before it ended."
 
-_SMALLER: Final = "Keep files as artifacts, and the conversation short: .reads(...), .context(...)."
+_FORGOTTEN: Final = (
+    "Session {!r} is not there any more, and its run was to go on in it. Somebody deleted it, or the workers "
+    "keep sessions in different places: give all of them the same session_service."
+)
 
 _SESSIONS: Final = timedelta(seconds=30)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a run is asked for.
-
-    Attributes:
-        config: its configuration, as JSON.
-        policy: how its steps are done.
-        prompt: what the user says, ADK's `Content` as JSON.
-        streaming: whether pieces of answers are wanted, and somebody reads along.
-        patience: seconds within which workers of its segments must take them up.
-    """
-
-    config: dict[str, Any]
-    policy: dict[str, Any]
-    user_id: str
-    session_id: str
-    prompt: dict[str, Any]
-    state: dict[str, Any]
-    streaming: bool
-    patience: float = 10.0
-
-
-@dataclass(frozen=True)
-class Page:
-    """What a reader gets.
-
-    Attributes:
-        events: ADK events as JSON, in order.
-        status: of the run, once all of its events are read: `running`, `waiting`, `done` or `failed`.
-        state: the state of the session, when it does not run.
-        error: what ended a run that `failed`.
-    """
-
-    events: list[str]
-    status: str = "running"
-    state: dict[str, Any] = field(default_factory=dict[str, Any])
-    error: dict[str, Any] | None = None
-
-
-class TemporalEngine:
-    """Does steps as activities of the workflow at hand."""
-
-    def __init__(self, policy: StepPolicy, patience: float) -> None:
-        self.policy: StepPolicy = policy
-        self._patience = patience
-        self._answers: dict[str, Pieces] = {}
-        self._children: dict[str, list[list[Json]]] = {}
-        self._calls = 0
-
-    async def do(self, step: Step) -> Json:
-        """What the step gives, from the activity, or from the history."""
-        return await self._begun(step, "")
-
-    async def stream(self, step: Step) -> AsyncGenerator[Json, None]:
-        """The pieces as the activity signals them, then what it gives."""
-        self._calls += 1
-        call = str(self._calls)
-        answer = self._answers[call] = Pieces()
-        task = asyncio.ensure_future(self._begun(step, call))
-        try:
-            while answer.waiting or not task.done():
-                await workflow.wait_condition(lambda: bool(answer.waiting) or task.done())
-                for piece in answer.take():
-                    yield piece
-            yield await task
-        finally:
-            del self._answers[call]
-            task.cancel()
-
-    async def child(
-        self, name: str, asked: dict[str, Json], queue: str, what: str
-    ) -> AsyncGenerator[Json, None]:
-        """What a child workflow on another queue tells, then what it gives.
-
-        Args:
-            what: what it is, for messages.
-
-        Raises:
-            EngineError: none did.
-        """
-        seconds = self._patience
-        asked = {**asked, "policy": asdict(self.policy), "patience": seconds}
-        self._calls += 1
-        call = f"{workflow.info().workflow_id}/{self._calls}"
-        told = self._children[call] = []
-        handle = await workflow.start_child_workflow(
-            name,
-            asked,
-            id=call,
-            task_queue=queue,
-            task_timeout=workflow.info().task_timeout,
-            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-        )
-        try:
-            try:
-                await workflow.wait_condition(
-                    lambda: bool(told) or handle.done(), timeout=timedelta(seconds=seconds)
-                )
-            except builtins.TimeoutError:
-                raise EngineError(
-                    f"No worker took up the {what} within {seconds:g} s: none listens on the task queue "
-                    f"{queue!r}. Start one (adk-fluent worker TARGET --segment NAME)."
-                ) from None
-            while told or not handle.done():
-                await workflow.wait_condition(lambda: bool(told) or handle.done())
-                while told:
-                    for piece in told.pop(0):
-                        yield piece
-            try:
-                yield await handle
-            except ChildWorkflowError as error:
-                cause = error.cause
-                if is_cancelled_exception(error):
-                    raise asyncio.CancelledError from None
-                if isinstance(cause, ApplicationError) and cause.details:
-                    raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
-                raise
-        finally:
-            del self._children[call]
-            if not handle.done():
-                handle.cancel()
-
-    def told(self, call: str, pieces: list[Json]) -> None:
-        """Take what a child workflow tells; the first time, that it has begun."""
-        if call in self._children:
-            self._children[call].append(pieces)
-
-    def heard(self, call: str, attempt: int, pieces: list[Json]) -> None:
-        """Take pieces of an answer."""
-        if call in self._answers:
-            self._answers[call].hear(attempt, pieces)
-
-    async def _begun(self, step: Step, call: str) -> Json:
-        info = workflow.info()
-        check_history(info.get_current_history_length(), info.get_current_history_size())
-        told = {"kind": step.kind, "key": step.key, "agent": step.agent, "data": dict(step.data)}
-        check_size(told, f"What the {step.kind} {step.key!r} is given", _SMALLER)
-        return await self._done(
-            step,
-            workflow.execute_activity(
-                step.kind,
-                args=[told, call],
-                start_to_close_timeout=timedelta(seconds=self.policy.timeout),
-                heartbeat_timeout=timedelta(seconds=self.policy.heartbeat),
-                retry_policy=RetryPolicy(
-                    initial_interval=timedelta(milliseconds=100), maximum_attempts=self.policy.attempts
-                ),
-                summary=step.key,
-            ),
-        )
-
-    async def _done(self, step: Step, activity: Any) -> Json:
-        try:
-            return await activity
-        except ActivityError as error:
-            cause = error.cause
-            if is_cancelled_exception(error):
-                raise asyncio.CancelledError from None  # which nobody takes for a failure of the step
-            if isinstance(cause, ApplicationError) and cause.details:
-                raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
-            if isinstance(cause, TimeoutError):
-                policy = self.policy
-                raise RunError(
-                    f"{step.agent!r}: its {step.kind} {step.key!r} was begun {policy.attempts} times and "
-                    f"never ended: each time its worker died, or took longer than {policy.timeout:g} s. See "
-                    "the worker's log, or give StepPolicy(timeout=, attempts=)."
-                ) from None
-            raise
 
 
 @dataclass(frozen=True)
@@ -234,9 +62,13 @@ def serve(queue: str, node: Node, backend: ADKBackend) -> None:
 class Run:
     """One run, from a prompt to its end; it waits for people as long as they take."""
 
-    def __init__(self) -> None:
+    @workflow.init
+    def __init__(self, asked: Asked) -> None:
+        self._before = asked.before
+        self._first = 0 if asked.before is None else asked.before.events
         self._engine: TemporalEngine | None = None
         self._backend: ADKBackend
+        self._anew: Anew
         self._events: list[str] = []
         self._read = 0
         self._status = "running"
@@ -249,7 +81,7 @@ class Run:
         """Run to the end."""
         whose = {"user_id": asked.user_id, "session_id": asked.session_id}
         try:
-            await self._turns(asked, whose)
+            before = await self._turns(asked, whose)
         except Exception as error:
             if not isinstance(error, ADKFluentError):
                 workflow.logger.info("A run failed: %s", error)
@@ -259,6 +91,9 @@ class Run:
             if _is_stopped():
                 await self._end("failed", told_of(RunError(_STOPPED)))
             raise
+        if before is not None:
+            await self._end("continued", None)
+            workflow.continue_as_new(replace(asked, before=before))
         await self._end("done", None)
         return self._status
 
@@ -266,50 +101,60 @@ class Run:
         self._status, self._error = status, error
         await workflow.wait_condition(workflow.all_handlers_finished)
 
-    async def _turns(self, asked: Asked, whose: dict[str, str]) -> None:
-        served = _served[workflow.info().task_queue]
+    async def _turns(self, asked: Asked, whose: dict[str, str]) -> Before | None:
+        """Do turn after turn; what is left to a new history, unless the run ends in this one."""
+        served, before = _served[workflow.info().task_queue], asked.before
         backend = self._backend = served.backend
-        self._engine = _engine_of(StepPolicy(**asked.policy), asked.patience)
-        compiled = backend.compile(served.node, config_of(asked.config))
+        self._engine = engine_of(StepPolicy(**asked.policy), asked.patience)
+        self._anew = Anew(served.node, config_of(asked.config), before)
+        compiled = self._anew.watching(backend.compile(served.node, self._anew.config))
         session = {"app_name": compiled.config.app_name, **whose}
         opened = await _sessions({"do": "open", **session, "state": asked.state})
 
         async def following(first: int) -> list[Json]:
             return await _sessions({"do": "events", **session, "first": first})
 
-        self._held = HeldSession({**opened, "session": await whole(opened, following)})
+        stored = await whole(opened, following)
+        self._anew.opened(stored, stays=opened.get("stays", False))
+        going_on = {} if before is None else before.temporary
+        self._held = HeldSession({**opened, "session": stored}, going_on, thins=self._anew.hides)
         given = {"session_service": self._held}
-        await self._turn(
-            backend.stream(
-                compiled,
-                prompt_of(asked.prompt),
-                **whose,
-                state=asked.state,
-                services=given,
-                streaming=asked.streaming,
-            ),
-            asked,
-            session,
-        )
-        while await self._waits(compiled, whose, given):
+        if before is None:
+            prompt, streaming = prompt_of(asked.prompt), asked.streaming
+            turn = backend.stream(
+                compiled, prompt, **whose, state=asked.state, services=given, streaming=streaming
+            )
+        else:
+            if opened["new"]:
+                raise RunError(_FORGOTTEN.format(asked.session_id))
+            run, streaming = before.run, asked.streaming
+            turn = backend.go_on(compiled, invocation_id=run, **whose, services=given, streaming=streaming)
+        left = await self._turn(turn, asked, session)
+        while left is None and await self._waits(compiled, whose, given):
             self._status = "waiting"
             await workflow.wait_condition(lambda: bool(self._answers))
             self._status = "running"
-            await self._turn(
-                backend.resume(compiled, approvals=self._answers.pop(0), services=given, **whose),
-                asked,
-                session,
-            )
+            turn = backend.resume(compiled, approvals=self._answers.pop(0), services=given, **whose)
+            left = await self._turn(turn, asked, session)
+        return left
 
     async def _turn(
         self, events: AsyncGenerator[AgentEvent, None], asked: Asked, session: dict[str, str]
-    ) -> None:
+    ) -> Before | None:
+        left: Before | None = None
+        engine, held = self._engine, self._held
+        assert engine is not None
+        assert held is not None
         try:
             async with aclosing(events) as stream:
                 async for event in stream:
-                    self._events.append(event_json(event))
-                    if asked.streaming and not event.is_partial:
-                        await self._passed_on()
+                    if not self._anew.hidden(event, held):
+                        self._events.append(event_json(event))
+                        if asked.streaming and not event.is_partial:
+                            await self._passed_on()
+                    if self._anew.begins_at(event, engine):
+                        left = self._leaving(event)
+                        break
         except Exception:
             await self._saved(session)
             raise
@@ -317,18 +162,29 @@ class Run:
             if _is_stopped():
                 await self._saved(session)
             raise
-        assert self._held is not None
-        check_size(jsonable(self._held.state, "the state", "the run"), "The state of the session", _SMALLER)
-        await self._saved(session)
+        check_size(jsonable(held.state, "the state", "the run"), "The state of the session", SMALLER)
+        await self._saved(session, leaving=left is not None)
+        if left is not None and _is_stopped():
+            raise asyncio.CancelledError
+        return left
 
-    async def _saved(self, session: dict[str, str]) -> None:
+    def _leaving(self, event: AgentEvent) -> Before:
+        """What is left to the next history, of a run that is left at an event."""
         assert self._held is not None
-        for events in pages(self._held.unsaved()):
+        histories = {} if self._before is None else self._before.histories
+        ended = {workflow.info().run_id: self._first + len(self._events)}
+        temporary = state_json(self._held.temporary, "the run")
+        return Before(event.invocation_id, temporary, self._anew.calls, {**histories, **ended})
+
+    async def _saved(self, session: dict[str, str], *, leaving: bool = False) -> None:
+        assert self._held is not None
+        notes = leaving or not self._anew.hides  # they are wanted where the run goes on by what is stored
+        for events in pages(self._held.unsaved(notes=notes)):
             await _sessions({"do": "save", **session, "events": events})
 
     async def _passed_on(self) -> None:
         """Wait until the reader has come back for more, so that who stops reading stops the run."""
-        count = len(self._events)
+        count = self._first + len(self._events)
         with suppress(builtins.TimeoutError):
             await workflow.wait_condition(lambda: self._read >= count, timeout=READER)
 
@@ -343,7 +199,11 @@ class Run:
         """The events from a place on, as soon as there are any, or when the run has come to its end."""
         self._read = max(self._read, cursor)
         await workflow.wait_condition(
-            lambda: self._status != "running" or (not whole and len(self._events) > cursor)
+            lambda: (
+                self._status != "running"
+                or cursor < self._first
+                or (not whole and self._first + len(self._events) > cursor)
+            )
         )
         return self._page(cursor)
 
@@ -353,14 +213,16 @@ class Run:
         return self._page(cursor)
 
     def _page(self, cursor: int) -> Page:
+        if self._before is not None and cursor < self._first:
+            return Page([], history=self._before.history_of(cursor))
         page, size = list[str](), 0
-        for event in self._events[cursor:]:
+        for event in self._events[cursor - self._first :]:
             size += len(event)
             if page and size > PAGE:
                 return Page(page)
             page.append(event)
-        if self._status == "running":
-            return Page(page)
+        if self._status in ("running", "continued"):
+            return Page(page, self._status)
         state: dict[str, Any] = jsonable(self._held.state, "the state", "the run") if self._held else {}
         if page and size + len(to_json(state)) > PAGE:
             return Page(page)
@@ -370,9 +232,10 @@ class Run:
     async def approve(self, approvals: dict[str, Any]) -> int:
         """Answer what the run waits for; the number of events until then."""
         await workflow.wait_condition(lambda: self._status != "running")
-        self._status = "running"
-        self._answers.append(approvals)
-        return len(self._events)
+        if self._status == "waiting":  # else another answer was first, and the run is over it
+            self._status = "running"
+            self._answers.append(approvals)
+        return self._first + len(self._events)
 
     @workflow.signal
     def pieces(self, call: str, attempt: int, pieces: list[Json]) -> None:
@@ -388,8 +251,8 @@ class Run:
 
     @workflow.query
     def progress(self) -> dict[str, Any]:
-        """How far the run is: its status, and how many events there are."""
-        return {"status": self._status, "events": len(self._events)}
+        """How far the run is: its status, and how many events it has given."""
+        return {"status": self._status, "events": self._first + len(self._events)}
 
 
 Segment = Callable[[dict[str, Any]], AsyncGenerator[Json, None]]
@@ -416,7 +279,7 @@ class SegmentRun:
         info = workflow.info()
         assert info.parent is not None
         parent = workflow.get_external_workflow_handle(info.parent.workflow_id, run_id=info.parent.run_id)
-        self._engine = _engine_of(StepPolicy(**asked["policy"]), asked["patience"])
+        self._engine = engine_of(StepPolicy(**asked["policy"]), asked["patience"])
         await parent.signal("told", args=[info.workflow_id, []])
         gathered: list[Json] = []
         try:
@@ -440,14 +303,6 @@ class SegmentRun:
 def _is_stopped() -> bool:
     """Whether somebody has cancelled the workflow at hand, which a worker has not only forgotten."""
     return workflow.cancellation_reason() is not None
-
-
-def _engine_of(policy: StepPolicy, patience: float) -> TemporalEngine:
-    """An engine that does the steps of the workflow at hand."""
-    engine = TemporalEngine(policy, patience)
-    use(engine)
-    deterministic(lambda: workflow.now().timestamp(), lambda: str(workflow.uuid4()), workflow.random)
-    return engine
 
 
 @workflow.defn(name="adk_fluent.session", sandboxed=False, failure_exception_types=[Exception])

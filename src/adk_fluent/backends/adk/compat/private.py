@@ -107,6 +107,16 @@ def invocation(ctx: ReadonlyContext | InvocationContext) -> InvocationContext:
     return vars(ctx).get("_invocation_context", ctx)  # asked for often, and `isinstance` would cost more
 
 
+def model_calls(ctx: InvocationContext) -> int:
+    """How many models a run has asked; ADK counts for itself alone."""
+    return cast(int, cast(Any, ctx)._invocation_cost_manager._number_of_llm_calls)
+
+
+def set_model_calls(ctx: InvocationContext, count: int) -> None:
+    """Let a run have asked so many models."""
+    cast(Any, ctx)._invocation_cost_manager._number_of_llm_calls = count
+
+
 def caller(ctx: InvocationContext) -> InvocationContext | None:
     """The run of the agent whose tool this run is; `None` for one that a program started.
 

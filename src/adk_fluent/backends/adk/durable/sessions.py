@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from google.adk.events.event import Event
-from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 
 from adk_fluent.backends.adk.compat.temporary import temporary
@@ -21,10 +22,25 @@ class HeldSession(BaseSessionService):
 
     Args:
         opened: the session as `opened` gave it.
+        going_on: the `temp:` state with which the run goes on.
+        thins: whether a note of where an agent is goes when the agent makes another one.
+
+    Attributes:
+        notes: the ids of these notes: events that tell nothing else.
     """
 
-    def __init__(self, opened: Mapping[str, Json]) -> None:
+    def __init__(
+        self,
+        opened: Mapping[str, Json],
+        going_on: Mapping[str, Json] = MappingProxyType({}),
+        *,
+        thins: bool = False,
+    ) -> None:
         self._session = Session.model_validate(opened["session"])
+        self._session.state.update(going_on)
+        self._running = self._session
+        self.notes: set[str] = set()
+        self._thins, self._last = thins, dict[str, str]()
         self._there = not opened["new"]
         self._saved = len(self._session.events)
 
@@ -34,11 +50,22 @@ class HeldSession(BaseSessionService):
         given = self._session.state
         return {key: value for key, value in given.items() if key not in temporary(given)}
 
-    def unsaved(self) -> list[Json]:
-        """The events that were added since the last call."""
+    @property
+    def temporary(self) -> dict[str, Any]:
+        """What is `temp:` in the state, which is that of the run alone."""
+        return temporary(self._running.state)
+
+    def unsaved(self, *, notes: bool) -> list[Json]:
+        """The events that were added since the last call.
+
+        Args:
+            notes: whether the notes are wanted, too.
+        """
         events = self._session.events[self._saved :]
         self._saved += len(events)
-        return [jsonable(event, "an event", event.author) for event in events]
+        self._last.clear()
+        wanted = [event for event in events if notes or event.id not in self.notes]
+        return [jsonable(event, "an event", event.author) for event in wanted]
 
     async def create_session(
         self,
@@ -69,16 +96,37 @@ class HeldSession(BaseSessionService):
         """Add an event to the session of the run, and to the one held."""
         if event.partial:
             return event
+        if _is_note(event):
+            self.notes.add(event.id)
+            if self._thins and (void := self._last.get(event.author)):
+                _drop(session.events, void)
+                _drop(self._session.events, void)
+            self._last[event.author] = event.id
         event = await super().append_event(session, event)
+        self._running = session
         self._session.state.update(event.actions.state_delta)
         self._session.events.append(event)
         return event
 
 
+def _is_note(event: Event) -> bool:
+    actions = event.actions
+    tells = actions.agent_state is not None or bool(actions.end_of_agent)
+    return tells and event.content is None and not actions.state_delta
+
+
+def _drop(events: list[Event], name: str) -> None:
+    """Leave out an event, which is one of the last."""
+    for index in range(len(events) - 1, -1, -1):
+        if events[index].id == name:
+            del events[index]
+            return
+
+
 async def opened(
     services: Services, *, app_name: str, user_id: str, session_id: str, state: Mapping[str, Any]
 ) -> Json:
-    """A stored session, which is created with this state when missing."""
+    """A stored session, created with this state when missing, and whether it outlasts the process."""
     service = services.session_service
     assert service is not None
     whose: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
@@ -88,7 +136,8 @@ async def opened(
         if found is None:
             kept = {key: value for key, value in state.items() if key not in temporary(state)}
             found = await service.create_session(**whose, state=kept)
-    return {"session": found.model_dump(mode="json", exclude_none=True), "new": new}
+    stays = not isinstance(service, InMemorySessionService)
+    return {"session": found.model_dump(mode="json", exclude_none=True), "new": new, "stays": stays}
 
 
 async def saved(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -60,6 +60,7 @@ _runs: dict[str, _Run] = {}
 _sessions: weakref.WeakKeyDictionary[BaseSessionService, OrderedDict[_Key, Values]] = (
     weakref.WeakKeyDictionary()
 )
+_NOTHING: Final[Mapping[_Key, Values]] = {}
 _starting: ContextVar[list[_Run] | None] = ContextVar("adk_fluent_starting", default=None)
 
 
@@ -198,6 +199,12 @@ def remote_asked(ctx: InvocationContext, agent: str, request: Callable[[], LlmRe
         return []
     asked = request()
     return [tell(agent, asked, ctx.branch) for tell in noting]
+
+
+def keeps(ctx: InvocationContext) -> bool:
+    """Whether anything is kept for the run of a context, its session, its user or its app."""
+    run = _runs.get(outermost(ctx).invocation_id)
+    return run is not None and (bool(run.values) or any(_sessions.get(run.service, _NOTHING).values()))
 
 
 def values(ctx: InvocationContext, scope: Scope) -> Values:

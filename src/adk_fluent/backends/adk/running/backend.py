@@ -447,6 +447,27 @@ class ADKBackend:
                 async for event in native:
                     yield to_agent_event(event, session_id, compiled.models)
 
+    async def go_on(
+        self,
+        compiled: Compiled,
+        *,
+        invocation_id: str,
+        session_id: str,
+        user_id: str = DEFAULT_USER,
+        services: Mapping[str, Any] | None = None,
+        streaming: bool = True,
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Go on with a resumable run that was left, after what it has finished, and give what follows."""
+        events = compiled.runner(self.services(services)).annotated(
+            user_id=user_id,
+            session_id=session_id,
+            invocation_id=invocation_id,
+            run_config=run_config(compiled.config, streaming=streaming),
+        )
+        async with in_use(compiled.toolsets), aclosing(events) as native:
+            async for event in native:
+                yield to_agent_event(event, session_id, compiled.models)
+
 
 def build(node: Node) -> BaseAgent:
     """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""

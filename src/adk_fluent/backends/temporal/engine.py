@@ -1,0 +1,174 @@
+"""Does the steps of a workflow as activities, and runs its segments as child workflows."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, cast
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    TimeoutError,
+    is_cancelled_exception,
+)
+
+from adk_fluent.backends.adk.compat.ids import deterministic
+from adk_fluent.backends.adk.durable.failures import raised
+from adk_fluent.backends.adk.durable.pieces import Pieces
+from adk_fluent.backends.adk.durable.steps import Json, Step, use
+from adk_fluent.backends.temporal.policy import StepPolicy
+from adk_fluent.backends.temporal.sizes import SMALLER, check_history, check_size
+from adk_fluent.errors import EngineError, RunError
+
+
+class TemporalEngine:
+    """Does steps as activities of the workflow at hand."""
+
+    def __init__(self, policy: StepPolicy, patience: float) -> None:
+        self.policy: StepPolicy = policy
+        self._patience = patience
+        self._answers: dict[str, Pieces] = {}
+        self._children: dict[str, list[list[Json]]] = {}
+        self._calls = self._on = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self._on and not self._children
+
+    async def do(self, step: Step) -> Json:
+        """What the step gives, from the activity, or from the history."""
+        return await self._begun(step, "")
+
+    async def stream(self, step: Step) -> AsyncGenerator[Json, None]:
+        """The pieces as the activity signals them, then what it gives."""
+        self._calls += 1
+        call = str(self._calls)
+        answer = self._answers[call] = Pieces()
+        task = asyncio.ensure_future(self._begun(step, call))
+        try:
+            while answer.waiting or not task.done():
+                await workflow.wait_condition(lambda: bool(answer.waiting) or task.done())
+                for piece in answer.take():
+                    yield piece
+            yield await task
+        finally:
+            del self._answers[call]
+            task.cancel()
+
+    async def child(
+        self, name: str, asked: dict[str, Json], queue: str, what: str
+    ) -> AsyncGenerator[Json, None]:
+        """What a child workflow on another queue tells, then what it gives.
+
+        Args:
+            what: what it is, for messages.
+
+        Raises:
+            EngineError: none did.
+        """
+        seconds = self._patience
+        asked = {**asked, "policy": asdict(self.policy), "patience": seconds}
+        self._calls += 1
+        call = f"{workflow.info().workflow_id}/{self._calls}"
+        told = self._children[call] = []
+        handle = await workflow.start_child_workflow(
+            name,
+            asked,
+            id=call,
+            task_queue=queue,
+            task_timeout=workflow.info().task_timeout,
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+        )
+        try:
+            try:
+                await workflow.wait_condition(
+                    lambda: bool(told) or handle.done(), timeout=timedelta(seconds=seconds)
+                )
+            except builtins.TimeoutError:
+                raise EngineError(
+                    f"No worker took up the {what} within {seconds:g} s: none listens on the task queue "
+                    f"{queue!r}. Start one (adk-fluent worker TARGET --segment NAME)."
+                ) from None
+            while told or not handle.done():
+                await workflow.wait_condition(lambda: bool(told) or handle.done())
+                while told:
+                    for piece in told.pop(0):
+                        yield piece
+            try:
+                yield await handle
+            except ChildWorkflowError as error:
+                cause = error.cause
+                if is_cancelled_exception(error):
+                    raise asyncio.CancelledError from None
+                if isinstance(cause, ApplicationError) and cause.details:
+                    raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
+                raise
+        finally:
+            del self._children[call]
+            if not handle.done():
+                handle.cancel()
+
+    def told(self, call: str, pieces: list[Json]) -> None:
+        """Take what a child workflow tells; the first time, that it has begun."""
+        if call in self._children:
+            self._children[call].append(pieces)
+
+    def heard(self, call: str, attempt: int, pieces: list[Json]) -> None:
+        """Take pieces of an answer."""
+        if call in self._answers:
+            self._answers[call].hear(attempt, pieces)
+
+    async def _begun(self, step: Step, call: str) -> Json:
+        info = workflow.info()
+        check_history(info.get_current_history_length(), info.get_current_history_size())
+        told = {"kind": step.kind, "key": step.key, "agent": step.agent, "data": dict(step.data)}
+        check_size(told, f"What the {step.kind} {step.key!r} is given", SMALLER)
+        activity = workflow.execute_activity(
+            step.kind,
+            args=[told, call],
+            start_to_close_timeout=timedelta(seconds=self.policy.timeout),
+            heartbeat_timeout=timedelta(seconds=self.policy.heartbeat),
+            retry_policy=RetryPolicy(
+                initial_interval=timedelta(milliseconds=100), maximum_attempts=self.policy.attempts
+            ),
+            summary=step.key,
+        )
+        self._on += 1
+        try:
+            return await self._done(step, activity)
+        finally:
+            self._on -= 1
+
+    async def _done(self, step: Step, activity: Any) -> Json:
+        try:
+            return await activity
+        except ActivityError as error:
+            cause = error.cause
+            if is_cancelled_exception(error):
+                raise asyncio.CancelledError from None  # which nobody takes for a failure of the step
+            if isinstance(cause, ApplicationError) and cause.details:
+                raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
+            if isinstance(cause, TimeoutError):
+                policy = self.policy
+                raise RunError(
+                    f"{step.agent!r}: its {step.kind} {step.key!r} was begun {policy.attempts} times and "
+                    f"never ended: each time its worker died, or took longer than {policy.timeout:g} s. See "
+                    "the worker's log, or give StepPolicy(timeout=, attempts=)."
+                ) from None
+            raise
+
+
+def engine_of(policy: StepPolicy, patience: float) -> TemporalEngine:
+    """An engine that does the steps of the workflow at hand."""
+    engine = TemporalEngine(policy, patience)
+    use(engine)
+    deterministic(lambda: workflow.now().timestamp(), lambda: str(workflow.uuid4()), workflow.random)
+    return engine
