@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+from pydantic import PrivateAttr
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, loop_until, until
+from adk_fluent.adopt import adopt
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ExpressionError, PredicateError
+from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool
-from tests.backends.support import play, script, speakers
+from tests.backends.support import Hang, play, script, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 COUNT = S.counter("n")
@@ -215,3 +224,73 @@ async def test_an_empty_loop_is_refused() -> None:
     """A loop that never got a step is an error that names it."""
     with pytest.raises(ExpressionError, match="'l' is empty"):
         await play(Loop("l"))
+
+
+# --- who escalates is not in the tree -------------------------------------------------------------
+
+
+class Caller(BaseAgent):
+    """Says something in the name of another agent, as if it ran one that nobody knows of.
+
+    Attributes:
+        at: the time at which that one escalates.
+    """
+
+    at: int = 2
+    _rounds: int = PrivateAttr(default=0)
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        self._rounds += 1
+        yield Event(
+            author="stranger",
+            invocation_id=ctx.invocation_id,
+            branch=ctx.branch,
+            content=types.Content(role="model", parts=[types.Part(text=f"round {self._rounds}")]),
+            actions=EventActions(escalate=self._rounds == self.at or None),
+        )
+
+
+def calls(name: str, at: int = 2) -> Expr[Any]:
+    """A step that does so."""
+    return adopt(Caller(name=name, at=at))
+
+
+STRANGE: dict[str, tuple[Callable[[], Expr[Any]], list[str]]] = {
+    "in the loop": (
+        lambda: Loop(A, calls("n"), B, max_iterations=4),
+        ["a", "stranger", "b", "a", "stranger"],
+    ),
+    "in a sequence": (
+        lambda: Loop(Pipeline("p", calls("n"), A), B, max_iterations=4),
+        ["stranger", "a", "b", "stranger"],
+    ),
+    "in a route": (
+        lambda: Loop(Route().when(lambda s: True, calls("n")), A, max_iterations=4),
+        ["stranger", "a", "stranger"],
+    ),
+    "in an inner loop, beside one": (
+        lambda: Loop(Loop("inner", calls("n"), max_iterations=3), calls("m"), A, max_iterations=2),
+        ["stranger", "stranger", "stranger", "a", "stranger", "stranger", "stranger", "stranger"],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", STRANGE)
+async def test_an_agent_that_a_native_one_runs_unseen_ends_the_nearest_loop(shape: str) -> None:
+    """It ends it at once, though it is nowhere in the tree; a loop that is not the nearest goes on."""
+    make, said = STRANGE[shape]
+    result = await play(make() >> C)
+    assert speakers(result) == [*said, "c"]
+
+
+async def test_it_ends_a_fan_out_where_no_loop_is_around() -> None:
+    """As a branch of its own would: the others are cancelled, and the step behind runs."""
+    hang = Hang()
+    result = await play(FanOut("fan", A, calls("n", at=1)) >> C, {"a": hang})
+    assert speakers(result) == ["stranger", "c"]
+    assert set(hang.ended) <= {"CancelledError"}
+
+
+async def test_it_ends_no_loop_that_has_no_native_step() -> None:
+    """A loop goes on whatever happens beside it."""
+    assert speakers(await play(calls("n", at=1) >> A * 2)) == ["stranger", "a", "a"]

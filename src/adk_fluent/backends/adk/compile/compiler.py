@@ -27,6 +27,8 @@ from adk_fluent.backends.adk.compile.scope import (
     injected_names,
     known_fields,
     names_below,
+    native_children,
+    voices_of,
     whole,
     within,
 )
@@ -67,7 +69,7 @@ from adk_fluent.contracts.providing import unprovided
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
 from adk_fluent.errors import CompileError
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
-from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, walk
+from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, Runs, walk
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import (
     CALLBACK_FIELDS,
@@ -355,17 +357,27 @@ def _wire(made: Composite, node: Node, scope: Compilation) -> None:
         scope.transfers.intersection(names_below(node, until=STEP_BY_STEP)) if moves else (),
         may_restart=bool(scope.transfers),
     )
+    if (until := _ends(node, scope)) and (strange := native_children(node, until)):
+        made.listen_to_strangers(strange, voices_of(scope.named.root))
     if isinstance(made, MapComposite):
         agents = (step for step in walk(node) if isinstance(step, AgentNode))
         made.parse_answers_of({agent.name: kind for agent in agents if (kind := returned_type(agent))})
 
 
 def _enders(node: Node, scope: Compilation) -> Iterable[str]:
-    """Whose `escalate` ends `node`: it ends the nearest loop, or where there is none the nearest fan-out."""
+    """Whose `escalate` ends `node`."""
+    until = _ends(node, scope)
+    return names_below(node, until) if until else ()
+
+
+def _ends(node: Node, scope: Compilation) -> tuple[Runs, ...]:
+    """Which nodes below `node` keep an `escalate` inside them to themselves; none if it ends `node` never.
+
+    It ends the nearest loop, or where there is none the nearest fan-out.
+    """
     if node.runs == "at_once":
-        return () if scope.in_loop else names_below(node, until=("again", "at_once"))
-    ends = node.runs == "again" or (node.runs == "in_order" and scope.in_loop)
-    return names_below(node, until=("again",)) if ends else ()
+        return () if scope.in_loop else ("again", "at_once")
+    return ("again",) if node.runs == "again" or (node.runs == "in_order" and scope.in_loop) else ()
 
 
 def _native(node: Node, scope: Compilation) -> BaseAgent:

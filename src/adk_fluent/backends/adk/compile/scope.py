@@ -20,7 +20,14 @@ from adk_fluent.errors import CompileError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, Runs, walk
 from adk_fluent.ir.naming import Named
-from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode, RemoteAgentNode, TransferNode
+from adk_fluent.ir.nodes import (
+    AgentNode,
+    KnownNativeNode,
+    ModelSelectorNode,
+    NativeNode,
+    RemoteAgentNode,
+    TransferNode,
+)
 from adk_fluent.ir.tools import agents_inside
 
 ModelFor = Callable[[AgentNode, str, "str | BaseLlm | None"], "str | BaseLlm | None"]
@@ -121,7 +128,26 @@ def _nodes(root: Node, until: Collection[Runs]) -> Iterable[Node]:
 
 def names_below(root: Node, until: Collection[Runs]) -> Iterable[str]:
     """The names of the nodes below `root`, not looking inside one that runs its children in such a way."""
-    return (name for node in _nodes(root, until) for name in getattr(node, "voices", (node.name,)))
+    return (name for node in _nodes(root, until) for name in _voices(node))
+
+
+def voices_of(root: Node) -> Iterable[str]:
+    """The names of all that is in a tree."""
+    return (*_voices(root), *names_below(root, until=()))
+
+
+def _voices(node: Node) -> tuple[str, ...]:
+    return getattr(node, "voices", (node.name,))
+
+
+def native_children(root: Node, until: Collection[Runs]) -> Iterable[str]:
+    """The children of `root` that run a native agent, not inside one that runs its children in such a way."""
+
+    def runs_one(node: Node) -> bool:
+        inside = () if node.runs in until else node.children
+        return isinstance(node, NativeNode | KnownNativeNode) or any(map(runs_one, inside))
+
+    return [child.name for child in root.children if runs_one(child)]
 
 
 def can_pause(root: Node) -> bool:

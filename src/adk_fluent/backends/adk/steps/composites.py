@@ -56,11 +56,16 @@ class Composite(FluentAgent):
 
     Attributes:
         _enders: names of the agents whose `escalate` ends this composite.
+        _strange: names of the children through which that of an agent ends it that is in none of the tree's
+            nodes: a native agent may hold and run one without having it below itself.
+        _known: the names of all that is in the tree.
         _movers: names of the transfer steps after which the rest of its sequence is skipped.
         _may_restart: whether there are transfers in its tree.
     """
 
     _enders: frozenset[str] = PrivateAttr(default=frozenset())
+    _strange: frozenset[str] = PrivateAttr(default=frozenset())
+    _known: frozenset[str] = PrivateAttr(default=frozenset())
     _movers: frozenset[str] = PrivateAttr(default=frozenset())
     _may_restart: bool = PrivateAttr(default=False)
     _passages: Mapping[int, Passage] = PrivateAttr(default_factory=dict[int, Passage])
@@ -99,33 +104,41 @@ class Composite(FluentAgent):
     def _run_once(self, ctx: InvocationContext) -> Events:
         """Run the children, each as often as this kind of composite does."""
 
+    def listen_to_strangers(self, through: Iterable[str], known: Iterable[str]) -> None:
+        """Set through which children events of agents may end this composite that are not in the tree."""
+        self._strange, self._known = frozenset(through), frozenset(known)
+
     async def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
         """The events of one child, unchanged, noting in `seen` what they ask for."""
         async with aclosing(child.run_async(ctx)) as events:
             async for event in events:
-                self._note(event, ctx, seen)
+                self._note(event, ctx, seen, child)
                 yield event
         seen.paused = seen.paused or waits(child, ctx)
 
-    def _note(self, event: Event, ctx: InvocationContext, seen: Seen) -> None:
-        """Note in `seen` what an event asks for."""
+    def _note(self, event: Event, ctx: InvocationContext, seen: Seen, child: BaseAgent) -> None:
+        """Note in `seen` what an event of a child asks for."""
         if pauses(ctx, event):
             seen.paused = True
         note_problems(seen.problems, event)
-        self._note_exits(event, seen)
+        self._note_exits(event, seen, child)
 
-    def _note_exits(self, event: Event, seen: Seen) -> None:
+    def _note_exits(self, event: Event, seen: Seen, child: BaseAgent) -> None:
         """Note in `seen` what an event ends."""
-        if self.is_ended_by(event):
+        if self.is_ended_by(event, child):
             seen.stop = True
         if event.actions.transfer_to_agent and event.author in self._movers:
             seen.skip = True
         if event.custom_metadata and (refused(event) or self._is_left(event)):
             seen.stop = True
 
-    def is_ended_by(self, event: Event) -> bool:
-        """Whether an event asks to end this composite."""
-        return bool(event.actions.escalate) and event.author in self._enders
+    def is_ended_by(self, event: Event, child: BaseAgent) -> bool:
+        """Whether an event of a child asks to end this composite."""
+        if not event.actions.escalate:
+            return False
+        return event.author in self._enders or (
+            child.name in self._strange and event.author not in self._known
+        )
 
     def _is_left(self, event: Event) -> bool:
         """Whether this composite, or something around it, starts again."""
@@ -149,7 +162,7 @@ class Composite(FluentAgent):
             start_afresh(ctx, child)
         seen = Seen()
         for event in passed:
-            self._note_exits(event, seen)
+            self._note_exits(event, seen, child)
         return Start(index, True, position.round, passed, has_ended(child, passed), seen)
 
     async def in_order(self, ctx: InvocationContext, start: Start) -> Events:
@@ -175,7 +188,7 @@ class Composite(FluentAgent):
                     async with aclosing(child.run_async(ctx)) as run:
                         async for event in run:
                             yield event
-                            self._note(event, ctx, seen)
+                            self._note(event, ctx, seen, child)
                     seen.paused = seen.paused or waits(child, ctx)
             resuming = False
             if seen.is_last:

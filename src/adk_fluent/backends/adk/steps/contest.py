@@ -218,7 +218,7 @@ class FirstComposite(Contest):
                 yield with_temporary(ctx, items[index].offer(event))
                 items[index].follow(event)
                 heard[index].append(event)
-                if self.is_ended_by(event):
+                if self.is_ended_by(event, entry.child):
                     entry.won = True
                     break
         winner = self._completed(entries)

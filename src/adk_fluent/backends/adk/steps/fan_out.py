@@ -47,7 +47,7 @@ class FanOutComposite(Composite):
             async for index, event in events:
                 if event is not None:
                     yield event
-                    if self.is_ended_by(event):
+                    if self.is_ended_by(event, children[index]):
                         break
                 elif seen[index].problems:
                     return
@@ -63,7 +63,12 @@ class FanOutComposite(Composite):
         own = [event for event in passed if is_below(event, branch)]
         if child.name in done or has_ended(child, own):
             return False
-        is_over = any(self.is_ended_by(event) for event in passed)
+        is_over = any(
+            self.is_ended_by(event, each)
+            for each in self.sub_agents
+            for event in passed
+            if is_below(event, branch_below(ctx, self._branch(each)))
+        )
         return not is_over or any(event.long_running_tool_ids for event in own)
 
     def _branch(self, child: BaseAgent) -> str:
