@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from adk_fluent.distributed.formats import CONTENT_TYPES, from_bytes, to_bytes
 from adk_fluent.distributed.queues.brokers import Broker, Message, answers_for, broker_of
 from adk_fluent.distributed.queues.serving import endpoint_of
-from adk_fluent.distributed.working import check_failed, crossing_of, events_of
+from adk_fluent.distributed.working import check_failed, check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
 
 if TYPE_CHECKING:
@@ -42,8 +42,10 @@ class Queue:
 
         Raises:
             SegmentError: the broker is not there, or no worker has taken the work in time.
+            BackendError: it uses artifacts, and the caller keeps those in memory.
         """
         segment, form = self._segment, self._segment.boundary.serialization
+        check_files(segment, work.services.get("artifact_service"))
         crossing = crossing_of(segment, work)
         line = await self._line()
         async with line.turn_of(f"{work.user_id}/{work.session_id}"), line.slots:
