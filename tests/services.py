@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,9 +85,16 @@ def _running(name: str, *options: str, ready: str) -> Generator[None]:
     try:
         assert server.stdout is not None
         assert any(ready in line for line in server.stdout), "it did not start"
-        yield
+        # A server that writes much, as Pub/Sub's does of every reader that leaves, waits until it is read.
+        reading = threading.Thread(target=deque, args=(server.stdout, 0))
+        reading.start()
+        try:
+            yield
+        finally:
+            server.terminate()
+            reading.join()
     finally:
-        server.terminate()
+        server.kill()
         server.communicate()
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from adk_fluent import Agent
+from adk_fluent import Agent, S
 from adk_fluent.distributed import DistributedBackend, QueueWorker, TransportConfig
+from adk_fluent.distributed.queues import calling
 from adk_fluent.distributed.queues.brokers import Message, broker_of
 from adk_fluent.distributed.queues.journal import held, journal_of
 from adk_fluent.errors import SegmentError
+from adk_fluent.state import declares
 from adk_fluent.testing import mock_backend
 from tests.distributed import served
 from tests.services import nats_server, pubsub_emulator, rabbitmq_server, redis_server
@@ -91,25 +96,127 @@ async def test_work_goes_through_a_real_broker(server: str, tmp_path: Path) -> N
         await mourner.close()
 
 
-@pytest.mark.needs("redis-server")
-async def test_another_worker_goes_on_where_one_was_killed(redis: str, tmp_path: Path) -> None:
+HEARD: list[tuple[str, str]] = []
+
+
+@declares(reads=["task"], writes=["done"])
+async def work(state: Mapping[str, Any]) -> dict[str, str]:
+    """A step that others could come in between of."""
+    HEARD.append((state["task"], "begins"))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    HEARD.append((state["task"], "ends"))
+    return {"done": state["task"]}
+
+
+async def test_runs_of_a_session_stay_in_order(server: str, tmp_path: Path) -> None:
+    """Of several workers none begins with a run of a session before the one in front of it has ended."""
+    HEARD.clear()
+    queue = TransportConfig(endpoint=f"{server}/ordered")
+    pipeline = S.capture("task") >> S.fn(work).execution_boundary(transport=queue)
+    workers = [QueueWorker(pipeline, journal=tmp_path / "journal.db", redeliver_after=10) for _ in range(2)]
+    for worker in workers:
+        await worker.start()
+    caller = DistributedBackend()
+    numbers = [str(number) for number in range(6)]
+    try:
+        await asyncio.gather(*(pipeline.run(n, session_id="ann", backend=caller) for n in numbers))
+    finally:
+        await caller.close()
+        for worker in workers:
+            await worker.stop()
+    assert [(number, what) for number in numbers for what in ("begins", "ends")] == HEARD
+
+
+ANSWERS = f"answers.replies.{'0' * 32}"
+"""The topic for answers of the caller in a test."""
+
+
+async def _kept(server: str) -> str:
+    """How long the broker keeps the answers of a caller that is gone; nothing if it has none."""
+    import aio_pika
+    from aiormq.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
+
+    scheme = server.partition("://")[0]
+    if scheme == "redis":
+        client: Any = import_module("redis.asyncio").from_url(server)
+        seconds: int = await client.ttl(ANSWERS)
+        await client.aclose()
+        return "" if seconds == -2 else f"{round(seconds / 3600)} hours"
+    if scheme == "nats":
+        connection: Any = await import_module("nats").connect(server)
+        found = await connection.jsm().consumers_info("answers-replies")
+        stream = await connection.jsm().stream_info("answers-replies")
+        await connection.close()
+        assert stream.state.messages == 0 or found
+        kept: set[Any] = {stream.config.max_age, *(each.config.inactive_threshold for each in found)}
+        return "" if not found else " ".join(f"{round(seconds / 3600)} hours" for seconds in kept)
+    if scheme == "amqp":
+        async with await aio_pika.connect(server) as link:
+            try:  # which says what it finds where that is not what it is asked for
+                await (await link.channel()).declare_queue(ANSWERS, durable=True, passive=True)
+                await (await link.channel()).declare_queue(ANSWERS, durable=True)
+            except ChannelNotFoundEntity:
+                return ""
+            except ChannelPreconditionFailed as error:
+                told = re.search(r"'x-expires' .* the value '(\d+)'", str(error))
+                return "" if told is None else f"{round(int(told[1]) / 3_600_000)} hours"
+        return "for ever"
+    subscriber: Any = import_module("google.cloud.pubsub_v1").SubscriberClient()
+    with subscriber:
+        path = f"projects/shop/subscriptions/{ANSWERS}.adk_fluent"
+        try:
+            found_there: Any = subscriber.get_subscription(subscription=path)
+        except import_module("google.api_core.exceptions").NotFound:
+            return ""
+        return f"{round(found_there.expiration_policy.ttl.total_seconds() / 3600)} hours"
+
+
+async def test_answers_go_with_their_caller(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller that closes leaves nothing at the broker; what one that dies has left goes within a day."""
+
+    def answers(queue: str) -> str:
+        return ANSWERS
+
+    monkeypatch.setattr(calling, "answers_for", answers)
+    queue = TransportConfig(endpoint=f"{server}/answers")
+    pipeline = Agent("clerk").writes("task") >> Agent("heavy").execution_boundary(transport=queue)
+    script = mock_backend({"clerk": "sums", "heavy": "42"})
+    caller = DistributedBackend(script)
+    worker = QueueWorker(pipeline, backend=script, journal=tmp_path / "journal.db")
+    await worker.start()
+    try:
+        assert (await pipeline.run("Go", backend=caller)).text == "42"
+        assert await _kept(server) == "24 hours"
+        await caller.close()
+        assert await _kept(server) == ""
+    finally:
+        await caller.close()
+        await worker.stop()
+
+
+@pytest.mark.parametrize("server", BROKERS[:3], indirect=True)  # Pub/Sub's emulator takes up to a minute
+async def test_another_worker_goes_on_where_one_was_killed(server: str, tmp_path: Path) -> None:
     """A process is killed between two steps: another finishes the work; the first is not repeated."""
+    journal = server if server.startswith("redis") else str(tmp_path / "journal.db")
     start = (
         "import asyncio, sys; from tests.distributed import served; asyncio.run(served.serve(*sys.argv[1:3]))"
     )
-    command = [sys.executable, "-c", start, redis, redis, "to be killed"]
+    command = [sys.executable, "-c", start, server, journal, "to be killed"]
     paths = os.pathsep.join(filter(None, sys.path))
     first = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
     )
     caller = DistributedBackend()
-    pipeline = served.pipeline(redis)
+    pipeline = served.pipeline(server)
     assert first.stdout is not None
     try:
         run = asyncio.ensure_future(pipeline.run("Go", backend=caller))
         await asyncio.to_thread(first.stdout.readline)
         first.kill()
-        second = QueueWorker(pipeline, redeliver_after=0.5)
+        second = QueueWorker(pipeline, journal=journal, redeliver_after=0.5)
         await second.start()
         result = await run
         await second.stop()

@@ -8,15 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.artifacts import FileArtifactService
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
 
-from adk_fluent import Agent, S
+from adk_fluent import A, Agent, S
+from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.distributed import DistributedBackend, QueueWorker, TransportConfig, inward, split, to_bytes
 from adk_fluent.distributed.queues import calling, serving
 from adk_fluent.distributed.queues.brokers import Handler, Message, broker_of
-from adk_fluent.errors import ArgumentError, MissingExtraError, SegmentError, StepError
+from adk_fluent.errors import (
+    ADKFluentError,
+    ArgumentError,
+    BackendError,
+    MissingExtraError,
+    SegmentError,
+    StepError,
+)
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
-from adk_fluent.testing import mock_backend
+from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, system
 
 pytestmark = pytest.mark.newest
@@ -242,6 +253,43 @@ async def test_a_caller_is_told_when_no_worker_comes(board: Board, tmp_path: Pat
     await board.again("heavy")
     await served.stop()
     assert RAN == []
+
+
+async def test_artifacts_in_memory_are_refused(board: Board, tmp_path: Path) -> None:
+    """What a caller keeps in memory no worker finds, and what a worker keeps so nobody: both say it."""
+    made = A.save("draft.md", "Did it.") >> A.snapshot("draft.md", into_key="copy").execution_boundary(
+        transport=QUEUE
+    )
+    said = "^Segment 'snapshot' uses 'draft.md', and artifacts in the memory of one process do not cross"
+    with pytest.raises(BackendError, match=said):
+        await made.run("Go", backend=DistributedBackend(mock_backend({})))
+    assert not board.sent
+    kept = FileArtifactService(root_dir=tmp_path)
+    caller = DistributedBackend(mock_backend({}), artifact_service=kept)
+    served = QueueWorker(made, backend=mock_backend({}), journal=tmp_path / "journal.db")
+    with pytest.raises(BackendError, match=said):
+        await made.run("Go", backend=caller)
+    await served.stop()
+    shared = ADKBackend(artifact_service=kept)
+    served = QueueWorker(made, backend=shared, journal=tmp_path / "journal.db")
+    assert (await made.run("Go", backend=caller)).state["copy"] == "Did it."
+    await served.stop()
+
+
+async def test_an_artifact_that_only_code_names_is_refused(board: Board, tmp_path: Path) -> None:
+    """A tool that saves one where its worker keeps them in memory is told so; it would be lost."""
+
+    async def note(tool_context: ToolContext) -> str:
+        """Save a note."""
+        part = types.Part(text="noted")
+        return str(await tool_context.save_artifact("note.md", part))
+
+    made = clerk >> Agent("heavy").tool(note).execution_boundary(transport=QUEUE)
+    script = mock_backend({"clerk": "sums", "heavy": [call_tool("note"), "42"]})
+    served = QueueWorker(made, backend=script, journal=tmp_path / "journal.db")
+    with pytest.raises(ADKFluentError, match="artifacts in the memory of one process do not cross"):
+        await made.run("Go", backend=DistributedBackend(script))
+    await served.stop()
 
 
 async def test_a_worker_of_another_version_says_so(board: Board, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adk_fluent import errors
-from adk_fluent.backends.adk.artifacts.places import is_shared
+from adk_fluent.backends.adk.artifacts.places import NoPlace, is_shared
 from adk_fluent.backends.adk.running.segments import continuing, run_segment
 from adk_fluent.backends.adk.steps.segment import Came, Work
 from adk_fluent.distributed.crossing import Crossing, inward, outward
@@ -57,6 +57,7 @@ class Worker:
         self._config = segment.config if resumable is None else replace(segment.config, resumable=resumable)
         self._backend = backend
         self._compiled: Compiled | None = None
+        self._nowhere = NoPlace(_not_shared(segment))
 
     @property
     def compiled(self) -> Compiled:
@@ -90,6 +91,8 @@ class Worker:
         given = self._backend.services(services)
         if services is None:
             check_files(self.segment, given.artifact_service)
+            if not is_shared(given.artifact_service):  # a function may use one that nobody knows of
+                given = replace(given, artifact_service=self._nowhere)
         async for came in run_segment(self.compiled, work, given, self.segment.reads):
             yield outward(self.segment, crossing, [came])
 
@@ -101,12 +104,16 @@ def check_files(segment: Segment, service: BaseArtifactService | None) -> None:
         BackendError: it uses artifacts, and this is where they are kept.
     """
     if segment.files and not is_shared(service):
-        named = ", ".join(map(repr, filter(None, segment.files))) or "artifacts"
-        raise BackendError(
-            f"Segment {segment.name!r} uses {named}, and artifacts in the memory of one process do not cross."
-            " Keep them in a folder or bucket that both name: artifact_service=FileArtifactService(...), "
-            "and --artifacts PLACE for a worker."
-        )
+        raise BackendError(_not_shared(segment))
+
+
+def _not_shared(segment: Segment) -> str:
+    named = ", ".join(map(repr, filter(None, segment.files))) or "artifacts"
+    return (
+        f"Segment {segment.name!r} uses {named}, and artifacts in the memory of one process do not cross."
+        " Keep them in a folder or bucket that both name: artifact_service=FileArtifactService(...), "
+        "and --artifacts PLACE for a worker."
+    )
 
 
 def crossing_of(segment: Segment, work: Work) -> Crossing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -24,6 +25,23 @@ class Message:
 
     body: bytes
     headers: Mapping[str, str]
+
+
+DAY: Final = 24 * 3600
+"""Seconds that a broker keeps the answers for a caller that gives no sign of life any more."""
+_REPLIES: Final = ".replies"
+_ANSWERS: Final = re.compile(rf"(.+{re.escape(_REPLIES)})\.([0-9a-f]{{32}})")
+
+
+def answers_for(queue: str) -> str:
+    """A new topic for what comes back of a queue to one caller, at whose end its broker lets it go."""
+    return f"{queue}{_REPLIES}.{uuid.uuid4().hex}"
+
+
+def caller_in(topic: str) -> tuple[str, str] | None:
+    """The name that the topics of all callers of a queue begin with, and the caller; `None` of work."""
+    found = _ANSWERS.fullmatch(topic)
+    return None if found is None else (found[1], found[2])
 
 
 Handler = Callable[[Message], Awaitable[None]]
@@ -51,7 +69,7 @@ class Broker(Protocol):
         ...
 
     async def close(self) -> None:
-        """Disconnect; what was not acknowledged goes to others."""
+        """Disconnect; what was not acknowledged goes to others, and topics for answers go."""
         ...
 
 

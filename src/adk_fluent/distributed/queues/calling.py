@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from adk_fluent.distributed.formats import CONTENT_TYPES, from_bytes, to_bytes
-from adk_fluent.distributed.queues.brokers import Broker, Message, broker_of
+from adk_fluent.distributed.queues.brokers import Broker, Message, answers_for, broker_of
 from adk_fluent.distributed.queues.serving import endpoint_of
-from adk_fluent.distributed.working import check_failed, crossing_of, events_of
+from adk_fluent.distributed.working import check_failed, check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ MOST: Final = 100
 
 
 class Queue:
-    """Runs a segment through its queue.
+    """Runs a segment through its queue; work of a session is put in when that before it has come back.
 
     Args:
         segment: the segment.
@@ -43,11 +42,13 @@ class Queue:
 
         Raises:
             SegmentError: the broker is not there, or no worker has taken the work in time.
+            BackendError: it uses artifacts, and the caller keeps those in memory.
         """
         segment, form = self._segment, self._segment.boundary.serialization
+        check_files(segment, work.services.get("artifact_service"))
         crossing = crossing_of(segment, work)
         line = await self._line()
-        async with line.slots:
+        async with line.turn_of(f"{work.user_id}/{work.session_id}"), line.slots:
             heard = line.heard[crossing.key] = asyncio.Queue[Message]()
             try:
                 await line.broker.publish(
@@ -102,9 +103,7 @@ class Queue:
         loop = asyncio.get_running_loop()
         line = self._lines.get(loop)
         if line is None:
-            line = self._lines[loop] = _Line(
-                broker_of(self._endpoint), f"{self._segment.queue}.replies.{uuid.uuid4().hex}"
-            )
+            line = self._lines[loop] = _Line(broker_of(self._endpoint), answers_for(self._segment.queue))
             line.broker.handle(line.reply, line.hear, at_once=1, redeliver_after=3600)
             line.starting = asyncio.ensure_future(line.broker.start())
         assert line.starting is not None
@@ -128,6 +127,7 @@ class _Line:
         reply: the topic in which it hears.
         heard: key of a piece of work → what was heard of it.
         slots: how much work it may have in the queue.
+        turns: session → what its next piece of work waits for.
         starting: its connecting.
     """
 
@@ -135,7 +135,14 @@ class _Line:
     reply: str
     heard: dict[str, asyncio.Queue[Message]] = field(default_factory=dict[str, "asyncio.Queue[Message]"])
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST))
+    turns: WeakValueDictionary[str, asyncio.Lock] = field(
+        default_factory=WeakValueDictionary[str, asyncio.Lock]
+    )
     starting: asyncio.Future[None] | None = None
+
+    def turn_of(self, session: str) -> asyncio.Lock:
+        """What the next piece of work of a session waits for: those before it."""
+        return self.turns.setdefault(session, asyncio.Lock())
 
     async def hear(self, message: Message) -> None:
         """Pass on what a worker said; what nobody waits for any more is dropped."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from contextlib import suppress
 from typing import Any, Final
 
 from faststream import AckPolicy, Context
 from redis import asyncio as redis
 
-from adk_fluent.distributed.queues.brokers import Handler, Message
+from adk_fluent.distributed.queues.brokers import DAY, Handler, Message, caller_in
 
 _GROUP: Final = "adk_fluent"
+_SIGN_OF_LIFE: Final = 3600.0
+"""Seconds after which a caller says again that it waits for answers."""
 _MESSAGE: Any = Context("message")
 
 
@@ -23,16 +27,40 @@ def _taking(handler: Handler) -> Any:
 
 
 class _FastStream:
-    """What the three have in common: a broker of FastStream's."""
+    """What the three have in common: a broker of FastStream's.
+
+    Attributes:
+        _answers: the topics for answers that this reads.
+    """
 
     _broker: Any
+
+    def __init__(self) -> None:
+        self._answers: list[str] = []
+
+    def handle(self, topic: str, handler: Handler, *, at_once: int, redeliver_after: float) -> None:
+        """Take the messages of a topic."""
+        if caller_in(topic):
+            self._answers.append(topic)
+        self._subscribe(topic, handler, at_once, redeliver_after)
+
+    def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
+        raise NotImplementedError
+
+    async def _let_go(self, topic: str) -> None:
+        """Have the server forget a topic for answers."""
+        raise NotImplementedError
 
     async def start(self) -> None:
         """Connect, and begin to take messages."""
         await self._broker.start()
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Disconnect; topics for answers go."""
+        if self._broker.running:
+            await asyncio.gather(*(subscriber.stop() for subscriber in self._broker.subscribers))
+            for topic in self._answers:
+                await self._let_go(topic)
         await self._broker.stop()
 
 
@@ -46,13 +74,15 @@ class Redis(_FastStream):
     def __init__(self, url: str) -> None:
         from faststream.redis import RedisBroker
 
+        super().__init__()
         quiet: Any = None
         self._broker = RedisBroker(url, logger=quiet)
-        self._url, self._consumer = url, uuid.uuid4().hex
+        self._consumer = uuid.uuid4().hex
         self._handled: set[str] = set()
         self._known: set[str] = set()
+        self._living: asyncio.Future[None] | None = None
 
-    def handle(self, topic: str, handler: Handler, *, at_once: int, redeliver_after: float) -> None:
+    def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
         """Take the messages of a stream, and those that another reader has left."""
         from faststream.redis import StreamSub
 
@@ -69,34 +99,59 @@ class Redis(_FastStream):
 
     async def publish(self, topic: str, message: Message) -> None:
         """Add a message to a stream, whose readers get it even if none has come yet."""
-        await self._declare(topic)
+        answers = caller_in(topic) is not None
+        if not answers:
+            await self._declare(topic)
         await self._broker.publish(message.body, stream=topic, headers=dict(message.headers), maxlen=100_000)
+        if answers:  # whose caller may be gone
+            await self._client.expire(topic, DAY)
 
     async def start(self) -> None:
         """Connect, and begin to take messages."""
-        await self._broker.connect()
+        self._client: Any = await self._broker.connect()
         for topic in self._handled:
             await self._declare(topic)
         await super().start()
+        if self._answers:
+            await self._live()
+            self._living = asyncio.ensure_future(self._go_on_living())
+
+    async def close(self) -> None:
+        """Disconnect; topics for answers go."""
+        if self._living is not None:
+            self._living.cancel()
+        await super().close()
+
+    async def _live(self) -> None:
+        for topic in self._answers:
+            await self._client.expire(topic, DAY)
+
+    async def _go_on_living(self) -> None:
+        """Keep the answers of this caller for as long as it is there."""
+        while True:
+            await asyncio.sleep(_SIGN_OF_LIFE)
+            with suppress(redis.RedisError):  # it is said again
+                await self._live()
+
+    async def _let_go(self, topic: str) -> None:
+        await self._client.delete(topic)
 
     async def _declare(self, topic: str) -> None:
         """Make a stream and its group of readers, who read it from its beginning."""
         if topic in self._known:
             return
-        clients: Any = redis.Redis
-        client = clients.from_url(self._url)
         try:
-            await client.xgroup_create(topic, _GROUP, id="0", mkstream=True)
+            await self._client.xgroup_create(topic, _GROUP, id="0", mkstream=True)
         except redis.ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
-        finally:
-            await client.aclose()
         self._known.add(topic)
 
 
 class Nats(_FastStream):
     """NATS JetStream: a topic is a stream of one subject, its readers are one durable consumer.
+
+    All callers of a queue share a stream for answers, in which each has a subject and a consumer of its own.
 
     Args:
         url: the server.
@@ -105,38 +160,67 @@ class Nats(_FastStream):
     def __init__(self, url: str) -> None:
         from faststream.nats import NatsBroker
 
+        super().__init__()
         self._broker = NatsBroker(url, logger=None)
         self._known: set[str] = set()
 
-    def handle(self, topic: str, handler: Handler, *, at_once: int, redeliver_after: float) -> None:
+    def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
         """Take the messages of a subject."""
-        from faststream.nats import PullSub
+        from faststream.nats import JStream, PullSub
         from nats.js.api import ConsumerConfig
 
-        name = _stream(topic)
-        self._known.add(name)
+        stream, subject, reader = _placed(topic)
+        answers = caller_in(topic) is not None
+        self._known |= set[str]() if answers else {stream}
         self._broker.subscriber(
-            name,
-            stream=name,
-            durable=_GROUP,
+            subject,
+            stream=JStream(stream, declare=not answers),
+            durable=reader,
             pull_sub=PullSub(batch_size=1, timeout=1),
-            config=ConsumerConfig(ack_wait=redeliver_after, max_ack_pending=at_once),
+            config=ConsumerConfig(
+                ack_wait=redeliver_after,
+                max_ack_pending=at_once,
+                inactive_threshold=DAY if answers else None,
+            ),
             max_workers=at_once,
             ack_policy=AckPolicy.NACK_ON_ERROR,
             no_reply=True,
         )(_taking(handler))
 
+    async def start(self) -> None:
+        """Connect, and begin to take messages."""
+        await self._broker.connect()
+        for topic in self._answers:
+            await self._declare(topic)
+        await super().start()
+
     async def publish(self, topic: str, message: Message) -> None:
         """Add a message to a subject."""
-        name = _stream(topic)
-        if name not in self._known:
-            await self._broker.connection.jetstream().add_stream(name=name, subjects=[name])
-            self._known.add(name)
-        await self._broker.publish(message.body, name, headers=dict(message.headers), stream=name)
+        await self._declare(topic)
+        stream, subject, _ = _placed(topic)
+        await self._broker.publish(message.body, subject, headers=dict(message.headers), stream=stream)
+
+    async def _declare(self, topic: str) -> None:
+        stream, subject, _ = _placed(topic)
+        if stream in self._known:
+            return
+        answers: dict[str, Any] = {"subjects": [f"{stream}.*"], "max_age": DAY}
+        kept = answers if caller_in(topic) else {"subjects": [subject]}
+        await self._broker.connection.jetstream().add_stream(name=stream, **kept)
+        self._known.add(stream)
+
+    async def _let_go(self, topic: str) -> None:
+        stream, subject, reader = _placed(topic)
+        manager = self._broker.connection.jsm()
+        await manager.delete_consumer(stream, reader)
+        await manager.purge_stream(stream, subject=subject)
 
 
-def _stream(topic: str) -> str:
-    return topic.replace(".", "-")
+def _placed(topic: str) -> tuple[str, str, str]:
+    """The stream of a topic, its subject there, and the consumer that reads it."""
+    queue, caller = caller_in(topic) or (topic, "")
+    stream = queue.replace(".", "-")
+    return (stream, f"{stream}.{caller}", caller) if caller else (stream, stream, _GROUP)
 
 
 class Rabbit(_FastStream):
@@ -149,16 +233,17 @@ class Rabbit(_FastStream):
     def __init__(self, url: str) -> None:
         from faststream.rabbit import RabbitBroker
 
+        super().__init__()
         self._broker = RabbitBroker(url, logger=None)
         self._known: set[str] = set()
 
-    def handle(self, topic: str, handler: Handler, *, at_once: int, redeliver_after: float) -> None:
+    def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
         """Take the messages of a queue; what is left when a connection ends goes to others."""
-        from faststream.rabbit import Channel, RabbitQueue
+        from faststream.rabbit import Channel
 
         self._known.add(topic)
         self._broker.subscriber(
-            RabbitQueue(topic, durable=True),
+            _queue(topic),
             channel=Channel(prefetch_count=at_once),
             ack_policy=AckPolicy.NACK_ON_ERROR,
             no_reply=True,
@@ -166,9 +251,19 @@ class Rabbit(_FastStream):
 
     async def publish(self, topic: str, message: Message) -> None:
         """Add a message to a queue."""
-        from faststream.rabbit import RabbitQueue
-
         if topic not in self._known:
-            await self._broker.declare_queue(RabbitQueue(topic, durable=True))
+            await self._broker.declare_queue(_queue(topic))
             self._known.add(topic)
         await self._broker.publish(message.body, topic, headers=dict(message.headers), persist=True)
+
+    async def _let_go(self, topic: str) -> None:
+        queue = await self._broker.declare_queue(_queue(topic))
+        await queue.delete(if_unused=False, if_empty=False)
+
+
+def _queue(topic: str) -> Any:
+    """A durable queue; one for answers goes when nobody has read it for a day."""
+    from faststream.rabbit import RabbitQueue
+
+    kept: Any = {"x-expires": DAY * 1000} if caller_in(topic) else None
+    return RabbitQueue(topic, durable=True, arguments=kept)

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
-from adk_fluent.distributed.queues.brokers import Handler, Message
+from adk_fluent.distributed.queues.brokers import DAY, Handler, Message, caller_in
 
 # By name, since the rule that keeps ADK to its backend cannot tell Google's packages apart.
 _pubsub: Any = import_module("google.cloud.pubsub_v1")
@@ -21,9 +21,8 @@ _WAIT: Final = 10.0
 """Seconds that the service has to answer."""
 _DEADLINES: Final = (10, 600)
 """Seconds between which the service lets a message be held before it goes to somebody else."""
-_REPLIES: Final = ".replies."
-"""What is in the name of a topic that ends with its caller."""
-_DAY: Final = 24 * 3600
+_CALLER: Final = "caller"
+"""The attribute of an answer that says whose it is."""
 _LONGEST: Final = 1024
 """Bytes that an attribute holds at most."""
 
@@ -31,8 +30,9 @@ _LONGEST: Final = 1024
 class PubSub:
     """Google Cloud Pub/Sub: a topic is a topic with one subscription.
 
-    Ordering keys are not used: with them, a message that a killed reader held keeps those behind it waiting.
-    Runs of a session take turns all the same, since workers hold its name in their journal.
+    All callers of a queue share a topic for answers, at which each has a subscription of its own. Ordering
+    keys are not used: callers put in the work of a session in turn. With keys a redelivery would repeat all
+    that followed, and Google's emulator stops delivering once readers have left.
 
     Where the service is and who asks, Google's client knows: the application's default credentials, or
     `PUBSUB_EMULATOR_HOST`.
@@ -60,7 +60,7 @@ class PubSub:
         self._subscriber = await asyncio.to_thread(_pubsub.SubscriberClient)
         loop = asyncio.get_running_loop()
         for topic, (handler, at_once, seconds) in self._handled.items():
-            await self._declare(topic)
+            await self._declare(topic, read=True)
             held = int(min(max(seconds, _DEADLINES[0]), _DEADLINES[1]))
             flow: Any = _pubsub.types.FlowControl(
                 max_messages=at_once,
@@ -92,14 +92,17 @@ class PubSub:
             given.ack()
 
     async def publish(self, topic: str, message: Message) -> None:
-        """Put a message into a topic, whose subscription keeps it even if nobody has come yet."""
-        await self._declare(topic)
+        """Put a message into a topic; work is kept even if nobody has come yet, answers for who waits."""
+        to = caller_in(topic)
+        await self._declare(topic, read=to is None)
         attributes = {name: _short(value) for name, value in message.headers.items()}
+        if to is not None:
+            attributes[_CALLER] = to[1]
         sent = self._publisher.publish(self._topic(topic), message.body, **attributes)
         await asyncio.wrap_future(sent)
 
     async def close(self) -> None:
-        """Disconnect; what was not acknowledged goes to others, and topics for answers are deleted."""
+        """Disconnect; what was not acknowledged goes to others, and subscriptions for answers go."""
         for task in list(self._tasks):
             task.cancel()
         for pull in self._pulls:
@@ -109,32 +112,34 @@ class PubSub:
         self._pulls.clear()
         if self._publisher is None:
             return
-        for topic in self._handled:
-            if _REPLIES in topic:
-                name, gone = self._subscription(topic), _errors.NotFound
-                await self._ask(self._subscriber.delete_subscription, gone, subscription=name)
-                await self._ask(self._publisher.delete_topic, gone, topic=self._topic(topic))
+        for topic in filter(caller_in, self._handled):
+            name = self._subscription(topic)
+            await self._ask(self._subscriber.delete_subscription, _errors.NotFound, subscription=name)
         await asyncio.to_thread(self._publisher.stop)
         await asyncio.to_thread(self._subscriber.close)
         self._publisher.transport.close()
         self._publisher = None
 
-    async def _declare(self, topic: str) -> None:
-        """Make a topic and its subscription."""
-        if topic in self._known:
-            return
+    async def _declare(self, topic: str, *, read: bool) -> None:
+        """Make a topic, and where it is read, or is to wait for its readers, its subscription."""
         path = self._topic(topic)
-        await self._ask(self._publisher.create_topic, _errors.AlreadyExists, name=path)
+        if path not in self._known:
+            await self._ask(self._publisher.create_topic, _errors.AlreadyExists, name=path)
+            self._known.add(path)
+        name = self._subscription(topic)
+        if not read or name in self._known:
+            return
         wanted: dict[str, Any] = {
-            "name": self._subscription(topic),
+            "name": name,
             "topic": path,
             "ack_deadline_seconds": _DEADLINES[0],
         }
-        if _REPLIES in topic:  # whose caller may have died
-            wanted["expiration_policy"] = {"ttl": {"seconds": _DAY}}
-            wanted["message_retention_duration"] = {"seconds": _DAY}
+        if (to := caller_in(topic)) is not None:  # and may have died
+            wanted["filter"] = f'attributes.{_CALLER} = "{to[1]}"'
+            wanted["expiration_policy"] = {"ttl": {"seconds": DAY}}
+            wanted["message_retention_duration"] = {"seconds": DAY}
         await self._ask(self._subscriber.create_subscription, _errors.AlreadyExists, request=wanted)
-        self._known.add(topic)
+        self._known.add(name)
 
     async def _ask(self, method: Callable[..., Any], well: type[Exception], **given: Any) -> None:
         """Ask the service for something that may be so already."""
@@ -142,7 +147,8 @@ class PubSub:
             await asyncio.to_thread(partial(method, **given, retry=None, timeout=_WAIT))
 
     def _topic(self, topic: str) -> str:
-        return f"projects/{self._project}/topics/{topic}"
+        shared = caller_in(topic)
+        return f"projects/{self._project}/topics/{shared[0] if shared else topic}"
 
     def _subscription(self, topic: str) -> str:
         return f"projects/{self._project}/subscriptions/{topic}.{_GROUP}"

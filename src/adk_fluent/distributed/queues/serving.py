@@ -57,7 +57,7 @@ class QueueWorker:
         journal: str | PathLike[str] | Journal | None = None,
         at_once: int = 10,
         max_attempts: int = MAX_ATTEMPTS,
-        redeliver_after: float = 3 * LEASE,
+        redeliver_after: float = 2 * LEASE,
     ) -> None:
         from adk_fluent.backends.adk.running.backend import ADKBackend
 

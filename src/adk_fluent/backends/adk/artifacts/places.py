@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from google.adk.artifacts import BaseArtifactService, FileArtifactService, InMemoryArtifactService
 
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import ArgumentError, BackendError
 
 _BUCKET: Final = "gs://"
 
 
+class NoPlace(BaseArtifactService):
+    """Keeps nothing: what one process has in its memory, the others would not find.
+
+    Args:
+        why: what whoever uses it is told.
+    """
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def _refuse(self, *given: Any, **asked: Any) -> Any:
+        """Tell that artifacts are kept nowhere.
+
+        Raises:
+            BackendError: always.
+        """
+        raise BackendError(self._why)
+
+    save_artifact = load_artifact = delete_artifact = list_artifact_keys = _refuse
+    list_versions = list_artifact_versions = get_artifact_version = _refuse
+
+
 def is_shared(service: BaseArtifactService | None) -> bool:
     """Whether what one process keeps there, another one can find."""
-    return service is not None and not isinstance(service, InMemoryArtifactService)
+    return service is not None and not isinstance(service, InMemoryArtifactService | NoPlace)
 
 
 def place_of(service: BaseArtifactService | None) -> str | None:
