@@ -15,7 +15,7 @@ import pytest
 from google.adk.tools.mcp_tool.mcp_session_manager import StdioConnectionParams
 
 from adk_fluent import Agent, T
-from adk_fluent.errors import CompileError, ToolError
+from adk_fluent.errors import ArgumentError, CompileError, ToolError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.served_tools import listening
@@ -180,10 +180,14 @@ async def test_specifications_in_every_form(service: Any, tmp_path: Path) -> Non
 
 
 def test_specifications_that_are_none(tmp_path: Path) -> None:
-    """What cannot be read is named when it is built."""
-    for spec in (tmp_path / "missing.json", "{", "just text", {"openapi": "3.0.0", "paths": 7}):
-        hint = r"A file is given as a Path\.$" if spec == "just text" else ""
-        with pytest.raises(CompileError, match=rf"^'a': .*openapi\(.*{hint}"):
+    """What has no paths is refused at once, and what cannot be read is named when it is built."""
+    untyped: Any = T
+    for none in ("{", "just text", "pets.json", {"openapi": "3.0.0", "paths": 7}, {}):
+        hint = r" A file is given as a Path\." if isinstance(none, str) else ""
+        with pytest.raises(ArgumentError, match=rf"^T\.openapi\(\) .* has no paths of a service\.{hint}$"):
+            untyped.openapi(none)
+    for spec in (tmp_path / "missing.json", "{paths: ", "no paths", {"openapi": "3.0.0", "paths": {"/": 7}}):
+        with pytest.raises(CompileError, match=r"^'a': .*openapi\("):
             Agent("a").tools(T.openapi(spec)).build()
 
 

@@ -252,20 +252,9 @@ class T(metaclass=Namespace):
                 versions of ADK refuse otherwise.
 
         Raises:
-            ArgumentError: `spec` or `auth` is of another kind.
+            ArgumentError: `spec` or `auth` is of another kind, or `spec` has no paths. What else is wrong
+                with a specification, ADK says when the agent is built; a file is read then, too.
         """
-        if isinstance(spec, Mapping):
-            held: Any = detached(dict(spec))
-        elif isinstance(spec, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            held = spec
-        else:
-            raise ArgumentError(
-                f"T.openapi() takes a specification as a dict, as text or as a Path, not {describe(spec)}."
-            )
-        if isinstance(held, str) and held.startswith(("http://", "https://")):
-            raise ArgumentError(
-                "T.openapi() fetches nothing: download the specification, and give its text or Path."
-            )
         pair = isinstance(auth, tuple) and len(auth) == 2
         if not (auth is None or isinstance(auth, AuthConfig) or pair):
             raise ArgumentError(
@@ -273,7 +262,7 @@ class T(metaclass=Namespace):
                 f"{type(auth).__name__}."
             )
         return sources.OpenApi(
-            held,
+            _specification(spec),
             _filter(tool_filter, "T.openapi()"),
             None if auth is None else sources.Credential(auth),
             allow_private_network_access,
@@ -441,6 +430,34 @@ def _elsewhere(function: object) -> str:
     if hasattr(function, "get_tools"):
         return " Write T.toolset(...)."
     return " A tool of ADK's stands as it is: .tools(tool)." if hasattr(function, "run_async") else ""
+
+
+def _specification(spec: object) -> Any:
+    """What `T.openapi` takes; what only reading all of it would tell, ADK says when it is built.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if isinstance(spec, Path):
+        return spec
+    if isinstance(spec, Mapping):
+        held = detached(dict(cast("Mapping[str, Any]", spec)))
+        if isinstance(held.get("paths"), Mapping):
+            return held
+    elif not isinstance(spec, str):
+        raise ArgumentError(
+            f"T.openapi() takes a specification as a dict, as text or as a Path, not {describe(spec)}."
+        )
+    elif spec.startswith(("http://", "https://")):
+        raise ArgumentError(
+            "T.openapi() fetches nothing: download the specification, and give its text or Path."
+        )
+    elif "paths" in spec:
+        return spec
+    file = " A file is given as a Path." if isinstance(spec, str) else ""
+    raise ArgumentError(
+        f"T.openapi() takes a specification, and {spec!r:.60} has no paths of a service.{file}"
+    )
 
 
 def _filter(names: object, where: str) -> sources.ToolFilter:
