@@ -6,6 +6,8 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
+from inspect import signature
 from typing import Any, cast
 
 import uvicorn
@@ -15,9 +17,14 @@ from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import PrivateAttr
 from starlette.types import ASGIApp
+
+from adk_fluent import Agent
+from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.backends.adk.remote.advertising import card_json
 
 
 class Says(BaseLlm):
@@ -107,24 +114,58 @@ def plain(agent: BaseAgent, *, streaming: bool = False, newer: bool = False, **o
         streaming: whether it sends answers in pieces; ADK does not by itself.
         newer: whether it is ADK's newer executor, which clients can ask for.
     """
-
-    from google.adk.a2a.converters.request_converter import convert_a2a_request_to_agent_run_request
-    from google.adk.a2a.executor.a2a_agent_executor import A2aAgentExecutor
-    from google.adk.a2a.executor.config import A2aAgentExecutorConfig
     from google.adk.a2a.utils.agent_to_a2a import to_a2a
 
-    def request(context: Any, convert: Any) -> Any:
-        made = convert_a2a_request_to_agent_run_request(context, convert)
-        made.run_config = RunConfig(streaming_mode=cast(Any, "sse"))
-        return made
+    if "agent_executor_factory" not in signature(to_a2a).parameters:
+        return _older(agent, streaming=streaming)
+
+    from google.adk.a2a.executor.a2a_agent_executor import A2aAgentExecutor
+    from google.adk.a2a.executor.config import A2aAgentExecutorConfig
 
     def executor(runner: Runner) -> A2aAgentExecutor:
-        chosen: dict[str, Any] = {"request_converter": request} if streaming else {}
+        chosen: dict[str, Any] = {"request_converter": _asking_for_pieces} if streaming else {}
         return A2aAgentExecutor(
             runner=runner, config=A2aAgentExecutorConfig(**chosen), force_new_version=newer
         )
 
     def make(port: int) -> Any:
+        if streaming and not sdk.is_newer():
+            options["agent_card"] = _streaming_card(agent, port)
         return to_a2a(agent, host="127.0.0.1", port=port, agent_executor_factory=executor, **options)
 
     return make
+
+
+def _asking_for_pieces(context: Any, convert: Any) -> Any:
+    from google.adk.a2a.converters.request_converter import convert_a2a_request_to_agent_run_request
+
+    made: Any = convert_a2a_request_to_agent_run_request(context, convert)
+    run_config = RunConfig(streaming_mode=cast(Any, "sse"))
+    made.run_config = run_config
+    return made
+
+
+def _older(agent: BaseAgent, *, streaming: bool) -> Any:
+    """The server of a release of ADK whose `to_a2a` takes no executor; its cards say that nothing streams."""
+    apps: Any = import_module("a2a.server.apps")
+    executors: Any = import_module("google.adk.a2a.executor.a2a_agent_executor")
+    from a2a.server.request_handlers import DefaultRequestHandler
+    from a2a.server.tasks import InMemoryTaskStore
+    from google.adk.a2a.utils.agent_to_a2a import to_a2a
+
+    def make(port: int) -> Any:
+        if not streaming:
+            return to_a2a(agent, host="127.0.0.1", port=port)
+        runner = Runner(app_name=agent.name, agent=agent, session_service=InMemorySessionService())
+        config = executors.A2aAgentExecutorConfig(request_converter=_asking_for_pieces)
+        handler: Any = DefaultRequestHandler
+        executor = executors.A2aAgentExecutor(runner=runner, config=config)
+        made = handler(agent_executor=executor, task_store=InMemoryTaskStore())
+        card = _streaming_card(agent, port)
+        return apps.A2AStarletteApplication(agent_card=card, http_handler=made).build()
+
+    return make
+
+
+def _streaming_card(agent: BaseAgent, port: int) -> Any:
+    return sdk.card_of(card_json(Agent(agent.name).node, f"http://127.0.0.1:{port}/"))

@@ -17,8 +17,6 @@ from adk_fluent.state import declares
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.remote.others import Says, listening, plain, says
 
-pytestmark = pytest.mark.newest
-
 Far = RemoteAgent[str]
 NOWHERE = "http://127.0.0.1:1"
 NEAR = Agent("near").writes("out")
@@ -91,6 +89,7 @@ async def test_a_remote_agent_does_in_every_composite_what_a_scripted_one_does(n
     assert len(clerk.model.asked) == len(scripted.calls.get("far", ()))
 
 
+@pytest.mark.newest  # nothing is sent
 @pytest.mark.parametrize("name", COMPOSITES)
 async def test_its_fallback_runs_in_every_composite(name: str) -> None:
     """A dead endpoint is tried as often as was said; then the fallback answers in its place."""
@@ -108,6 +107,7 @@ CATCH = ("first_complete", "fallback", "skipped")
 """Where another branch answers, or it is not asked."""
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("name", [name for name in COMPOSITES if name not in CATCH])
 async def test_its_failure_stops_every_other_composite(name: str) -> None:
     """Without a fallback the error names the agent, where it is, and how often it was tried."""
@@ -157,6 +157,7 @@ async def endless() -> AsyncGenerator[tuple[str, asyncio.Event, asyncio.Event], 
         yield url, began, ended
 
 
+@pytest.mark.newest  # ADK's servers do not cancel before
 @pytest.mark.parametrize("name", LEFT)
 async def test_whoever_is_not_waited_for_any_more_is_cancelled_at_its_server(name: str) -> None:
     """A branch that loses, or stands beside one that fails, stops there too, even before it says a word."""

@@ -17,7 +17,8 @@ from adk_fluent import Agent, RemoteAgent
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.postgres import Postgres
-from tests.remote.test_server import GATED, call, instruction, message, served, task, text_of
+from tests.remote.test_server import GATED, instruction, served
+from tests.remote.wire import asking, call, message, state, task, text_of
 
 pytestmark = pytest.mark.newest
 NEEDS = pytest.mark.needs("initdb")
@@ -60,10 +61,9 @@ async def changed(store: str, statement: str, **values: Any) -> None:
         await engine.dispose()
 
 
-async def state_of(url: str, told: dict[str, Any]) -> dict[str, Any]:
+async def now(url: str, told: dict[str, Any]) -> dict[str, Any]:
     """A task as its server has it now."""
-    body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": told["id"]}}
-    return (await call(url, body)).json()["result"]
+    return (await call(url, asking(told["id"]))).json()["result"]
 
 
 async def test_a_restart_loses_nothing(store: str) -> None:
@@ -74,7 +74,7 @@ async def test_a_restart_loses_nothing(store: str) -> None:
     again = mock_backend({"clerk": "again", "teller": "Told."})
     async with A2AServer(GATED, backend=again, store=store) as server:
         told = await task(server.url, "yes", taskId=asked["id"], contextId=asked["contextId"])
-    assert told["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert state(told) == "COMPLETED"
     assert "clerk" not in again.calls
     assert "Tell draft." in instruction(again.calls["teller"][0])
 
@@ -105,8 +105,8 @@ async def test_tasks_of_a_server_that_died_are_handed_back(store: str) -> None:
     long_ago = {"then": datetime(2020, 1, 1), "id": told["id"]}
     await changed(store, "update tasks set last_updated = :then where id = :id", **long_ago)
     async with served(Agent("clerk"), {"clerk": "ok"}, store=store) as server:
-        found = await state_of(server.url, told)
-    assert found["status"]["state"] == "TASK_STATE_FAILED"
+        found = await now(server.url, told)
+    assert state(found) == "FAILED"
     assert text_of(found) == "The server stopped before this was done. Send it again."
 
 
@@ -124,21 +124,21 @@ async def test_a_server_that_starts_leaves_the_tasks_of_others_alone(postgres: P
         running = asyncio.ensure_future(task(one.url, "Go."))
         await begun.wait()
         async with served(Agent("clerk"), {"clerk": "ok"}, store=postgres.url) as other:
-            assert (await task(other.url, "Mine."))["status"]["state"] == "TASK_STATE_COMPLETED"
+            assert state(await task(other.url, "Mine.")) == "COMPLETED"
         gate.set()
-        assert (await running)["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert state(await running) == "COMPLETED"
 
 
 @NEEDS
 async def test_a_database_that_goes_away_is_one_clear_line_and_comes_back(postgres: Postgres) -> None:
     """A caller hears that it can send it again, and nothing of where the database is; then all goes on."""
     async with served(Agent("clerk"), {"clerk": "ok"}, store=postgres.url) as server:
-        assert (await task(server.url, "first"))["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert state(await task(server.url, "first")) == "COMPLETED"
         postgres.stop()
         told = (await call(server.url, message("second"))).json()["error"]["message"]
         assert told == "The tasks of this server cannot be reached. Send it again later."
         postgres.start()
-        assert (await task(server.url, "third"))["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert state(await task(server.url, "third")) == "COMPLETED"
         postgres.stop()
         postgres.start()
-        assert (await task(server.url, "fourth"))["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert state(await task(server.url, "fourth")) == "COMPLETED"

@@ -87,15 +87,24 @@ def _whole(value: Any) -> Any:
 def in_words(parts: Iterable[types.Part], pending: Sequence[Pending]) -> Mapping[str, Any] | None:
     """What a person says in words to what was asked; `None` if it is neither a yes nor a no.
 
-    A JSON object approves with it as the payload.
+    A JSON object approves with it as the payload; so not if it is a confirmation, which some releases of ADK
+    send in words.
     """
     text = " ".join(part.text for part in parts if part.text).strip()
     word = text.lower().rstrip(".!")
-    decision: Any = True if word in _YES else False if word in _NO else _object(text)
+    decision: Any = True if word in _YES else False if word in _NO else _in_json(text)
     return None if decision is None else {each.id: decision for each in pending}
 
 
-def _object(text: str) -> Any:
+def _in_json(text: str) -> Any:
+    held = _object(text)
+    inner = _object(str(held["response"])) if held is not None and set(held) == {"response"} else None
+    if any(told is not None and isinstance(told.get("confirmed"), bool) for told in (held, inner)):
+        return _decision(types.FunctionResponse(id="", name=CONFIRMATION, response=held))
+    return held
+
+
+def _object(text: str) -> dict[str, Any] | None:
     try:
         held: object = json.loads(text)
     except ValueError:

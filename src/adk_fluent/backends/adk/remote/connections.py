@@ -168,7 +168,7 @@ class Call:
         self._stream = stream
         try:
             while (item := await self._next()) is not None:
-                yield item
+                yield sdk.with_pieces(item)
             self.end()
         finally:
             if self._waiting is None:  # else it is closed when that has ended

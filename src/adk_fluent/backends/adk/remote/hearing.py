@@ -88,7 +88,26 @@ def state_in(metadata: Mapping[str, Any] | None) -> str:
     >>> state_in({"a2a:response": {"status": {"state": "TASK_STATE_INPUT_REQUIRED"}}})
     'input-required'
     """
+    found = _noted(metadata, "status", "state")
+    return str(getattr(found, "value", found) or "").lower().removeprefix("task_state_").replace("_", "-")
+
+
+def is_echo(metadata: Mapping[str, Any] | None) -> bool:
+    """Whether nothing was said yet in the task that ADK noted on an event, but what the caller said.
+
+    >>> is_echo({"a2a:response": {"status": {"state": "submitted"}, "history": [{"role": "ROLE_USER"}]}})
+    True
+    """
+    if state_in(metadata) not in ("submitted", "working") or _noted(metadata, "artifacts"):
+        return False
+    said: list[Any] = [*(_noted(metadata, "history") or ()), _noted(metadata, "status", "message")]
+    role: Any = next((message.get("role") for message in reversed(said) if message), None)
+    return str(getattr(role, "value", role)).lower() in ("user", "role_user")
+
+
+def _noted(metadata: Mapping[str, Any] | None, *names: str) -> Any:
+    """What ADK noted of a task under these names; enums are words in some releases, and enums in others."""
     found: Any = metadata
-    for name in ("a2a:response", "status", "state"):
+    for name in ("a2a:response", *names):
         found = cast("Mapping[str, Any]", found).get(name) if isinstance(found, Mapping) else None
-    return str(found or "").lower().removeprefix("task_state_").replace("_", "-")
+    return found

@@ -20,6 +20,8 @@ from adk_fluent.errors import MissingExtraError
 _MIME: Final = "text/plain"
 _BEGIN: Final = b"<a2a_datapart_json>"
 _END: Final = b"</a2a_datapart_json>"
+NEWER: Final = "adk_agent_executor_v2"
+"""Noted on a task by a server of ADK's that marks nothing but thoughts as thoughts."""
 
 
 def need(what: str) -> None:
@@ -177,6 +179,29 @@ def task_in(item: Any) -> str | None:
             if found:
                 return str(found)
     return None
+
+
+def with_pieces(item: Any) -> Any:
+    """An item of a stream of answers so that ADK passes it on.
+
+    Of version 0.3 ADK's agent leaves out the pieces of an artifact that is on its way; what a task says while
+    it works it passes on.
+    """
+    if is_newer() or not isinstance(item, tuple):
+        return cast("object", item)
+    import a2a.types
+
+    types_: Any = a2a.types
+    task, update = cast("tuple[Any, Any]", item)
+    is_piece = isinstance(update, types_.TaskArtifactUpdateEvent) and not update.last_chunk
+    if not is_piece or not (update.append or update.last_chunk is False) or NEWER in str(task.metadata):
+        return task, update
+    said = types_.Message(
+        message_id=update.artifact.artifact_id, role=types_.Role.agent, parts=update.artifact.parts
+    )
+    status = types_.TaskStatus(state=types_.TaskState.working, message=said)
+    ids = {"task_id": update.task_id, "context_id": update.context_id}
+    return task, types_.TaskStatusUpdateEvent(**ids, status=status, final=False)
 
 
 async def cancel(client: Any, task: str) -> None:

@@ -25,7 +25,7 @@ from adk_fluent.backends.adk.events.signals import REFUSED, failure, refused, sp
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.cards import CardError
 from adk_fluent.backends.adk.remote.connections import Call, agent_for, connection, hears
-from adk_fluent.backends.adk.remote.hearing import FAILED, Hearing, state_in
+from adk_fluent.backends.adk.remote.hearing import FAILED, Hearing, is_echo, state_in
 from adk_fluent.backends.adk.remote.noting import Answering, noted, request_of, tell
 from adk_fluent.backends.adk.remote.sending import (
     INPUT_OF_OTHERS,
@@ -237,7 +237,7 @@ class RemoteComposite(Composite):
             return self._request(ctx, calls, hearing)
         if state == "input-required" and not event.partial and (text or hearing.said):
             return self._question(ctx, text or hearing.said[-1][0], hearing)
-        if not event.content or not event.content.parts:
+        if not event.content or not event.content.parts or is_echo(metadata):
             return None
         if event.partial or _is_progress(event, state):
             new = hearing.hear_piece(text, marked=bool(event.partial))
@@ -316,8 +316,6 @@ class RemoteComposite(Composite):
 
 _ENDED = {"failed": "it failed", "canceled": "it cancelled the task", "rejected": "it rejected the task"}
 _STATUS = re.compile(r"\bHTTP(?: Error)?[: ]+([45]\d\d)\b")
-_NEWER = "adk_agent_executor_v2"
-"""Noted on a task by a server of ADK's that marks nothing but thoughts as thoughts."""
 
 
 def _text(event: Event) -> str:
@@ -333,7 +331,7 @@ def _is_progress(event: Event, state: str) -> bool:
     if state not in ("submitted", "working") or not all(part.thought for part in parts):
         return False
     response: Any = (event.custom_metadata or {}).get("a2a:response") or {}
-    return _NEWER not in str(response.get("metadata"))
+    return sdk.NEWER not in str(response.get("metadata"))
 
 
 def _asked_in(event: Event) -> list[types.FunctionCall]:
