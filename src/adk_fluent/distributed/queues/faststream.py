@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ def _taking(handler: Handler) -> Any:
     return take
 
 
-class _FastStream:
+class _FastStream(ABC):
     """What the three have in common: a broker of FastStream's.
 
     Attributes:
@@ -44,12 +45,13 @@ class _FastStream:
             self._answers.append(topic)
         self._subscribe(topic, handler, at_once, redeliver_after)
 
+    @abstractmethod
     def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
-        raise NotImplementedError
+        """Have FastStream take the messages of a topic."""
 
+    @abstractmethod
     async def _let_go(self, topic: str) -> None:
         """Have the server forget a topic for answers."""
-        raise NotImplementedError
 
     async def start(self) -> None:
         """Connect, and begin to take messages."""
