@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from adk_fluent import S
 from adk_fluent.distributed import QueueWorker, TransportConfig
+from adk_fluent.distributed.queues import journal
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
 
@@ -36,7 +39,59 @@ def pipeline(server: str) -> Expr[Any]:
     return S.capture("task") >> S.fn(begin).execution_boundary(transport=queue) >> S.fn(end)
 
 
-async def serve(server: str, journal: str) -> None:
+async def serve(server: str, where: str) -> None:
     """Serve the queue for ever."""
-    await QueueWorker(pipeline(server), journal=journal, redeliver_after=0.5).start()
+    await QueueWorker(pipeline(server), journal=where, redeliver_after=0.5).start()
+    await asyncio.Event().wait()
+
+
+def _note(state: Mapping[str, Any], step: str) -> dict[str, str]:
+    with Path(state["task"]).open("a") as log:
+        log.write(f"{step}\n")
+    return {step: "done"}
+
+
+@declares(reads=["task"], writes=["one"])
+def one(state: Mapping[str, Any]) -> dict[str, str]:
+    """A step that leaves a line in a file."""
+    return _note(state, "one")
+
+
+@declares(reads=["task"], writes=["two"])
+def two(state: Mapping[str, Any]) -> dict[str, str]:
+    """Another."""
+    return _note(state, "two")
+
+
+def noting(endpoint: str) -> Expr[Any]:
+    """A pipeline with two such steps behind a queue; the prompt says which file."""
+    queue = TransportConfig(endpoint=endpoint)
+    return S.capture("task") >> S.fn(one).execution_boundary(transport=queue) >> S.fn(two)
+
+
+def die(endpoint: str, at: int) -> None:
+    """Serve a queue until this process kills itself before the effect of that number."""
+    asyncio.run(_serve_until(endpoint, at))
+
+
+async def _serve_until(endpoint: str, at: int) -> None:
+    journal.LEASE = 0.5
+    worker = QueueWorker(noting(endpoint), redeliver_after=0.5)
+    done = 0
+
+    def counting(effect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def counted(*given: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return await effect(*given)
+
+        return counted
+
+    inside: Any = worker
+    for owner, names in ((inside._journal, ("attempt", "add", "finish")), (inside._broker, ("publish",))):
+        for name in names:
+            setattr(owner, name, counting(getattr(owner, name)))
+    await worker.start()
     await asyncio.Event().wait()

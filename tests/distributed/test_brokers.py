@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from adk_fluent import Agent, S
 from adk_fluent.distributed import DistributedBackend, QueueWorker, TransportConfig
-from adk_fluent.distributed.queues import calling
+from adk_fluent.distributed.queues import calling, journal
 from adk_fluent.distributed.queues.brokers import Message, broker_of
 from adk_fluent.distributed.queues.journal import held, journal_of
 from adk_fluent.errors import SegmentError
@@ -200,11 +201,11 @@ async def test_answers_go_with_their_caller(
 @pytest.mark.parametrize("server", BROKERS[:3], indirect=True)  # Pub/Sub's emulator takes up to a minute
 async def test_another_worker_goes_on_where_one_was_killed(server: str, tmp_path: Path) -> None:
     """A process is killed between two steps: another finishes the work; the first is not repeated."""
-    journal = server if server.startswith("redis") else str(tmp_path / "journal.db")
+    where = server if server.startswith("redis") else str(tmp_path / "journal.db")
     start = (
         "import asyncio, sys; from tests.distributed import served; asyncio.run(served.serve(*sys.argv[1:3]))"
     )
-    command = [sys.executable, "-c", start, server, journal, "to be killed"]
+    command = [sys.executable, "-c", start, server, where, "to be killed"]
     paths = os.pathsep.join(filter(None, sys.path))
     first = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
@@ -216,7 +217,7 @@ async def test_another_worker_goes_on_where_one_was_killed(server: str, tmp_path
         run = asyncio.ensure_future(pipeline.run("Go", backend=caller))
         await asyncio.to_thread(first.stdout.readline)
         first.kill()
-        second = QueueWorker(pipeline, journal=journal, redeliver_after=0.5)
+        second = QueueWorker(pipeline, journal=where, redeliver_after=0.5)
         await second.start()
         result = await run
         await second.stop()
@@ -225,6 +226,51 @@ async def test_another_worker_goes_on_where_one_was_killed(server: str, tmp_path
         first.communicate()
         await caller.close()
     assert (result.state["began"], result.state["ended"]) == (first.pid, os.getpid())
+
+
+EFFECTS = 14
+"""What a worker does for a piece of work with two steps: counts it, says so, keeps and tells each of five
+events, keeps that it is done, and tells that."""
+
+
+@pytest.mark.needs("redis-server")
+async def test_a_worker_may_be_killed_between_any_two_effects(
+    redis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another finishes, and the caller hears all of it once; a step whose end is kept is not run again."""
+    monkeypatch.setattr(journal, "LEASE", 0.5)
+    starting = get_context("forkserver")
+    starting.set_forkserver_preload(["tests.distributed.served", "google.adk.runners", "faststream.redis"])
+
+    async def run(at: int) -> tuple[bool, list[str], dict[str, Any], list[str]]:
+        endpoint, log = f"{redis}/killed{at}", tmp_path / f"{at}.log"
+        pipeline = served.noting(endpoint)
+        first = starting.Process(target=served.die, args=(endpoint, at))
+        first.start()
+        caller = DistributedBackend(patience=60)
+        try:
+            running = asyncio.ensure_future(pipeline.run(str(log), backend=caller))
+            ended = asyncio.ensure_future(asyncio.to_thread(first.join))
+            await asyncio.wait([running, ended], return_when=asyncio.FIRST_COMPLETED)
+            killed = ended.done()
+            second = QueueWorker(pipeline, redeliver_after=0.5)
+            await second.start()
+            result = await running
+            await second.stop()
+        finally:
+            first.kill()
+            await asyncio.to_thread(first.join)
+            await caller.close()
+        wrote = [key for event in result for key in event.state_delta if key in ("one", "two")]
+        return killed, wrote, dict(result.state), log.read_text().split()
+
+    again: list[list[str]] = []
+    for at, (killed, wrote, state, ran) in enumerate(await asyncio.gather(*map(run, range(1, EFFECTS + 2)))):
+        assert killed == (at < EFFECTS), at
+        assert wrote == ["one", "two"], at
+        assert (state["one"], state["two"]) == ("done", "done"), at
+        again += [ran] if ran != ["one", "two"] else []
+    assert again == [["one", "one", "two"], ["one", "two", "two"]]  # killed before what they wrote was kept
 
 
 async def test_a_broker_that_is_not_there_is_one_clear_line() -> None:

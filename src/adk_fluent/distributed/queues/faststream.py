@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ def _taking(handler: Handler) -> Any:
     return take
 
 
-class _FastStream:
+class _FastStream(ABC):
     """What the three have in common: a broker of FastStream's.
 
     Attributes:
@@ -44,12 +45,13 @@ class _FastStream:
             self._answers.append(topic)
         self._subscribe(topic, handler, at_once, redeliver_after)
 
+    @abstractmethod
     def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
-        raise NotImplementedError
+        """Have FastStream take the messages of a topic."""
 
+    @abstractmethod
     async def _let_go(self, topic: str) -> None:
         """Have the server forget a topic for answers."""
-        raise NotImplementedError
 
     async def start(self) -> None:
         """Connect, and begin to take messages."""
@@ -77,7 +79,7 @@ class Redis(_FastStream):
         super().__init__()
         quiet: Any = None
         self._broker = RedisBroker(url, logger=quiet)
-        self._consumer = uuid.uuid4().hex
+        self._url, self._consumer = url, uuid.uuid4().hex
         self._handled: set[str] = set()
         self._known: set[str] = set()
         self._living: asyncio.Future[None] | None = None
@@ -120,7 +122,9 @@ class Redis(_FastStream):
         """Disconnect; topics for answers go."""
         if self._living is not None:
             self._living.cancel()
-        await super().close()
+        await self._broker.stop()  # before they go: it reads from them until then
+        for topic in self._answers:
+            await self._let_go(topic)
 
     async def _live(self) -> None:
         for topic in self._answers:
@@ -134,7 +138,11 @@ class Redis(_FastStream):
                 await self._live()
 
     async def _let_go(self, topic: str) -> None:
-        await self._client.delete(topic)
+        clients: Any = redis.Redis
+        client = clients.from_url(self._url)
+        with suppress(redis.RedisError):  # it goes by itself, too
+            await client.delete(topic)
+        await client.aclose()
 
     async def _declare(self, topic: str) -> None:
         """Make a stream and its group of readers, who read it from its beginning."""
