@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from google.adk.artifacts import BaseArtifactService, FileArtifactService, InMemoryArtifactService
@@ -16,22 +16,42 @@ class NoPlace(BaseArtifactService):
     """Keeps nothing: what one process has in its memory, the others would not find.
 
     Args:
-        why: what whoever uses it is told.
+        why: what whoever uses it is told, as a `BackendError`.
     """
 
     def __init__(self, why: str) -> None:
         self._why = why
 
-    async def _refuse(self, *given: Any, **asked: Any) -> Any:
-        """Tell that artifacts are kept nowhere.
-
-        Raises:
-            BackendError: always.
-        """
+    def _refuse(self) -> NoReturn:
         raise BackendError(self._why)
 
-    save_artifact = load_artifact = delete_artifact = list_artifact_keys = _refuse
-    list_versions = list_artifact_versions = get_artifact_version = _refuse
+    async def save_artifact(self, **asked: Any) -> NoReturn:
+        """Refuse."""
+        self._refuse()
+
+    async def load_artifact(self, **asked: Any) -> NoReturn:
+        """Refuse."""
+        self._refuse()
+
+    async def delete_artifact(self, **asked: Any) -> NoReturn:
+        """Refuse."""
+        self._refuse()
+
+    async def list_artifact_keys(self, **asked: Any) -> NoReturn:
+        """Refuse."""
+        self._refuse()
+
+    async def list_versions(self, **asked: Any) -> NoReturn:
+        """Refuse."""
+        self._refuse()
+
+    async def list_artifact_versions(self, **asked: Any) -> NoReturn:
+        """Refuse."""
+        self._refuse()
+
+    async def get_artifact_version(self, **asked: Any) -> NoReturn:
+        """Refuse."""
+        self._refuse()
 
 
 def is_shared(service: BaseArtifactService | None) -> bool:
