@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 from adk_fluent.backends.adk.running.native import sqlite_sessions
 from adk_fluent.backends.temporal import sizes
 from adk_fluent.backends.temporal.worker import working  # imported before any worker is forked
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import run_worker
+from adk_fluent.expr.base import Expr
 from tests.backends.temporal import steps
 
 __all__ = ["serve", "working"]
@@ -19,12 +22,13 @@ __all__ = ["serve", "working"]
 def serve(address: str, expression: str, queue: str, folder: str, segment: str | None) -> None:
     """Work until killed."""
     os.environ[steps.FOLDER] = folder
-    if (given := Path(folder) / "long-events").exists():
-        sizes.LONG_EVENTS = int(given.read_text())
+    if (short := Path(folder) / "long-events").exists():
+        sizes.LONG_EVENTS = int(short.read_text())
     sessions = sqlite_sessions(Path(folder) / "sessions.db")
+    given: Expr[Any] | Callable[[], Expr[Any]] = getattr(steps, expression)
     asyncio.run(
         run_worker(
-            getattr(steps, expression),
+            cast("Expr[Any]", given) if isinstance(given, Expr) else given(),
             address=address,
             segment=segment,
             queue=queue,

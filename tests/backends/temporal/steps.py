@@ -17,7 +17,8 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adk_fluent import Agent, Loop
+from adk_fluent import Agent, Loop, RemoteAgent, gate
+from adk_fluent.expr.base import Expr
 
 FOLDER = "ADK_FLUENT_TEST_FOLDER"
 
@@ -94,3 +95,18 @@ pipeline = agent("first") >> compute >> agent("caller").tool(look) >> agent("las
 
 rounds = Loop(agent("first"), max_iterations=10) >> agent("last")
 """A model call, ten times, and another one."""
+
+
+def always(state: object) -> bool:
+    """Ask."""
+    return True
+
+
+gated = agent("first") >> gate(always, message="Go on?") >> agent("last")
+"""Waits for a person between two model calls."""
+
+
+def remote() -> Expr[str]:
+    """A remote agent, whose address is in the file `endpoint`, between two model calls."""
+    far = RemoteAgent("far", endpoint=(folder() / "endpoint").read_text())
+    return agent("first") >> far >> agent("last")

@@ -6,19 +6,23 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from adk_fluent import Agent
 from adk_fluent.backends import StepPolicy, TemporalBackend
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.errors import RunError
+from adk_fluent.serve import A2AServer
+from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
-from tests.backends.temporal.steps import pipeline, poisoned
+from tests.backends.temporal.steps import FOLDER, gated, pipeline, poisoned, remote
 
 pytestmark = pytest.mark.newest
 
+_BOTH = ("begins", "ends")
 STEPS = ("first", "compute", "look", "caller", "last")
 
 
@@ -105,6 +109,62 @@ async def test_a_server_that_dies_goes_on_where_it_was(crew: Crew, server: DevSe
     assert (await run).text == "I am last."
     ends = Counter(line for line in crew.log() if line.endswith("ends") and not line.startswith("look"))
     assert set(ends.values()) == {1}
+
+
+async def test_a_gate_waits_while_the_server_is_away(server: DevServer, tmp_path: Path) -> None:
+    """The run waits for a person, the server dies and comes back on its file; the answer finds the run."""
+    crew = Crew(server.address, tmp_path, str(uuid.uuid4()))
+    try:
+        crew.start("gated")
+        asked = await gated.run("hi", session_id=crew.queue, backend=_backend(crew))
+        assert [pending.message for pending in asked.pending] == ["Go on?"]
+        server.stop()
+        server.start()
+        approvals = {asked.pending[0].id: True}
+        done = await gated.resume(session_id=crew.queue, approvals=approvals, backend=_backend(crew))
+    finally:
+        crew.end()
+    assert done.text == "I am last."
+    assert Counter(crew.log()) == {f"{name} {what}": 1 for name in ("first", "last") for what in _BOTH}
+
+
+async def test_a_worker_is_killed_in_a_remote_call(
+    server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call that was on its way is made again; once it is answered, no death repeats it."""
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    crew = Crew(server.address, tmp_path, str(uuid.uuid4()))
+    called, let = asyncio.Event(), asyncio.Event()
+    calls: list[str] = []
+
+    async def answer(request: object) -> AsyncIterator[str]:
+        calls.append("called")
+        called.set()
+        await let.wait()
+        yield "From afar."
+
+    try:
+        async with A2AServer(Agent("clerk"), backend=mock_backend({"clerk": answer})) as far:
+            (tmp_path / "endpoint").write_text(far.url)
+            expression = remote()
+            crew.hold("last")
+            crew.start("remote")
+            run = asyncio.ensure_future(expression.run("hi", backend=_backend(crew)))
+            await called.wait()
+            called.clear()
+            crew.kill("first begins", "remote")
+            await called.wait()
+            let.set()
+            await crew.until("last begins")
+            crew.kill("last begins", "remote")
+            crew.release("last")
+            result = await run
+    finally:
+        crew.end()
+    assert [event.content for event in result if event.content] == ["I am first.", "From afar.", "I am last."]
+    assert len(calls) == 2
+    begun = Counter(line for line in crew.log() if line.endswith("begins"))
+    assert begun == {"first begins": 1, "last begins": 2}
 
 
 async def test_a_poisoned_step_fails_clearly(server: DevServer, tmp_path: Path) -> None:
