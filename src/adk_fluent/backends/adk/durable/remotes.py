@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -18,12 +18,9 @@ from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worke
 from adk_fluent.backends.adk.remote.cards import CardError
 from adk_fluent.backends.adk.remote.connections import Call, hears
 from adk_fluent.backends.adk.remote.hearing import state_in
-from adk_fluent.backends.adk.remote.step import RemoteComposite
+from adk_fluent.backends.adk.remote.step import Exchange, RemoteComposite
 from adk_fluent.errors import MockError, what_happened
 from adk_fluent.middleware.faults import is_passing
-
-Exchange = Callable[[InvocationContext, Call], AsyncGenerator[Event, None]]
-"""What makes one call of a remote agent: what it is asked → what ADK's agent for it makes of the answers."""
 
 _FAILED: Final = "failed"
 
@@ -32,9 +29,8 @@ def call_as_steps(agents: Mapping[str, BaseAgent], table: Table, services: Worke
     """Let each call of a remote agent be a step; time limits, tries and fallbacks stay where they are."""
     for agent in agents.values():
         if isinstance(agent, RemoteComposite):
-            place: Any = agent  # whose one method that leaves the process is replaced
-            table.add("remote", agent.name, _Caller(place._exchange, agent.name, agents, services))
-            place._exchange = _exchange(table, agent.name)
+            table.add("remote", agent.name, _Caller(agent.exchange, agent.name, agents, services))
+            agent.exchange_by(_exchange(table, agent.name))
 
 
 def _exchange(table: Table, name: str) -> Exchange:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -67,11 +67,16 @@ class _Begun(private.Checkpoint):
     child: str = ""
 
 
+Exchange = Callable[[InvocationContext, Call], Events]
+"""Makes one call of a remote agent: what it is asked → what ADK's agent for it makes of the answers."""
+
+
 class RemoteComposite(Composite):
     """Asks an agent that another process serves; where that fails, its fallback runs."""
 
     _scripted: BaseLlm | None = PrivateAttr(default=None)
     _recorded: Answering | None = PrivateAttr(default=None)
+    _elsewhere: Exchange | None = PrivateAttr(default=None)
 
     def answer_with(self, model: BaseLlm | Answering | None) -> None:
         """Have a model of a test, or a recording, answer in place of the other process; `None` is that."""
@@ -193,12 +198,17 @@ class RemoteComposite(Composite):
 
     def _answers(self, asking: InvocationContext, call: Call) -> Events:
         """What answers one call: a recording, if there is one that knows it."""
+        exchange = self._elsewhere or self.exchange
         if self._recorded is None:
-            return self._exchange(asking, call)
+            return exchange(asking, call)
         request = request_of(self._node, asking)
-        return self._recorded.answers(request, lambda: self._exchange(asking, call))
+        return self._recorded.answers(request, lambda: exchange(asking, call))
 
-    async def _exchange(self, asking: InvocationContext, call: Call) -> Events:
+    def exchange_by(self, exchange: Exchange) -> None:
+        """Let somebody else make each call, in place of `exchange`; tries and fallbacks stay here."""
+        self._elsewhere = exchange
+
+    async def exchange(self, asking: InvocationContext, call: Call) -> Events:
         """What ADK's agent for it, or the model of a test, makes of one call."""
         if self._scripted is not None:
             events = private.run_scripted(self.name, self._scripted, asking)
