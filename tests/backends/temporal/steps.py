@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adk_fluent import Agent, Loop, RemoteAgent, gate
+from adk_fluent import Agent, Loop, RemoteAgent, Route, gate
 from adk_fluent.expr.base import Expr
 
 FOLDER = "ADK_FLUENT_TEST_FOLDER"
@@ -110,3 +111,16 @@ def remote() -> Expr[str]:
     """A remote agent, whose address is in the file `endpoint`, between two model calls."""
     far = RemoteAgent("far", endpoint=(folder() / "endpoint").read_text())
     return agent("first") >> far >> agent("last")
+
+
+def blocks(state: object) -> bool:
+    """Takes longer than a decision may."""
+    threading.Event().wait(3)
+    return True
+
+
+blocked = Route("x").when(blocks, agent("first")).otherwise(agent("last"))
+"""Decides by a predicate that blocks."""
+
+blocked_later = agent("caller").tool(look) >> blocked
+"""A model call before it."""

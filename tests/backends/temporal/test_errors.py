@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowExecutionStatus
 
 from adk_fluent import Agent, S
 from adk_fluent.backends import StepPolicy, TemporalBackend
+from adk_fluent.backends.temporal import following
 from adk_fluent.backends.temporal.connecting import queue_of
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
@@ -24,6 +27,8 @@ from adk_fluent.errors import (
 from adk_fluent.middleware import Middleware, cache, circuit_breaker, rate_limiter
 from tests.backends.every_backend import with_models
 from tests.backends.temporal.engine import Served, Workers
+from tests.backends.temporal.processes import Crew
+from tests.backends.temporal.steps import blocked, blocked_later
 
 pytestmark = pytest.mark.newest
 
@@ -62,6 +67,27 @@ def test_what_decides_by_earlier_runs(remembering: Middleware) -> None:
     with pytest.raises(BackendError, match=rf"{type(remembering).__name__} at 'a' decides by") as found:
         TemporalBackend("127.0.0.1:9").compile((S.set(x=1) >> A.middleware(remembering)).node)
     assert _is_one_line(found.value)
+
+
+@pytest.mark.parametrize("when", ["at once", "later"])
+async def test_a_predicate_that_blocks(
+    temporal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """It is named with its place, and the run is stopped, instead of being decided again for ever."""
+    monkeypatch.setattr(following, "LOOK", 1.0)
+    crew = Crew(temporal.address, tmp_path, f"blocks {when}")
+    expression = blocked if when == "at once" else blocked_later
+    backend = TemporalBackend(temporal.address, queue=crew.queue, worker_timeout=8)
+    try:
+        crew.start("blocked" if when == "at once" else "blocked_later")
+        with pytest.raises(EngineError, match=r"'blocks' \(steps.py, line \d+\) blocks for") as found:
+            await expression.run("hi", session_id=crew.queue, backend=backend)
+    finally:
+        crew.end()
+    assert _is_one_line(found.value)
+    client = await backend.address.client()
+    described = await client.get_workflow_handle(f"adk_fluent_app/user/{crew.queue}").describe()
+    assert described.status is WorkflowExecutionStatus.TERMINATED
 
 
 @pytest.mark.parametrize("address", ["", "here", 7233, "host:", None])

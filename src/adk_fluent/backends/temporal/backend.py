@@ -33,7 +33,7 @@ from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
-from adk_fluent.backends.temporal.following import STUMBLED, Following, decided, raise_failure, stopped
+from adk_fluent.backends.temporal.following import STUMBLED, Following, decided, raise_failure, stopped, stuck
 from adk_fluent.backends.temporal.messages import Asked, Page
 from adk_fluent.backends.temporal.policy import StepPolicy, config_json
 from adk_fluent.backends.temporal.sizes import check_size, whole
@@ -190,8 +190,10 @@ class TemporalBackend:
                 return await self._asked(client.get_workflow_handle(run_id), asked)
             if isinstance(error, RPCError) and error.status not in _LATE:
                 raise self._unreachable(error) from error
-            await stopped(client.get_workflow_handle(run_id))
-            raise EngineError(
+            handle = client.get_workflow_handle(run_id)
+            why = await stuck(handle)
+            await stopped(handle)
+            raise why or EngineError(
                 f"No worker took up the run within {self._worker_timeout.total_seconds():g} s: none that has "
                 f"this very expression listens on the task queue {compiled.queue!r} at {self.address.host}. "
                 "Start one (adk-fluent worker TARGET), or run the expression that the workers have. "

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, Final, NoReturn, cast
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
@@ -29,10 +31,19 @@ from adk_fluent.errors import EngineError, RunError, what_happened
 PATIENCE: Final = 60
 """How often, a second apart, a server that does not answer is asked again."""
 
+LOOK: Final = 10.0
+"""Seconds after which who waits for events looks whether the run can go on at all."""
+
 _GONE: Final = RPCStatusCode.NOT_FOUND
 STUMBLED: Final = "failed state"
 """What the server says of a run over which its last worker stumbled."""
 _DECIDED: Final = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+_FAILED: Final = EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
+_BLOCKED: Final = "TMPRL1101"
+"""What Temporal calls it when a run does not come to an end of its deciding."""
+_FRAME: Final = re.compile(r'File "[^"]*?([^"/\\]+)", line (\d+), in (\S+)')
+_OURS: Final = str(Path("adk_fluent", "backends"))
+T = TypeVar("T")
 _AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN)
 
 
@@ -91,7 +102,7 @@ class Following:
                         result_type=Page,
                     )
                 assert asked is not None
-                return await self._found(await asked.result(), cursor)
+                return await self._found(await unless_stuck(self._handle, asked.result()), cursor)
             except WorkflowUpdateRPCTimeoutOrCancelledError as error:
                 if is_cancelled():
                     raise asyncio.CancelledError from error
@@ -133,14 +144,65 @@ async def decided(handle: WorkflowHandle[Any, Any]) -> None:
         EngineError: none did in time.
     """
     seen = (await handle.describe()).history_length
+
+    async def next_decision() -> None:
+        async for event in handle.fetch_history_events(wait_new_event=True):
+            if event.event_id > seen and event.event_type == _DECIDED:
+                return
+
     with suppress(builtins.TimeoutError):
         async with asyncio.timeout(PATIENCE):
-            async for event in handle.fetch_history_events(wait_new_event=True):
-                if event.event_id > seen and event.event_type == _DECIDED:
-                    return
+            return await unless_stuck(handle, next_decision())
     raise EngineError(
         f"No worker could go on with the run {handle.id!r}; the log of the workers says why. It goes on when "
         "one can."
+    )
+
+
+async def unless_stuck(handle: WorkflowHandle[Any, Any], work: Coroutine[Any, Any, T]) -> T:
+    """What some work gives that waits for a run.
+
+    Raises:
+        EngineError: no worker can go on with the run, which is stopped.
+    """
+    waiting = asyncio.ensure_future(work)
+    was_stuck = False
+    try:
+        while not (await asyncio.wait({waiting}, timeout=LOOK))[0]:
+            why = await stuck(handle)
+            if why is not None and was_stuck:  # not only for a moment
+                await stopped(handle)
+                raise why
+            was_stuck = why is not None
+        return await waiting
+    finally:
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def stuck(handle: WorkflowHandle[Any, Any]) -> EngineError | None:
+    """Why no worker can decide how a run goes on, if one has just tried in vain."""
+    failure = None
+    with suppress(RPCError):
+        described = await handle.describe()
+        if described.raw_description.pending_workflow_task.attempt > 1:
+            async for event in handle.fetch_history_events():
+                if event.event_type in (_DECIDED, _FAILED):
+                    failure = event.workflow_task_failed_event_attributes.failure
+    if failure is None or not failure.message:
+        return None
+    if _BLOCKED not in failure.message:
+        return EngineError(
+            f"The run {handle.id!r} cannot go on: workers fail to decide what comes next: "
+            f"{failure.message.splitlines()[0]} The log of the workers says more. The run was stopped."
+        )
+    theirs, _, _ = failure.stack_trace.partition(_OURS)  # what runs was called by it, and stands before it
+    frames = _FRAME.findall(theirs)
+    where = "{2!r} ({0}, line {1})".format(*frames[-1]) if frames else "something"
+    return EngineError(
+        f"The run {handle.id!r} cannot go on: {where} blocks for seconds where the run is decided, and the "
+        "worker gives up on that. Predicates and hooks of middleware only look at what there is: let a step "
+        "of its own do what takes long, and the predicate look at what it wrote. The run was stopped."
     )
 
 
