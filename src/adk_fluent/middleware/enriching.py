@@ -74,6 +74,9 @@ class _Placed(Protocol):
 class _Run:
     """A run that is on; it is told how it ended, once."""
 
+    momentary: ClassVar[bool] = True
+    """Where a durable run goes on in a new history, what was measured until then is all that is lost."""
+
     def __init__(self) -> None:
         self.started = perf_counter()
         self.pipeline = ""

@@ -55,12 +55,24 @@ async def main(address, own):
         for resource in (data.resource_metrics if data else [])
         for scope in resource.scope_metrics
         for metric in scope.metrics
+        if hasattr(next(iter(metric.data.data_points)), "count")
+    ]
+    costs = [
+        point.value
+        for resource in (data.resource_metrics if data else [])
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if metric.name == "adk_fluent.llm.cost"
+        for point in metric.data.data_points
     ]
     ids = {span.context.span_id for span in spans.get_finished_spans()}
     print(json.dumps({
         "spans": [span.name for span in spans.get_finished_spans()],
         "orphans": [s.name for s in spans.get_finished_spans() if s.parent and s.parent.span_id not in ids],
         "measured": measured,
+        "costs": costs,
+        "cost": [s.attributes["adk_fluent.cost_usd"] for s in spans.get_finished_spans()
+                 if "adk_fluent.cost_usd" in s.attributes],
     }))
 
 asyncio.run(main(sys.argv[1], own=sys.argv[2] == "own"))
@@ -95,6 +107,8 @@ async def test_each_span_and_measurement_is_told_once(temporal: DevServer) -> No
     measured = dict(told["measured"])
     assert measured["gen_ai.execute_tool.duration"] == measured["gen_ai.invoke_workflow.duration"] == 1
     assert measured["gen_ai.client.operation.duration"] == 4
+    assert len(told["cost"]) == 4
+    assert sum(told["costs"]) == pytest.approx(sum(told["cost"]))
 
 
 async def test_a_provider_that_tells_all_twice_is_warned_of(temporal: DevServer) -> None:

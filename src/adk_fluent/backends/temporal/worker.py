@@ -76,7 +76,7 @@ async def working(
     await _warm()
     set_up(telemetry)
     table, plain = Table(), ADKBackend(**services)
-    backend = DurableBackend(table, plain.services, models)
+    backend = DurableBackend(table, plain.services, models, telemetry)
     backend.compile(node)  # fills the table, and fails here rather than in a run
     activities = [*steps(table, client), session_activity(plain.compile(node), plain.services)]
     async with AsyncExitStack() as stack:

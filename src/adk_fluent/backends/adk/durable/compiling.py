@@ -16,9 +16,10 @@ from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services, fresh_services
 from adk_fluent.backends.adk.running.scripting import model_of_name, name_of_model
+from adk_fluent.backends.adk.running.telemetry import observed
 from adk_fluent.backends.adk.running.toolsets import every_agent
 from adk_fluent.backends.adk.running.unscripted import with_scripted_tools
-from adk_fluent.config import ExecutionConfig
+from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
@@ -33,12 +34,18 @@ class DurableBackend(ADKBackend):
         table: gets what really does each step.
         services: those of the process that does steps.
         models: what agents get in place of their own models; a `MockBackend`, whose scripts answer.
+        telemetry: what is told of runs, beside what ADK tells.
     """
 
     def __init__(
-        self, table: Table, services: Worker, models: Models | ADKBackend = MappingProxyType({})
+        self,
+        table: Table,
+        services: Worker,
+        models: Models | ADKBackend = MappingProxyType({}),
+        telemetry: TelemetryConfig | None = None,
     ) -> None:
         super().__init__()
+        self._telemetry = telemetry
         self._table, self._worker = table, services
         self._real: ADKBackend = models if isinstance(models, ADKBackend) else ADKBackend()
         self._models: Models = MappingProxyType({}) if isinstance(models, ADKBackend) else models
@@ -77,6 +84,8 @@ class DurableBackend(ADKBackend):
         origins: Mapping[str, str] | None = None,
     ) -> Compiled:
         """A native app whose effects are steps; the contract check is the caller's."""
+        if self._telemetry is not None:
+            node = observed(node, self._telemetry)
         return self.in_steps(super().compile(node, config, state=state, origins=origins))
 
     def in_steps(self, compiled: Compiled) -> Compiled:

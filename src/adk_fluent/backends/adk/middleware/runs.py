@@ -202,9 +202,15 @@ def remote_asked(ctx: InvocationContext, agent: str, request: Callable[[], LlmRe
 
 
 def keeps(ctx: InvocationContext) -> bool:
-    """Whether anything is kept for the run of a context, its session, its user or its app."""
+    """Whether anything is kept for the run of a context, its session, its user or its app.
+
+    A value that says of itself that it is `momentary` does not count.
+    """
     run = _runs.get(outermost(ctx).invocation_id)
-    return run is not None and (bool(run.values) or any(_sessions.get(run.service, _NOTHING).values()))
+    if run is None:
+        return False
+    lasting = [value for value in run.values.values() if not getattr(value, "momentary", False)]
+    return bool(lasting or any(_sessions.get(run.service, _NOTHING).values()))
 
 
 def values(ctx: InvocationContext, scope: Scope) -> Values:
