@@ -240,6 +240,33 @@ async def test_what_may_pass_is_tried_again() -> None:
     assert all("503" in told for told in tries)
 
 
+async def test_a_server_that_has_changed_is_asked_for_its_card_again() -> None:
+    """After a call that failed the next one reads the card anew: another server may be there by now."""
+    asked: list[str] = []
+
+    def make(port: int) -> Any:
+        inner = plain(says("ok"))(port)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                asked.append(scope["method"])
+                if asked == ["GET", "POST", "POST"]:
+                    await send({"type": "http.response.start", "status": 404, "headers": []})
+                    await send({"type": "http.response.body", "body": b""})
+                    return
+            await inner(scope, receive, send)
+
+        return app
+
+    async with listening(make) as url:
+        far, backend = RemoteAgent("far", endpoint=url), mock_backend(remotes="real")
+        await far.run("hi", backend=backend)
+        with pytest.raises(RemoteError, match="404"):
+            await far.run("hi", backend=backend)
+        assert (await far.run("hi", backend=backend)).text == "ok"
+    assert asked == ["GET", "POST", "POST", "GET", "POST"]
+
+
 @pytest.mark.newest  # ADK's servers do not cancel before
 def test_a_call_that_takes_too_long_is_cancelled_on_the_other_side() -> None:
     """The time limit is real, the failure names it, and the remote task does not run on."""

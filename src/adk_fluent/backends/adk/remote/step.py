@@ -211,17 +211,14 @@ class RemoteComposite(Composite):
     async def exchange(self, asking: InvocationContext, call: Call) -> Events:
         """What ADK's agent for it, or the model of a test, makes of one call."""
         if self._scripted is not None:
-            events = private.run_scripted(self.name, self._scripted, asking)
+            at, events = None, private.run_scripted(self.name, self._scripted, asking)
         else:
             at = await connection(self._node)
-            try:
-                agent = await agent_for(self._node, call, at)
-                events = private.run_remote(agent, asking)
-            except CardError:
-                at.forget()
-                raise
+            events = private.run_remote(await agent_for(self._node, call, at), asking)
         async with aclosing(events) as run:
             async for event in run:
+                if at is not None and failure(event):
+                    at.forget()
                 yield event
 
     # --- what is heard ----------------------------------------------------------------------------
