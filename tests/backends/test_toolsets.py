@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
-from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, gate, map_over
+from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, T, gate, map_over
 from adk_fluent.backends.adk.running import toolsets as counted
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.errors import AgentTimeoutError, RunError
@@ -332,6 +332,31 @@ async def test_runs_at_the_same_time() -> None:
     ended.set()
     results = await slow
     assert [r.result for e in results for r in e.tool_responses] == [{"result": True}]
+    assert connection.log == ["open", "use", "use", "close"]
+
+
+@pytest.mark.parametrize("held", [False, True])
+async def test_what_is_around_a_toolset_does_not_close_it(held: bool) -> None:
+    """A run that ends on another backend leaves it to the one that goes on, and to who holds it open."""
+    ended, using = asyncio.Event(), asyncio.Event()
+    order = iter(["first", "second"])
+
+    async def during() -> None:
+        if next(order) == "first":
+            using.set()
+            await ended.wait()
+
+    connection = Connection(during)
+    expression = Agent("a").tools(T.retry(T.toolset(connection)))
+    async with expression if held else nullcontext():
+        slow = asyncio.ensure_future(expression.run("hi", backend=backend()))
+        await using.wait()
+        await expression.run("hi", backend=backend())
+        assert connection.is_open
+        ended.set()
+        results = await slow
+        assert [r.result for e in results for r in e.tool_responses] == [{"result": True}]
+        assert connection.is_open is held
     assert connection.log == ["open", "use", "use", "close"]
 
 

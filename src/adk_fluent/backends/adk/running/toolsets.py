@@ -34,8 +34,12 @@ PATIENCE: Final = 10.0
 
 
 def toolsets_of(*parts: object) -> tuple[BaseToolset, ...]:
-    """The toolsets of native agents, workflows and tools, and of the agents inside them; each once."""
-    return tuple(part for part in _inside(*parts) if isinstance(part, BaseToolset))
+    """The toolsets of native agents, workflows and tools, and of the agents inside them; each once.
+
+    Of one with something around its calls, the one inside: it is what others use, too, and alone is closed.
+    """
+    found = (part for part in _inside(*parts) if isinstance(part, BaseToolset))
+    return tuple(part for part in found if not isinstance(part, AroundToolset))
 
 
 def every_agent(*parts: object) -> Iterator[BaseAgent]:
