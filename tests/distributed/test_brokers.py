@@ -151,7 +151,8 @@ async def test_each_worker_adds_what_it_can_do_at_once(server: str, tmp_path: Pa
         await worker.start()
     caller = DistributedBackend()
     try:
-        await asyncio.gather(*(pipeline.run("Go", backend=caller) for _ in range(2)))
+        results = await asyncio.gather(*(pipeline.run("Go", backend=caller) for _ in range(2)))
+        assert [result.state["met"] for result in results] == ["yes", "yes"]
     finally:
         await caller.close()
         for worker in workers:
@@ -182,8 +183,9 @@ async def test_long_work_stays_with_its_worker(server: str, tmp_path: Path) -> N
         end = time.monotonic() + 4
         while time.monotonic() < end:
             await pipeline.run("short", backend=caller)
+            assert not long.done()
         await BOTH[-1].wait()
-        await long
+        assert (await long).state["met"] == "yes"
     finally:
         await caller.close()
         for worker in workers:
