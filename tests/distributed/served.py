@@ -76,7 +76,7 @@ def die(endpoint: str, at: int) -> None:
 
 async def _serve_until(endpoint: str, at: int) -> None:
     journal.LEASE = 0.5
-    worker = QueueWorker(noting(endpoint), redeliver_after=0.5)
+    worker = QueueWorker(noting(endpoint), redeliver_after=60)
     done = 0
 
     def counting(effect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

@@ -137,7 +137,8 @@ def test_a_manifest_is_data() -> None:
     assert data["inputs"][1]["field"] == "Order.tier"
     assert [port["key"] for port in data["outputs"]] == ["result"]
     assert (data["queue"], data["max_instances"]) == ("heavy", 20)
-    assert data["command"] == ["python", "-m", "adk_fluent.distributed", "TARGET", "--segment", "heavy"]
+    start = ["python", "-m", "adk_fluent.distributed", "TARGET", "--segment", "heavy"]
+    assert data["command"] == [*start, "--journal", "JOURNAL"]
     assert Manifest.from_dict({**data, "added_later": 1}) == manifest
 
 
@@ -192,3 +193,26 @@ def test_what_cannot_be_cut_is_named(case: tuple[str, Callable[[], Expr[Any]], s
         split(make())
     assert str(caught.value).startswith("the execution boundary of ")
     assert "Put " in str(caught.value) or "Let " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "rest"),
+    [
+        ("redis://host/heavy", []),
+        ("nats://host/heavy", ["--journal", "JOURNAL"]),
+        ("amqp://host/heavy", ["--journal", "JOURNAL"]),
+        ("pubsub://projects/shop/topics/heavy", ["--journal", "JOURNAL"]),
+        ("temporal://host/heavy", []),
+    ],
+)
+def test_a_start_command_says_where_work_is_noted(endpoint: str, rest: list[str]) -> None:
+    """A queue whose server keeps no journal needs one, in the command as in the container."""
+    heavy = Agent("heavy").execution_boundary(transport=TransportConfig(endpoint=endpoint))
+    manifest = split(Agent("clerk") >> heavy)[1].manifest
+    assert [*manifest.command("shop:pipeline")][-2 - len(rest) :] == ["--segment", "heavy", *rest]
+    if rest:
+        command = manifest.command("shop:pipeline", journal="redis://host/1")
+        assert command[-1] == "redis://host/1"
+        assert '"--journal", "redis://host/1"]' in manifest.dockerfile(
+            "shop:pipeline", journal="redis://host/1"
+        )

@@ -19,6 +19,9 @@ VERSION: Final = 1
 TARGET: Final = "TARGET"
 """What stands in a start command for `module:attribute`, which only who deploys knows."""
 
+JOURNAL: Final = "JOURNAL"
+"""What stands there for where the work of a queue is noted, unless that is the queue's own server."""
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -88,18 +91,23 @@ class Manifest:
     next: str | None
     files: tuple[str, ...] = ()
 
-    def command(self, target: str = TARGET) -> tuple[str, ...]:
+    def command(self, target: str = TARGET, *, journal: str = JOURNAL) -> tuple[str, ...]:
         """What starts a worker of the segment, in any image that has the package and the pipeline.
 
         Args:
             target: the pipeline, as `module:attribute`.
+            journal: where the work of a queue is noted, a file that its workers share or a `redis://`
+                address; a queue in Redis needs none.
         """
         scheme = (self.endpoint or "").partition("://")[0]
         engine = scheme in ("", "temporal")
         starts = ("adk-fluent", "worker") if engine else ("python", "-m", "adk_fluent.distributed")
-        return (*starts, target, "--segment", self.segment)
+        own = engine or (scheme in ("redis", "rediss") and journal == JOURNAL)
+        return (*starts, target, "--segment", self.segment, *(() if own else ("--journal", journal)))
 
-    def dockerfile(self, target: str = TARGET, *, image: str = "python:3.12-slim") -> str:
+    def dockerfile(
+        self, target: str = TARGET, *, image: str = "python:3.12-slim", journal: str = JOURNAL
+    ) -> str:
         """What builds a container of the segment, from the folder that holds the pipeline.
 
         The folder's `requirements.txt` names adk-fluent with the extras that the segment needs. The worker
@@ -108,6 +116,7 @@ class Manifest:
         Args:
             target: the pipeline, as `module:attribute`.
             image: the image to start from; give its digest where builds are to be repeated exactly.
+            journal: as for `command`.
         """
         labels = {"segment": self.segment, "queue": self.queue, "ir_hash": self.ir_hash}
         said = " ".join(f"adk_fluent.{name}={json.dumps(value)}" for name, value in labels.items())
@@ -121,7 +130,7 @@ class Manifest:
                 "COPY . .",
                 "RUN useradd --system --no-create-home worker",
                 "USER worker",
-                f"CMD {json.dumps(list(self.command(target)))}",
+                f"CMD {json.dumps(list(self.command(target, journal=journal)))}",
                 "",
             ]
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,12 +20,35 @@ _SIGN_OF_LIFE: Final = 3600.0
 _MESSAGE: Any = Context("message")
 
 
-def _taking(handler: Handler) -> Any:
+Sign = Callable[[Any], Awaitable[object]]
+"""Says of a message that somebody is at work on it."""
+
+
+def _taking(handler: Handler, sign: Sign | None = None, every: float = 0.0) -> Any:
+    """What FastStream calls with a message.
+
+    Args:
+        sign: what is said while the handler is at work, so that nobody else gets the message.
+        every: seconds between two times.
+    """
+
     async def take(message: Any = _MESSAGE) -> None:
         headers = {str(name): str(value) for name, value in message.headers.items()}
-        await handler(Message(bytes(message.body), headers))
+        signs = None if sign is None else asyncio.ensure_future(_saying(sign, message, every))
+        try:
+            await handler(Message(bytes(message.body), headers))
+        finally:
+            if signs is not None:
+                signs.cancel()
+                await asyncio.gather(signs, return_exceptions=True)  # without it, the message goes to others
 
     return take
+
+
+async def _saying(sign: Sign, message: Any, every: float) -> None:
+    while True:
+        await asyncio.sleep(every)
+        await sign(message)
 
 
 class _FastStream(ABC):
@@ -94,10 +118,15 @@ class Redis(_FastStream):
             StreamSub(topic, group=_GROUP, consumer=self._consumer, last_id=">", max_records=1),
             StreamSub(topic, group=_GROUP, consumer=self._consumer, min_idle_time=idle, max_records=1),
         )
+
+        async def sign(message: Any) -> None:
+            held = message.raw_message["message_ids"]
+            await self._client.xclaim(topic, _GROUP, self._consumer, 0, held, justid=True)
+
         for source in sources:
             self._broker.subscriber(
                 stream=source, max_workers=at_once, ack_policy=AckPolicy.NACK_ON_ERROR, no_reply=True
-            )(_taking(handler))
+            )(_taking(handler, sign, redeliver_after / 3))
 
     async def publish(self, topic: str, message: Message) -> None:
         """Add a message to a stream, whose readers get it even if none has come yet."""
@@ -177,6 +206,9 @@ class Nats(_FastStream):
         from faststream.nats import JStream, PullSub
         from nats.js.api import ConsumerConfig
 
+        async def sign(message: Any) -> None:
+            await message.raw_message.in_progress()
+
         stream, subject, reader = _placed(topic)
         answers = caller_in(topic) is not None
         self._known |= set[str]() if answers else {stream}
@@ -187,13 +219,13 @@ class Nats(_FastStream):
             pull_sub=PullSub(batch_size=1, timeout=1),
             config=ConsumerConfig(
                 ack_wait=redeliver_after,
-                max_ack_pending=at_once,
+                max_ack_pending=-1,  # which would count those of all readers together
                 inactive_threshold=DAY if answers else None,
             ),
             max_workers=at_once,
             ack_policy=AckPolicy.NACK_ON_ERROR,
             no_reply=True,
-        )(_taking(handler))
+        )(_taking(handler, sign, redeliver_after / 3))
 
     async def start(self) -> None:
         """Connect, and begin to take messages."""
