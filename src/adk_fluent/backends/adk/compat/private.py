@@ -367,6 +367,12 @@ def probe() -> None:
                 "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
             )
 
+    if "_invocation_cost_manager" not in InvocationContext.__private_attributes__:
+        raise CompileError(
+            "The installed google-adk counts model calls in a way that adk-fluent does not know. "
+            "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
+        )
+
 
 def _assembles() -> bool:
     try:
