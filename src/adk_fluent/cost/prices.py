@@ -215,11 +215,12 @@ def price_of(model: object, prices: Mapping[str, Price] | None = None) -> Price 
     name = name_of(model)
     if not name:
         return None
-    for given in (prices or {}, _registered):
-        if (price := _among(name, given)) is not None:
+    for given in (prices, _registered):
+        if given and (price := _among(name, given)) is not None:
             return price
     snapshot = _data().get_snapshot()
-    return _listed(name, datetime.now(UTC).date(), _source(snapshot))
+    source = _source(snapshot) if snapshot.from_auto_update else _version()
+    return _listed(name, datetime.now(UTC).date(), source)
 
 
 def cost_of(model: object, usage: HasTokens, prices: Mapping[str, Price] | None = None) -> Decimal | None:
@@ -244,8 +245,6 @@ def name_of(model: object) -> str:
 
 
 def _among(name: str, prices: Mapping[str, Price]) -> Price | None:
-    if not prices:
-        return None
     lower = name.strip().lower()
     return prices.get(name) or prices.get(lower) or prices.get(lower.rpartition("models/")[2])
 
@@ -306,10 +305,8 @@ def _version() -> str:
 
 
 def _source(snapshot: Any) -> str:
-    """Which prices these are; ones that `genai_prices.UpdatePrices` fetched say when."""
-    return _version() + (
-        f", updated {snapshot.timestamp:%Y-%m-%d %H:%M}" if snapshot.from_auto_update else ""
-    )
+    """Which prices those are that `genai_prices.UpdatePrices` fetched, and when."""
+    return f"{_version()}, updated {snapshot.timestamp:%Y-%m-%d %H:%M}"
 
 
 def _price(found: Any, source: str) -> Price | None:

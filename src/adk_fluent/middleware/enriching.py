@@ -13,9 +13,8 @@ from typing import (
     Concatenate,
     NamedTuple,
     ParamSpec,
-    Protocol,
+    TypeAlias,
     TypeVar,
-    cast,
 )
 
 from adk_fluent.cost.prices import Tokens, tokens_of
@@ -54,21 +53,7 @@ class Step(NamedTuple):
     visibility: str
 
 
-class _Placed(Protocol):
-    """A context that knows the step it is in."""
-
-    @property
-    def pipeline(self) -> str:
-        """The name of the expression that runs."""
-        ...
-
-    @property
-    def step(self) -> Step: ...
-
-    @property
-    def counts_tokens(self) -> bool:
-        """Whether ADK itself measures the tokens of model calls."""
-        ...
+_Spent: TypeAlias = "tuple[Tokens, Decimal | None]"
 
 
 class _Run:
@@ -123,10 +108,13 @@ class OTelEnrichment(Middleware):
         self._pipeline = pipeline_name
         self._costs = costs
         self._run = self.per_run(_Run)
+        self._is_heard = False
 
     def idle(self) -> bool:
-        """Whether the process has a provider neither of spans nor of metrics."""
-        return not _anybody_hears()()
+        """Whether the process has a provider neither of spans nor of metrics; one that it has stays."""
+        if not self._is_heard:
+            self._is_heard = _anybody_hears()()
+        return not self._is_heard
 
     async def before_run(self, ctx: Context) -> None:
         """Name the pipeline on the span of the run, and take the time."""
@@ -147,7 +135,8 @@ class OTelEnrichment(Middleware):
         """Say on the span of an agent what it is, and who sees what it says."""
         if (span := _current()) is None:
             return
-        step = cast("_Placed", ctx).step
+        placed: Any = ctx
+        step: Step = placed.step
         span.set_attributes(
             {
                 names.PIPELINE: self._pipeline or step.pipeline,
@@ -167,23 +156,27 @@ class OTelEnrichment(Middleware):
         """Say on the span of a model call, which is current here alone, whose it is, and what it used."""
         span = self._introduced(ctx, request)
         used: LlmResponse | None = None
+        spent: _Spent | None = None
         responses = call(request)
         try:
             async for response in responses:
                 if response.usage_metadata is not None:
                     used = response
                     if span is not None:
-                        self._account(ctx, span, request, response)
+                        spent = self._account(ctx, span, request, response)
                 yield response
         finally:
             await responses.aclose()
             if used is not None:
-                self._measure(ctx, request, used)
+                self._measure(ctx, request, used, spent)
 
     # --- what is said -----------------------------------------------------------------------------
 
     def _named(self, ctx: Context) -> str:
-        return self._pipeline or cast("_Placed", ctx).pipeline
+        if self._pipeline:
+            return self._pipeline
+        placed: Any = ctx
+        return str(placed.pipeline)
 
     @_lenient
     def _introduced(self, ctx: Context, request: LlmRequest) -> Span | None:
@@ -199,29 +192,33 @@ class OTelEnrichment(Middleware):
         return span
 
     @_lenient
-    def _account(self, ctx: Context, span: Span, request: LlmRequest, response: LlmResponse) -> None:
+    def _account(self, ctx: Context, span: Span, request: LlmRequest, response: LlmResponse) -> _Spent | None:
         """Say what a call used, while its span is open: ADK 2.x ends it at the last piece of the answer."""
         if not span.is_recording():
-            return
-        tokens, cost = self._spent(request, response)
+            return None
+        tokens, cost = spent = self._spent(request, response)
         said = {names.INPUT_TOKENS: tokens.input_tokens, names.OUTPUT_TOKENS: tokens.output_tokens}
         span.set_attributes(said if cost is None else {**said, names.COST: float(cost)})
+        return spent
 
     @_lenient
-    def _measure(self, ctx: Context, request: LlmRequest, response: LlmResponse) -> None:
+    def _measure(
+        self, ctx: Context, request: LlmRequest, response: LlmResponse, spent: _Spent | None
+    ) -> None:
         from adk_fluent.telemetry.metrics import are_heard, instruments
 
         if not are_heard():
             return
-        tokens, cost = self._spent(request, response)
+        tokens, cost = spent or self._spent(request, response)
         model = response.model_version or request.model or "unknown"
         labels = {"agent_name": ctx.agent_name, "model": model, "pipeline": self._named(ctx)}
         if cost is not None:
             instruments().cost.add(float(cost), labels)
-        if not cast("_Placed", ctx).counts_tokens:
+        placed: Any = ctx
+        if not placed.counts_tokens:
             instruments().tokens.add(tokens.input_tokens + tokens.output_tokens, labels)
 
-    def _spent(self, request: LlmRequest, response: LlmResponse) -> tuple[Tokens, Decimal | None]:
+    def _spent(self, request: LlmRequest, response: LlmResponse) -> _Spent:
         tokens = tokens_of(response.usage_metadata)
         cost = cost_in_usd((response.model_version, request.model), tokens) if self._costs else None
         return tokens, cost

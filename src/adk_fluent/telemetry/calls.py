@@ -43,11 +43,12 @@ def _texts(request: Any) -> Iterable[str]:
 def cost_in_usd(models: Iterable[str | None], tokens: Tokens) -> Decimal | None:
     """What a call cost in USD, by the first of the names whose price is known; `None` if none is."""
     try:
-        found = (cost_of(model, tokens) for model in models if model)
-        return next((cost for cost in found if cost is not None), None)
+        for model in models:
+            if model and (cost := cost_of(model, tokens)) is not None:
+                return cost
     except MissingExtraError as error:
         _warn(str(error))
-        return None
+    return None
 
 
 @cache

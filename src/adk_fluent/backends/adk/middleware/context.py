@@ -31,7 +31,7 @@ class HookContext:
         tool: the tool that this is about.
     """
 
-    __slots__ = ("_delta", "_state", "agent_name", "event", "invocation", "native", "tool")
+    __slots__ = ("_delta", "_pipeline", "_state", "agent_name", "event", "invocation", "native", "tool")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class HookContext:
         self.event: Event | None = None
         self._delta: dict[str, Any] = {}
         self._state: State | None = None
+        self._pipeline: str | None = None
 
     @property
     def state(self) -> State:
@@ -121,7 +122,9 @@ class HookContext:
     @property
     def pipeline(self) -> str:
         """The name of the expression that runs."""
-        return pipeline_at(self.invocation)
+        if self._pipeline is None:
+            self._pipeline = pipeline_at(self.invocation)
+        return self._pipeline
 
     @property
     def step(self) -> Step:

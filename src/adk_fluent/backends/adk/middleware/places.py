@@ -23,13 +23,13 @@ def step_at(ctx: InvocationContext) -> Step:
 
     What an agent says inside a tool is for the agent that called it, so it is `internal`.
     """
-    agent = ctx.agent
-    outlet = _outlet(_root(agent)) or _outlet(root_of(ctx))
+    agent, root = ctx.agent, root_of(ctx)
+    outlet = _outlet(_root(agent)) or _outlet(root)
     if private.caller(ctx) is not None:
         visibility = "internal"
     else:
         visibility = "user" if outlet is None else outlet.sight(_name(agent)).visibility
-    return Step(pipeline_at(ctx), _kind(agent), visibility)
+    return Step(_name(root), _kind(agent), visibility)
 
 
 def pipeline_at(ctx: InvocationContext) -> str:

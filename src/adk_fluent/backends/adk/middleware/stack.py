@@ -218,7 +218,10 @@ class Stack:
         found = self.hooks.get(hook, ())
         if not found or not self._may_idle:
             return found
-        return tuple([each for each in found if each.idle is None or not each.idle()])
+        for each in found:
+            if each.idle is not None and each.idle():
+                return tuple([other for other in found if other.idle is None or not other.idle()])
+        return found
 
 
 def _idle_of(middleware: object) -> Callable[[], bool] | None:
