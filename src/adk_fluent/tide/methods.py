@@ -55,7 +55,7 @@ EXPRESSIONS: Final[Mapping[str, str]] = MappingProxyType(
 
 OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "RunConfig": frozenset({"max_llm_calls", "streaming_mode", "custom_metadata"}),
+        "RunConfig": frozenset({"max_llm_calls", "streaming_mode", "custom_metadata", "telemetry"}),
         "App": frozenset(
             {
                 "name",
