@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -94,7 +95,11 @@ async def listening(make: Callable[[int], ASGIApp]) -> AsyncGenerator[str, None]
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
-        config = uvicorn.Config(make(port), log_level="critical", timeout_graceful_shutdown=1)
+        logger = logging.getLogger("google_adk")
+        level = logger.level
+        app = make(port)
+        logger.setLevel(level)  # older releases of ADK set it when they make a server, for the whole process
+        config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         running = asyncio.ensure_future(cast(Any, server)._serve([sock]))  # without the signals of a process
         try:
