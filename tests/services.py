@@ -69,10 +69,11 @@ def _lacking(item: pytest.Item) -> str | None:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """A port that nobody listens on, and that is given to nobody else while a connection from it ends."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        with socket.create_connection(held.getsockname()):
+            held.accept()[0].close()
+        return held.getsockname()[1]
 
 
 @contextmanager

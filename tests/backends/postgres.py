@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.services import program
+from tests.services import free_port, program
 
 
 def programs() -> Path:
@@ -18,12 +17,6 @@ def programs() -> Path:
     found = program("initdb")
     assert found is not None, "PostgreSQL's server programs are needed: apt-get install postgresql"
     return Path(found).parent
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Postgres:
@@ -41,7 +34,7 @@ class Postgres:
             names = {entry.pw_name for entry in pwd.getpwall()}
             self._user = "postgres" if "postgres" in names else "nobody"
             shutil.chown(self._folder, self._user)
-        self._port = _free_port()
+        self._port = free_port()
         self.url = f"postgresql+asyncpg://tester@127.0.0.1:{self._port}/postgres"
         self._do("initdb", "-A", "trust", "-U", "tester", "--no-sync", "--encoding=UTF8", "--locale=C")
 

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tomllib
@@ -23,6 +22,7 @@ from adk_fluent.cli.target import load
 from adk_fluent.local.engine import INSTALL
 from tests.cli.commands import Cli, environment
 from tests.cli.gemini import Gemini, serve
+from tests.services import free_port
 
 ADK = [sys.executable, "-W", "ignore", "-m", "google.adk.cli"]
 FILES = ["__init__.py", "agent.py", "requirements.txt", "README.md", ".env.example", ".gitignore"]
@@ -254,7 +254,7 @@ def test_adk_run_opens_it(cli: Cli, tmp_path: Path) -> None:
 def test_adk_api_server_serves_it(cli: Cli, tmp_path: Path) -> None:
     """`adk api_server` lists a new folder under its own name, and a run goes through the whole pipeline."""
     cli("new", "served_bot")
-    port = _free_port()
+    port = free_port()
     with serve(Gemini({"writer": "A draft.", "editor": "Shorter."})) as gemini:
         variables = environment(
             GOOGLE_API_KEY="none", GOOGLE_GEMINI_BASE_URL=gemini.url, PYTHONUNBUFFERED="1"
@@ -285,12 +285,6 @@ def test_adk_api_server_serves_it(cli: Cli, tmp_path: Path) -> None:
     assert said == [("writer", "A draft."), ("editor", "Shorter.")]
     marks = {event["author"]: event["customMetadata"]["adk_fluent.visibility"] for event in events}
     assert marks == {"writer": "internal", "editor": "user"}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _wait_for(server: subprocess.Popen[bytes], line: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from adk_fluent import Agent, S
 from adk_fluent.backends import StepPolicy, TemporalBackend
 from adk_fluent.backends.temporal import following
 from adk_fluent.backends.temporal.connecting import queue_of
-from adk_fluent.backends.temporal.server import DevServer
+from adk_fluent.backends.temporal.server import DevServer, free_port
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.errors import (
     ADKFluentError,
@@ -46,6 +47,38 @@ async def test_an_engine_that_is_not_there() -> None:
     ) as found:
         await A.run("hi", backend=TemporalBackend("127.0.0.1:9"))
     assert _is_one_line(found.value)
+
+
+def test_a_server_at_the_port_that_is_not_temporals() -> None:
+    """A server that was not started is not taken for one that was: what Temporal's says is told."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        pytest.raises(EngineError, match=r"did not start: .*address already in use") as found,
+    ):
+        DevServer(port=other.getsockname()[1]).start()
+    assert _is_one_line(found.value)
+
+
+def test_a_temporal_server_at_the_port(temporal: DevServer) -> None:
+    """Another one is not taken for the one that was asked for."""
+    with pytest.raises(EngineError, match=f"At port {temporal.port} is another server already") as found:
+        DevServer(port=temporal.port).start()
+    assert _is_one_line(found.value)
+
+
+def test_a_server_that_cannot_keep_its_runs(tmp_path: Path) -> None:
+    """Its own words say why it did not start."""
+    with pytest.raises(EngineError, match=r"did not start: .*nowhere: no such file") as found:
+        DevServer(tmp_path / "nowhere" / "runs.db").start()
+    assert _is_one_line(found.value)
+
+
+def test_a_free_port_is_given_to_nobody_else() -> None:
+    """Between being chosen and being listened at, a port goes to nobody that takes any port."""
+    port = free_port()
+    with socket.socket() as any_other, pytest.raises(OSError, match="in use"):
+        any_other.bind(("127.0.0.1", port))
+    socket.create_server(("127.0.0.1", port)).close()
 
 
 async def test_a_worker_that_is_not_there(temporal: DevServer) -> None:

@@ -27,7 +27,7 @@ from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.policy import StepPolicy
-from adk_fluent.backends.temporal.server import DevServer, listens
+from adk_fluent.backends.temporal.server import DevServer, answers
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
@@ -166,7 +166,7 @@ def _running(folder: Path) -> str | None:
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads((folder / _NOTE).read_text())
         address, pid = str(noted["address"]), int(noted["pid"])
-        if listens(int(address.rpartition(":")[2])):
+        if answers(int(address.rpartition(":")[2])):
             if not _lives(int(noted["program"])):
                 _keep(folder, address, pid, partial(os.kill, pid, signal.SIGKILL))
             return address

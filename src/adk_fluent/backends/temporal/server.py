@@ -6,15 +6,19 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from threading import Event
-from typing import Final, Self
+from typing import IO, Final, Self
 
 from adk_fluent.errors import EngineError, MissingExtraError
 
 STARTING: Final = 30.0
-"""Seconds within which it must listen."""
+"""Seconds within which it must answer."""
+
+_HELLO: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+"""How HTTP/2, which gRPC speaks, begins: a fixed line, then settings, as is answered (RFC 9113, 3.4)."""
 
 
 class DevServer:
@@ -45,29 +49,31 @@ class DevServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it listens.
+        """Start it, and wait until it answers.
 
         Raises:
-            EngineError: it ended, or does not listen in time.
+            EngineError: another one is at its port, it ended, or it does not answer in time.
         """
+        if answers(self.port):
+            raise EngineError(f"At port {self.port} is another server already. {_ELSE}")
         kept = () if self._database is None else ("--db-filename", str(self._database))
-        self._process = subprocess.Popen(
-            [
-                *(self._program, "server", "start-dev", "--headless", "--ip", "127.0.0.1"),
-                *("--port", str(self.port), "--log-level", "never", *kept),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        end = time.monotonic() + STARTING
-        while not listens(self.port):
-            if self._process.poll() is not None or time.monotonic() > end:
-                self.stop()
-                raise EngineError(
-                    f"Temporal's development server did not start on port {self.port}. Is the port free, and "
-                    "the database file writable? Give another --address or database."
-                )
-            Event().wait(0.05)
+        with tempfile.TemporaryFile() as said:
+            self._process = subprocess.Popen(
+                [
+                    *(self._program, "server", "start-dev", "--headless", "--ip", "127.0.0.1"),
+                    *("--port", str(self.port), "--log-level", "never", *kept),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+            )
+            end = time.monotonic() + STARTING
+            while not answers(self.port):
+                if self._process.poll() is not None or time.monotonic() > end:
+                    ended = self._process.poll()
+                    self.stop()
+                    why = _last(said) or ("it does not answer" if ended is None else f"it ended with {ended}")
+                    raise EngineError(f"Temporal's development server did not start: {why}. {_ELSE}")
+                Event().wait(0.05)
 
     @property
     def pid(self) -> int | None:
@@ -100,17 +106,33 @@ def _program() -> str:
     return found
 
 
+_ELSE: Final = "Give another --address or database."
+
+
+def _last(said: IO[bytes]) -> str:
+    """The last line of what it said."""
+    said.seek(0)
+    lines = said.read().decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("Error: ") if lines else ""
+
+
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on, and that the system gives to nobody else for a while.
+
+    A connection was closed from there, for the rest of which the system waits: it takes the port for nothing
+    but a server that asks for it.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        with socket.create_connection(held.getsockname()):
+            held.accept()[0].close()
+        return held.getsockname()[1]
 
 
-def listens(port: int) -> bool:
-    """Whether something listens on a port of this machine."""
+def answers(port: int) -> bool:
+    """Whether a server that speaks HTTP/2 answers on a port of this machine."""
     try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
+        with socket.create_connection(("127.0.0.1", port), 1) as asked:
+            asked.sendall(_HELLO)
+            return asked.recv(4)[3:] == b"\4"
     except OSError:
         return False
-    return True
