@@ -54,6 +54,7 @@ def in_turn(runs: Sequence[Run], rounds: int, clock: Callable[[], float] = proce
     for run in runs:
         run()
     gc.collect()
+    frozen = gc.get_freeze_count()
     gc.freeze()  # what is there now need not be looked at again before every run
     pinned = [*pin_memory(256), *pin_memory(2048)]
     seconds: list[list[float]] = [[] for _ in runs]
@@ -62,7 +63,8 @@ def in_turn(runs: Sequence[Run], rounds: int, clock: Callable[[], float] = proce
         for index in order:
             seconds[index].append(timed(runs[index], clock))
     del pinned
-    gc.unfreeze()
+    if not frozen:
+        gc.unfreeze()
     return seconds
 
 

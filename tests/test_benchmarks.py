@@ -7,10 +7,13 @@ from importlib import import_module
 
 import pytest
 
+from benchmarks import remote
 from benchmarks.__main__ import NAMES, line, main
 from benchmarks.harness import Figure, in_turn
 
 pytestmark = pytest.mark.newest
+
+CLIENTS = remote.CLIENTS
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +22,12 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         monkeypatch.setattr(f"benchmarks.{name}.ROUNDS", 1)
     monkeypatch.setattr("benchmarks.growth.SIZES", (2, 4))
+    monkeypatch.setattr("benchmarks.checking.SIZES", (50, 100))
     monkeypatch.setattr("benchmarks.looking.MANY", 200)
     monkeypatch.setattr("benchmarks.crowd.SESSIONS", 10)
     monkeypatch.setattr("benchmarks.proving.EVENTS", 20)
     monkeypatch.setattr("benchmarks.fleet.WORKERS", (1,))
+    monkeypatch.setattr("benchmarks.remote.CLIENTS", 10)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,14 +44,25 @@ def test_start_up_does_not_import_adk() -> None:
     assert figure.note.endswith("google.adk was not imported")
 
 
+async def test_a_crowd_of_clients_gets_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many clients as the benchmark has, at the same time, are each answered by one server."""
+    monkeypatch.setattr(remote, "CLIENTS", CLIENTS)
+    assert CLIENTS == 500
+    _, unanswered = await remote.crowd()
+    assert unanswered == 0
+
+
 def test_json_output_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     """`--json` prints every figure of the chosen benchmarks with its target and whether it is met."""
-    assert main(["--only", "transform", "--only", "streaming", "--json"]) == 0
+    assert main(["--only", "transform", "--only", "checking", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert [row["benchmark"] for row in data["figures"]] == ["transform", "streaming", "streaming"]
+    assert [row["benchmark"] for row in data["figures"]] == [
+        "transform",
+        *["checking"] * 3,
+    ]
     assert data["figures"][0]["target"] == 1.2
     assert isinstance(data["figures"][0]["met"], bool)
-    assert data["figures"][1]["met"] is None
+    assert data["figures"][2]["met"] is None
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
