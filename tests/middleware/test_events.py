@@ -12,7 +12,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from adk_fluent import Agent, S, T, race
+from adk_fluent import Agent, FanOut, S, T, map_over, race
 from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.errors import MiddlewareError
@@ -190,3 +190,29 @@ async def test_what_an_event_said_of_itself_stays(kind: str) -> None:
     result = await a.middleware(KINDS[kind]).run("hi", backend=backend)
     assert result[0].content == "ONE"
     assert {"from": "the model", "by": "a"}.items() <= result[0].metadata.items()
+
+
+NEVER = S.guard(lambda state: False, "never") >> Agent("c")
+SHAPES: dict[str, Expr[Any]] = {
+    "sequence": a >> b,
+    "fan-out": FanOut(a, b),
+    "race": race(a >> b, NEVER),
+    "race in a race": race(race(a >> b, NEVER), NEVER.named("other")),
+    "map": map_over("items", a >> b),
+    "edge": a.stream_to(buffering="chunked") >> b,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_what_a_hook_writes_about_an_event_is_stored(shape: str) -> None:
+    """Wherever the agent stands whose event it is, also where its events are stored only when it has won."""
+
+    class Notes(Middleware):
+        async def on_event(self, ctx: Context, event: AgentEvent) -> None:
+            ctx.state[f"heard_{event.author}"] = event.content
+
+    expression = SHAPES[shape].middleware(Notes())
+    backend = mock_backend(default="a word")
+    result = await expression.run("hi", backend=backend, state={"items": ["x"]})
+    assert result.state["heard_a"] == "a word"
+    assert "heard_b" in result.state

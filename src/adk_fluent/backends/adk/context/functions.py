@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 
+from adk_fluent.backends.adk.events.branch_sessions import store
 from adk_fluent.backends.adk.events.partial import PartOfSession
 from adk_fluent.backends.adk.events.signals import resumed
 from adk_fluent.ir.matching import Predicate, untestable
@@ -15,7 +16,8 @@ from adk_fluent.state.delta import ReadOnlyState
 
 def state_of(ctx: InvocationContext) -> ReadOnlyState:
     """The state as functions of the user see it."""
-    known = ctx.session_service.known if isinstance(ctx.session_service, PartOfSession) else None
+    service = store(ctx)
+    known = service.known if isinstance(service, PartOfSession) else None
     return ReadOnlyState(
         ctx.session.state, lambda: resumed(ctx.session.events, ctx.invocation_id), known=known
     )

@@ -16,6 +16,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.events.branch_sessions import store
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.middleware.keeping import Scope
 
@@ -36,7 +37,7 @@ class _Run:
         self.root = root
         self.middleware = middleware
         self.id = ctx.invocation_id
-        self.service = ctx.session_service
+        self.service = store(ctx)
         self.key: _Key = (ctx.session.app_name, ctx.session.user_id, ctx.session.id)
         self.values: Values = {}
 

@@ -24,6 +24,7 @@ from adk_fluent import _real_models
 from adk_fluent.analysis.visibility import Outlet, outlet_of
 from adk_fluent.backends.adk import resources
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.finishing import to_the_end
 from adk_fluent.backends.adk.compat.temporary import TemporaryState, temporary
 from adk_fluent.backends.adk.compile.boundaries import with_crossings
 from adk_fluent.backends.adk.compile.compiler import compile_tree
@@ -49,7 +50,7 @@ from adk_fluent.backends.adk.running.runner import FluentRunner, Services, share
 from adk_fluent.backends.adk.running.store_errors import telling_of
 from adk_fluent.backends.adk.running.stored import stored
 from adk_fluent.backends.adk.running.telemetry import observed
-from adk_fluent.backends.adk.running.toolsets import every_agent, in_use, to_the_end, toolsets_of
+from adk_fluent.backends.adk.running.toolsets import every_agent, in_use, toolsets_of
 from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
 from adk_fluent.backends.adk.steps.live import refuse_live
 from adk_fluent.backends.adk.steps.once import once

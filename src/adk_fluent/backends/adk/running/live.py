@@ -10,6 +10,7 @@ from google.adk.agents.live_request_queue import LiveRequestQueue
 from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ignore[reportPrivateImportUsage]  # its public home on every supported version
 from google.genai import types
 
+from adk_fluent.backends.adk.events.branch_sessions import OneByOne
 from adk_fluent.backends.adk.running.convert import to_agent_event, to_content
 from adk_fluent.backends.adk.running.runner import FluentRunner
 from adk_fluent.backends.events import AgentEvent
@@ -39,7 +40,7 @@ class LiveLine:
         models: Mapping[str, str],
     ) -> None:
         self._queue = LiveRequestQueue()
-        self._runner = runner
+        self._runner = runner.keeping(OneByOne(runner.session_service))
         self._session, self._models = dict(session), models
         self._config = RunConfig(
             max_llm_calls=config.max_llm_calls,

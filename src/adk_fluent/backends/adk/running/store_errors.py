@@ -11,6 +11,7 @@ from typing import Any, Final
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.sessions import BaseSessionService
 
+from adk_fluent.backends.adk.events.branch_sessions import really
 from adk_fluent.errors import (
     ADKFluentError,
     SessionConflictError,
@@ -54,7 +55,7 @@ def _from_store(error: BaseException) -> bool:
 
 
 def _told(error: Exception, service: BaseSessionService, session_id: object) -> SessionError:
-    store = type(service).__name__
+    store = type(really(service)).__name__
     if _is_stale(error) or _already_there(error):
         return SessionConflictError(
             f"Another run wrote to session {session_id!r} while this one ran, so {store} took no more of "

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.finishing import to_the_end
 from adk_fluent.backends.adk.tools.around import AroundToolset
 from adk_fluent.backends.adk.tools.sources import mcp_toolset
 from adk_fluent.ir.base import Node, walk
@@ -174,17 +175,3 @@ async def _close(use: _Use) -> None:
             use.closing = None
             if use.users == 0:
                 del _uses[id(use.toolset)]
-
-
-async def to_the_end(work: Coroutine[Any, Any, object]) -> None:
-    """Wait for what must not be left half done; a cancellation is passed on when it is done."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None and not task.cancelled():
-        raise cancelled
-    task.result()

@@ -7,20 +7,22 @@ keeps all to itself until it has won.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
-from google.adk.sessions import BaseSessionService, Session
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.asides import inside_tool
+from adk_fluent.backends.adk.events.branch_sessions import BranchSessions, append
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.steps.checkpoints import states_from
 from adk_fluent.backends.adk.steps.once import already_seen
+from adk_fluent.backends.afoot import Afoot
 from adk_fluent.state.delta import detached
 
 
@@ -98,40 +100,36 @@ class Overlay(dict[str, Any]):
             self[key]
 
 
-class BranchSessions(BaseSessionService):
-    """The session service of a branch: what ADK appends to the branch's session goes where it belongs."""
+class Turns:
+    """Lets what branches store themselves take turns with what the run stores of their events.
 
-    def __init__(self, below: BaseSessionService, append: Callable[[Event], Awaitable[Event]]) -> None:
-        self.below = below
-        self._append = append
+    Beside the events of agents, which the runner stores, ADK stores summaries, from inside the agent that it
+    asks next. A store refuses what is written from a session older than its own; so of two that are stored at
+    once, the second would be. Whoever gives out events of the branches holds `lock` meanwhile, as the runner
+    stores an event before it asks for the next one.
 
-    async def append_event(self, session: Session, event: Event) -> Event:
-        """Append an event that does not come from the agents, such as a summary that ADK writes."""
-        return await self._append(event)
+    Args:
+        ctx: where the composite runs.
 
-    async def create_session(self, **options: Any) -> Session:
-        """As the service of the run."""
-        return await self.below.create_session(**options)
+    Attributes:
+        ctx: the same for its branches.
+        lock: held while something is stored.
+    """
 
-    async def get_session(self, **options: Any) -> Session | None:
-        """As the service of the run."""
-        return await self.below.get_session(**options)
+    def __init__(self, ctx: InvocationContext) -> None:
+        self._outer = ctx
+        self._afoot = runs.afoot(ctx) or Afoot()
+        self.lock: asyncio.Lock = asyncio.Lock()
+        service = BranchSessions(ctx.session_service, self._append)
+        self.ctx: InvocationContext = ctx.model_copy(update={"session_service": service})
 
-    async def list_sessions(self, **options: Any) -> Any:
-        """As the service of the run."""
-        return await self.below.list_sessions(**options)
-
-    async def delete_session(self, **options: Any) -> None:
-        """As the service of the run."""
-        await self.below.delete_session(**options)
-
-
-def store(ctx: InvocationContext) -> BaseSessionService:
-    """The service that really keeps the session of a run."""
-    service = ctx.session_service
-    while isinstance(service, BranchSessions):
-        service = service.below
-    return service
+    async def _append(self, event: Event) -> Event:
+        with self._afoot.waiting():
+            await self.lock.acquire()
+        try:
+            return await append(self._outer, event)
+        finally:
+            self.lock.release()
 
 
 class Item:
@@ -171,7 +169,7 @@ class Item:
         )
 
     async def _append(self, event: Event) -> Event:
-        return await self._outer.session_service.append_event(session=self._outer.session, event=event)
+        return await append(self._outer, event)
 
     def offer(self, event: Event) -> Event:
         """An event that is to be passed on; its `temp:` keys hold at once, since stores leave them out."""
@@ -213,6 +211,7 @@ class Attempt:
         state: dict[str, Any] | None = None,
     ) -> None:
         self.events: list[Event] = []
+        self._beside: dict[str, Any] = {}
         session = ctx.session.model_copy(
             update={
                 "events": list(ctx.session.events if events is None else events),
@@ -231,9 +230,13 @@ class Attempt:
 
     async def _append(self, event: Event) -> Event:
         if not event.partial:
-            self.ctx.session.state.update(event.actions.state_delta)
-            self.ctx.session.events.append(event)
+            self._take(event)
+            self._beside.update(event.actions.state_delta)
         return event
+
+    def _take(self, event: Event) -> None:
+        self.ctx.session.state.update(event.actions.state_delta)
+        self.ctx.session.events.append(event)
 
     async def hear(self, event: Event) -> None:
         """Keep an event of the branch."""
@@ -242,7 +245,13 @@ class Attempt:
         if not inside_tool(self.ctx):
             event = await private.through_plugins(self.ctx, event)
             runs.heard_apart(self.ctx, event)
-        await self._append(event)
+        if self._beside:  # what hooks wrote when they were asked about it
+            delta = {**self._beside, **event.actions.state_delta}
+            self._beside.clear()
+            event = event.model_copy(
+                update={"actions": event.actions.model_copy(update={"state_delta": delta})}
+            )
+        self._take(event)
         self.events.append(event)
 
     def pass_on(self) -> Iterator[Event]:

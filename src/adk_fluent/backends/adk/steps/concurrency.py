@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,7 @@ async def interleave(
     alone: Callable[[int], bool] = lambda index: False,
     may: Callable[[int, T | None], bool] = lambda index, event: True,
     afoot: Afoot | None = None,
+    turn: asyncio.Lock | None = None,
 ) -> AsyncGenerator[tuple[int, T | None], None]:
     """Events of several generators as they come: `(index, event)`, and `(index, None)` when one ends.
 
@@ -33,6 +34,7 @@ async def interleave(
         may: asked with what a source gives, before it is taken: whether it is its turn. It is asked
             again after each that was taken.
         afoot: counts the sources that go on.
+        turn: held while whoever takes an event has it.
     """
     ready: list[_Given[T]] = []
     came, counted = asyncio.Event(), afoot or Afoot()
@@ -79,7 +81,8 @@ async def interleave(
             if isinstance(item, BaseException):
                 raise item
             running -= item is None
-            yield index, item
+            async with turn or nullcontext():
+                yield index, item
             given.taken.set()
             last = index if item is not None and alone(index) else None
     finally:

@@ -16,7 +16,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.signals import pauses
 from adk_fluent.backends.adk.middleware import runs
-from adk_fluent.backends.adk.steps.branches import Attempt, Item, on_branch
+from adk_fluent.backends.adk.steps.branches import Attempt, Item, Turns, on_branch
 from adk_fluent.backends.adk.steps.composites import Composite, Start
 from adk_fluent.backends.adk.steps.concurrency import interleave, is_cancelled
 from adk_fluent.backends.adk.steps.leaves import Events, Position
@@ -86,16 +86,24 @@ class Contest(Composite):
                 yield event
 
     async def compete(
-        self, ctx: InvocationContext, entries: Sequence[Entry], watch: Sequence[runs.Onlooker]
+        self,
+        ctx: InvocationContext,
+        entries: Sequence[Entry],
+        watch: Sequence[runs.Onlooker],
+        turn: asyncio.Lock | None = None,
     ) -> AsyncGenerator[tuple[Entry, Event], None]:
-        """The events of all branches as they come, until one has won; the others are cancelled then."""
+        """The events of all branches as they come, until one has won; the others are cancelled then.
+
+        Args:
+            turn: held while an event is stored, where branches store something themselves.
+        """
 
         def may(index: int, event: Event | _Asks | None) -> bool:
             name, wins = entries[index].child.name, event is None and entries[index].has_succeeded
             return _is_piece(event) or all(each.may(name, wins) for each in watch)
 
         sources = [self._attempt(entry) for entry in entries]
-        async with aclosing(interleave(sources, may=may, afoot=runs.afoot(ctx))) as run:
+        async with aclosing(interleave(sources, may=may, afoot=runs.afoot(ctx), turn=turn)) as run:
             async for index, event in run:
                 entry = entries[index]
                 for each in () if _is_piece(event) else watch:
@@ -201,12 +209,15 @@ class FirstComposite(Contest):
                 async for event in events:
                     yield event
             return
-        items = [Item(ctx, self.branch(child), dict(ctx.session.state), {}) for child in self.sub_agents]
+        turns = Turns(ctx)
+        items = [
+            Item(turns.ctx, self.branch(child), dict(ctx.session.state), {}) for child in self.sub_agents
+        ]
         entries = [Entry(*pair) for pair in zip(self.sub_agents, (item.ctx for item in items), strict=True)]
         heard: list[list[Event]] = [[] for _ in entries]
         asked: Entry | None = None
         watch = runs.onlookers(ctx, self)
-        async with aclosing(self.compete(ctx, entries, watch)) as run:
+        async with aclosing(self.compete(ctx, entries, watch, turns.lock)) as run:
             async for entry, event in run:
                 index = entries.index(entry)
                 if entry.chosen.is_set() and asked is not entry:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware import runs
-from adk_fluent.backends.adk.steps.branches import branch_below, on_branch
+from adk_fluent.backends.adk.steps.branches import Turns, branch_below, on_branch
 from adk_fluent.backends.adk.steps.checkpoints import has_ended, is_below, since_checkpoint
 from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.concurrency import interleave
@@ -36,13 +36,18 @@ class FanOutComposite(Composite):
         done = state.done if state else []
         children = [child for child in self.sub_agents if self._runs(child, ctx, passed, done)]
         seen = [Seen() for _ in children]
+        turns = Turns(ctx)
         sources = [
-            self.relay(child, on_branch(ctx, self._branch(child)), noted)
+            self.relay(child, on_branch(turns.ctx, self._branch(child)), noted)
             for child, noted in zip(children, seen, strict=True)
         ]
         # What follows a failure in its own branch tells whether it was caught, so that goes first.
-        afoot = runs.afoot(ctx)
-        run = interleave(sources, alone=lambda index: bool(seen[index].problems), afoot=afoot)
+        run = interleave(
+            sources,
+            alone=lambda index: bool(seen[index].problems),
+            afoot=runs.afoot(ctx),
+            turn=turns.lock,
+        )
         async with aclosing(run) as events:
             async for index, event in events:
                 if event is not None:

@@ -15,7 +15,7 @@ from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.signals import spoken_text
 from adk_fluent.backends.adk.middleware import runs
-from adk_fluent.backends.adk.steps.branches import Item, branch_below
+from adk_fluent.backends.adk.steps.branches import Item, Turns, branch_below
 from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.concurrency import interleave
@@ -54,7 +54,8 @@ class MapComposite(Composite):
         if ctx.is_resumable and not resuming:
             yield private.checkpoint(self, ctx, MapState())
         passed = since_checkpoint(ctx, self, MapState()) if resuming else []
-        items = self._items(ctx, values, passed)
+        turns = Turns(ctx)
+        items = self._items(turns.ctx, values, passed)
         todo = self._unfinished(ctx, items, passed)
         seen = [Seen() for _ in todo]
         sources = [self._run_item(items[index], noted) for index, noted in zip(todo, seen, strict=True)]
@@ -64,6 +65,7 @@ class MapComposite(Composite):
             node.concurrency,
             alone=lambda position: bool(seen[position].problems),
             afoot=runs.afoot(ctx),
+            turn=turns.lock,
         )
         async with aclosing(run) as events:
             async for position, event in events:

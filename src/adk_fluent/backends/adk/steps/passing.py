@@ -22,6 +22,7 @@ from google.adk.events.event import Event
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware.runs import afoot
+from adk_fluent.backends.adk.steps.branches import Turns
 from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events, Position
@@ -109,7 +110,7 @@ def stretch(owner: Composite, ctx: InvocationContext, start: Start, index: int) 
         giving.speech = Speech(passages[number], feed)
     if stages[0].stands and stages[0].speech is not None:
         stages[0].speech.note(start.passed)
-    return Stretch(owner, ctx, start, stages, before)
+    return Stretch(owner, Turns(ctx), start, stages, before)
 
 
 def _since(owner: Composite, ctx: InvocationContext, start: Start, index: int) -> list[Event]:
@@ -124,24 +125,29 @@ class Stretch:
 
     Attributes:
         owner: the sequence.
-        ctx: where it runs.
+        turns: where it runs.
         start: where it begins.
         stages: the steps, from the first that still has to be run; or the one before that, if there is one.
         before: the conversation from before all of them.
     """
 
     owner: Composite
-    ctx: InvocationContext
+    turns: Turns
     start: Start
     stages: Sequence[Stage]
     before: list[Event]
+
+    @property
+    def ctx(self) -> InvocationContext:
+        """Where the steps run."""
+        return self.turns.ctx
 
     async def run(self) -> Events:
         """The events of all steps; what they told is noted in `start.seen`."""
         head, *others = self.stages
         sources = [self._say(head) if head.told is None else self._tell(head, head.told)]
         sources += [self._take(stage, self.stages[number]) for number, stage in enumerate(others)]
-        async with aclosing(interleave(sources, afoot=afoot(self.ctx))) as events:
+        async with aclosing(interleave(sources, afoot=afoot(self.ctx), turn=self.turns.lock)) as events:
             async for index, event in events:
                 if event is not None:
                     yield event

@@ -10,7 +10,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.steps.branches import store
+from adk_fluent.backends.adk.events.branch_sessions import store
 
 
 def stores_faithfully(ctx: InvocationContext) -> bool:

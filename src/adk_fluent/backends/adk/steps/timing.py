@@ -10,6 +10,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
 from adk_fluent._limit import Limit
+from adk_fluent.backends.adk.steps.branches import Turns
 from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.errors import AgentTimeoutError
@@ -22,7 +23,7 @@ class TimeoutComposite(Composite):
     async def _run_once(self, ctx: InvocationContext) -> Events:
         (child,) = self.sub_agents
         limit = Limit(cast(TimeoutNode, self._ir).seconds)
-        async with aclosing(self.only(child, ctx, self.start(ctx))) as events:
+        async with aclosing(self.only(child, ctx, self.start(ctx), Turns(ctx).ctx)) as events:
             # While an event is with whoever consumes it, or is being stored, no time passes.
             while (event := await self._next(events, child, limit)) is not None:
                 yield event

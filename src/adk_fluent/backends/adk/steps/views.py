@@ -8,7 +8,7 @@ from typing import Any
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
-from adk_fluent.backends.adk.steps.branches import BranchSessions
+from adk_fluent.backends.adk.events.branch_sessions import BranchSessions, append
 
 
 class View:
@@ -37,7 +37,7 @@ class View:
         self.ctx.session.events = [_seen_from(self._outer.branch, event, asked) for event in session.events]
 
     async def _append(self, event: Event) -> Event:
-        stored = await self._outer.session_service.append_event(session=self._outer.session, event=event)
+        stored = await append(self._outer, event)
         self.refresh()
         return stored
 

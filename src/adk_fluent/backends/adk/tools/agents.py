@@ -20,8 +20,9 @@ from adk_fluent.analysis.visibility import Outlet, outlet_of
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.asides import Telling, go_inside, tell
+from adk_fluent.backends.adk.events.branch_sessions import BranchSessions
 from adk_fluent.backends.adk.events.signals import failure, pauses, spoken_text
-from adk_fluent.backends.adk.steps.branches import BranchSessions, Overlay, branch_below
+from adk_fluent.backends.adk.steps.branches import Overlay, branch_below
 from adk_fluent.backends.answering import Answers
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError, ToolError, no_answer
