@@ -87,9 +87,11 @@ class DurableBackend(ADKBackend):
         origins: Mapping[str, str] | None = None,
     ) -> Compiled:
         """A native app whose effects are steps; the contract check is the caller's."""
-        if self._telemetry is not None:
-            node = observed(node, self._telemetry)
-        return self.in_steps(super().compile(node, config, state=state, origins=origins))
+        return self.in_steps(super().compile(self.telling(node), config, state=state, origins=origins))
+
+    def telling(self, node: Node) -> Node:
+        """The tree, of which is told what this process tells of runs."""
+        return node if self._telemetry is None else observed(node, self._telemetry)
 
     def in_steps(self, compiled: Compiled) -> Compiled:
         """A native app, whose effects are steps from now on."""
