@@ -63,7 +63,7 @@ def program(tmp_path: Path) -> Path:
 
 
 async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
-    """With the certificates of both sides, in a namespace, and tells its spans to a collector."""
+    """With the certificates of both sides, and tells its spans to a collector."""
     from temporalio.client import TLSConfig
 
     from adk_fluent.backends import TemporalBackend
@@ -78,7 +78,6 @@ async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
         async with encrypted(server.port, (cert, key), mutual=True) as address:
             options = {
                 "--address": address,
-                "--namespace": "default",
                 "--tls-ca-path": str(cert),
                 "--tls-cert-path": str(cert),
                 "--tls-key-path": str(key),
@@ -105,6 +104,66 @@ async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
                 worker.wait()
     assert result.text == "Hello."
     assert set(paths) == {"/v1/traces", "/v1/metrics"}
+
+
+async def test_a_worker_shows_its_key(tmp_path: Path, program: Path) -> None:
+    """The variable of Temporal's own command line, in the namespace that is named; without it, one line."""
+    from google.protobuf.duration_pb2 import Duration
+    from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+    from temporalio.client import TLSConfig
+
+    from adk_fluent.backends import TemporalBackend
+    from adk_fluent.backends.temporal.connecting import Address
+    from adk_fluent.backends.temporal.server import DevServer
+    from adk_fluent.cli.target import load
+    from tests.backends.temporal.encryption import certificate_in
+    from tests.backends.temporal.gateway import gateway
+
+    cert, key = certificate_in(tmp_path)
+    expression = load(str(program)).expression
+    assert expression is not None
+    with DevServer() as server:
+        client = await Address(server.address).client()
+        kept = Duration(seconds=24 * 60 * 60)
+        await client.workflow_service.register_namespace(
+            RegisterNamespaceRequest(namespace="mine", workflow_execution_retention_period=kept)
+        )
+        async with gateway(server.port, (cert, key), "k3y") as (address, passed):
+            command = [sys.executable, "-m", "adk_fluent", "worker", str(program), "--address", address]
+            command += ["--namespace", "mine", "--tls-ca-path", str(cert), "--tls-server-name", "localhost"]
+            keys = {"with": "k3y", "without": ""}
+            workers = {
+                how: subprocess.Popen(
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, "TEMPORAL_API_KEY": value},
+                )
+                for how, value in keys.items()
+            }
+            try:
+                worker = workers["with"]
+                assert worker.stdout is not None
+                line = await asyncio.to_thread(worker.stdout.readline)
+                assert line.startswith("Working on a@"), worker.communicate()
+                backend = TemporalBackend(
+                    address, tls=TLSConfig(cert.read_bytes(), "localhost"), namespace="mine", api_key="k3y"
+                )
+                assert (await expression.run("hi", backend=backend)).text == "Hello."
+                worker.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(worker.communicate)
+                _, complaint = await asyncio.to_thread(workers["without"].communicate)
+            finally:
+                for worker in workers.values():
+                    worker.kill()
+                    worker.wait()
+    assert ("PollActivityTaskQueue", "mine") in passed
+    assert workers["without"].returncode == 1
+    assert complaint.startswith(
+        f"adk-fluent: The Temporal server at {address} refused: Request unauthorized."
+    )
+    assert complaint.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ from adk_fluent.errors import (
     EngineError,
     SessionConflictError,
     SessionError,
+    sentence,
     what_happened,
 )
 from adk_fluent.ir.base import Node
@@ -234,7 +235,8 @@ class TemporalBackend:
             await decided(handle)
 
     def _unreachable(self, error: RPCError) -> EngineError:
-        return EngineError(f"The Temporal server at {self.address.host} refused: {what_happened(error)}.")
+        why = sentence(what_happened(error))
+        return EngineError(f"The Temporal server at {self.address.host} refused: {why}")
 
     # --- sessions ---------------------------------------------------------------------------------
 
