@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-_handler: Any = grpc.unary_unary_rpc_method_handler  # pyright: ignore[reportUnknownMemberType]  # partly untyped
+_handler: Any = grpc.unary_unary_rpc_method_handler
 
 
 @asynccontextmanager
