@@ -106,6 +106,60 @@ async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
     assert set(paths) == {"/v1/traces", "/v1/metrics"}
 
 
+BLOCKING = """
+import threading
+from adk_fluent import Agent, Route
+
+def blocks(state):
+    print("It blocks.", flush=True)
+    threading.Event().wait()
+
+pipeline = Route("x").when(blocks, Agent("a")).otherwise(Agent("b"))
+"""
+
+
+async def test_a_worker_that_is_told_twice_leaves(tmp_path: Path) -> None:
+    """A predicate that never comes back is left, and so is the server that ends with it."""
+    from adk_fluent.backends import TemporalBackend
+    from adk_fluent.backends.temporal.server import free_port
+    from adk_fluent.cli.target import load
+
+    program, port = tmp_path / "program.py", free_port()
+    program.write_text(BLOCKING)
+    expression = load(str(program)).expression
+    assert expression is not None
+    command = [sys.executable, "-m", "adk_fluent", "worker", str(program), "--dev"]
+    worker = subprocess.Popen(
+        [*command, "--address", f"127.0.0.1:{port}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        line = await asyncio.to_thread(worker.stdout.readline)
+        assert line.startswith("Working on "), worker.communicate()
+        backend = TemporalBackend(f"127.0.0.1:{port}")
+        run = asyncio.ensure_future(expression.run("hi", state={"x": 1}, backend=backend))
+        assert await asyncio.to_thread(worker.stdout.readline) == "It blocks.\n"
+        worker.send_signal(signal.SIGINT)
+        while await asyncio.to_thread(worker.stderr.readline) != "Finishing what is begun.\n":
+            assert worker.poll() is None
+        worker.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.to_thread(worker.communicate)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+    finally:
+        worker.kill()
+        worker.wait()
+    assert worker.returncode == 1
+    assert errors.endswith("Left what did not come to its end: others do it again.\n")
+    with pytest.raises(OSError, match=r"refused|Connect call failed"):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
 async def test_a_worker_shows_its_key(tmp_path: Path, program: Path) -> None:
     """The variable of Temporal's own command line, in the namespace that is named; without it, one line."""
     from google.protobuf.duration_pb2 import Duration

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from adk_fluent import Agent, S
+from adk_fluent import Agent, Route, S
 from adk_fluent.backends import StepPolicy, TemporalBackend
 from adk_fluent.backends.temporal import following
 from adk_fluent.backends.temporal.server import DevServer, free_port
@@ -114,6 +115,27 @@ async def test_a_predicate_that_blocks(
     client = await backend.address.client()
     described = await client.get_workflow_handle(f"adk_fluent_app/user/{crew.queue}").describe()
     assert described.status is WorkflowExecutionStatus.TERMINATED
+
+
+async def test_a_worker_whose_predicate_blocked_ends(workers: Workers) -> None:
+    """As soon as the predicate has come back: the run is let go of only then."""
+    back = threading.Event()
+
+    def blocks(state: object) -> bool:
+        try:
+            threading.Event().wait(
+                3
+            )  # longer than Temporal's library allows, which takes the run away meanwhile
+        finally:
+            back.set()
+        return True
+
+    expression = Route("x").when(blocks, with_models(A, {})).otherwise(Agent("b"))
+    run = asyncio.ensure_future(expression.run("hi", backend=Served(workers)))
+    assert await asyncio.to_thread(back.wait, 30)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    await asyncio.to_thread(workers.rest)
 
 
 @pytest.mark.parametrize("address", ["", "here", 7233, "host:", None])
