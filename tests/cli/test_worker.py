@@ -63,7 +63,7 @@ def program(tmp_path: Path) -> Path:
 
 
 async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
-    """With the certificates of both sides, in a namespace, and tells its spans to a collector."""
+    """With the certificates of both sides, and tells its spans to a collector."""
     from temporalio.client import TLSConfig
 
     from adk_fluent.backends import TemporalBackend
@@ -78,7 +78,6 @@ async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
         async with encrypted(server.port, (cert, key), mutual=True) as address:
             options = {
                 "--address": address,
-                "--namespace": "default",
                 "--tls-ca-path": str(cert),
                 "--tls-cert-path": str(cert),
                 "--tls-key-path": str(key),
@@ -105,6 +104,120 @@ async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
                 worker.wait()
     assert result.text == "Hello."
     assert set(paths) == {"/v1/traces", "/v1/metrics"}
+
+
+BLOCKING = """
+import threading
+from adk_fluent import Agent, Route
+
+def blocks(state):
+    print("It blocks.", flush=True)
+    threading.Event().wait()
+
+pipeline = Route("x").when(blocks, Agent("a")).otherwise(Agent("b"))
+"""
+
+
+async def test_a_worker_that_is_told_twice_leaves(tmp_path: Path) -> None:
+    """A predicate that never comes back is left, and so is the server that ends with it."""
+    from adk_fluent.backends import TemporalBackend
+    from adk_fluent.backends.temporal.server import free_port
+    from adk_fluent.cli.target import load
+
+    program, port = tmp_path / "program.py", free_port()
+    program.write_text(BLOCKING)
+    expression = load(str(program)).expression
+    assert expression is not None
+    command = [sys.executable, "-m", "adk_fluent", "worker", str(program), "--dev"]
+    worker = subprocess.Popen(
+        [*command, "--address", f"127.0.0.1:{port}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        line = await asyncio.to_thread(worker.stdout.readline)
+        assert line.startswith("Working on "), worker.communicate()
+        backend = TemporalBackend(f"127.0.0.1:{port}")
+        run = asyncio.ensure_future(expression.run("hi", state={"x": 1}, backend=backend))
+        assert await asyncio.to_thread(worker.stdout.readline) == "It blocks.\n"
+        worker.send_signal(signal.SIGINT)
+        while await asyncio.to_thread(worker.stderr.readline) != "Finishing what is begun.\n":
+            assert worker.poll() is None
+        worker.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.to_thread(worker.communicate)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+    finally:
+        worker.kill()
+        worker.wait()
+    assert worker.returncode == 1
+    assert errors.endswith("Left what did not come to its end: others do it again.\n")
+    with pytest.raises(OSError, match=r"refused|Connect call failed"):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_worker_shows_its_key(tmp_path: Path, program: Path) -> None:
+    """The variable of Temporal's own command line, in the namespace that is named; without it, one line."""
+    from google.protobuf.duration_pb2 import Duration
+    from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+    from temporalio.client import TLSConfig
+
+    from adk_fluent.backends import TemporalBackend
+    from adk_fluent.backends.temporal.connecting import Address
+    from adk_fluent.backends.temporal.server import DevServer
+    from adk_fluent.cli.target import load
+    from tests.backends.temporal.encryption import certificate_in
+    from tests.backends.temporal.gateway import gateway
+
+    cert, key = certificate_in(tmp_path)
+    expression = load(str(program)).expression
+    assert expression is not None
+    with DevServer() as server:
+        client = await Address(server.address).client()
+        kept = Duration(seconds=24 * 60 * 60)
+        await client.workflow_service.register_namespace(
+            RegisterNamespaceRequest(namespace="mine", workflow_execution_retention_period=kept)
+        )
+        async with gateway(server.port, (cert, key), "k3y") as (address, passed):
+            command = [sys.executable, "-m", "adk_fluent", "worker", str(program), "--address", address]
+            command += ["--namespace", "mine", "--tls-ca-path", str(cert), "--tls-server-name", "localhost"]
+            keys = {"with": "k3y", "without": ""}
+            workers = {
+                how: subprocess.Popen(
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, "TEMPORAL_API_KEY": value},
+                )
+                for how, value in keys.items()
+            }
+            try:
+                worker = workers["with"]
+                assert worker.stdout is not None
+                line = await asyncio.to_thread(worker.stdout.readline)
+                assert line.startswith("Working on a@"), worker.communicate()
+                backend = TemporalBackend(
+                    address, tls=TLSConfig(cert.read_bytes(), "localhost"), namespace="mine", api_key="k3y"
+                )
+                assert (await expression.run("hi", backend=backend)).text == "Hello."
+                worker.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(worker.communicate)
+                _, complaint = await asyncio.to_thread(workers["without"].communicate)
+            finally:
+                for worker in workers.values():
+                    worker.kill()
+                    worker.wait()
+    assert ("PollActivityTaskQueue", "mine") in passed
+    assert workers["without"].returncode == 1
+    assert complaint.startswith(
+        f"adk-fluent: The Temporal server at {address} refused: Request unauthorized."
+    )
+    assert complaint.count("\n") == 1
 
 
 @pytest.mark.parametrize(

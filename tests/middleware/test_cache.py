@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from adk_fluent import Agent
+from adk_fluent.cost import Price
 from adk_fluent.errors import ArgumentError, RunError
-from adk_fluent.middleware import Cache, Context, Middleware, cache, fallback_model
+from adk_fluent.middleware import Cache, Context, Middleware, cache, cost_attribution, fallback_model
 from adk_fluent.middleware.caching import key_of
 from adk_fluent.middleware.protocol import CallModel
 from adk_fluent.middleware.stores import MemoryStore
@@ -184,6 +185,14 @@ async def test_tool_calls_are_replayed_and_run() -> None:
     assert await answers(agent, backend, "go", "go") == ["done", "done"]
     assert rung == ["x", "x"]
     assert len(backend.calls["a"]) == 2
+
+
+async def test_a_replay_says_no_price() -> None:
+    """It was not paid for again."""
+    prices = {"m": Price.per_million(input=1, output=2)}
+    agent, backend = A.middleware(cache(), cost_attribution(prices=prices)), counting()
+    events = [(await agent.run("hi", backend=backend)).by("a")[0] for _ in range(2)]
+    assert ["adk_fluent.cost_usd" in event.metadata for event in events] == [True, False]
 
 
 async def test_another_model_is_another_request() -> None:

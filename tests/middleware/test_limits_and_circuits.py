@@ -251,6 +251,7 @@ async def test_another_model_takes_over(bad: Any) -> None:
     result = await A.middleware(fallback_model("other")).run("hi", backend=backend)
     note = result.by("a")[-1].metadata["adk_fluent.fallback"]
     assert (result.text, note["failed"], note["answered"]) == ("other says", "m", "other")
+    assert result.by("a")[-1].model == "other"  # by which its price is known, where the provider does not say
     assert backend.calls["other"][0].model == "other"
 
 

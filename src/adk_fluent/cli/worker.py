@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from temporalio.client import TLSConfig
 
     from adk_fluent.backends.temporal.connecting import Address
+    from adk_fluent.backends.temporal.server import DevServer
 
 
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 API_KEY: Final = "TEMPORAL_API_KEY"
+PATIENCE: Final = 25.0
+"""Seconds after which a worker that is told to end leaves what has not ended; platforms kill it after 30."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +139,56 @@ async def _work(
         from adk_fluent.backends.adk.running.native import sqlite_sessions
 
         services["session_service"] = sqlite_sessions(sessions)
-    stopping = asyncio.Event()
+    ending = _Ending()
     for sign in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(sign, stopping.set)
+        asyncio.get_running_loop().add_signal_handler(sign, ending.told)
     async with (
-        _server(place, dev) as server,
+        _server(place, dev, ending) as server,
         working(node, server, services=services, host=hosting(segment), **more),
     ):
         queue = queue_of(node, more["queue"])
         print(f"Working on {queue} at {server.host}. Ctrl-C ends it.", flush=True)
-        await stopping.wait()
+        await ending.begun.wait()
         print("Finishing what is begun.", file=sys.stderr, flush=True)
 
 
+class _Ending:
+    """How a worker ends: when it is told, by finishing what is begun; told again, or after a while, at once.
+
+    A thread that blocks, in a predicate or a tool, cannot be ended, and Python would wait for it.
+
+    Attributes:
+        begun: set once it is told.
+        server: the server that ends with it.
+    """
+
+    def __init__(self) -> None:
+        self.begun: asyncio.Event = asyncio.Event()
+        self.server: DevServer | None = None
+
+    def told(self) -> None:
+        """End."""
+        if self.begun.is_set():
+            self._leave()
+        self.begun.set()
+        asyncio.get_running_loop().call_later(PATIENCE, self._leave)
+
+    def _leave(self) -> None:
+        print("Left what did not come to its end: others do it again.", file=sys.stderr, flush=True)
+        if self.server is not None:
+            self.server.stop()
+        os._exit(1)
+
+
 @asynccontextmanager
-async def _server(place: Address, dev: Path | None) -> AsyncGenerator[Address]:
+async def _server(place: Address, dev: Path | None, ending: _Ending) -> AsyncGenerator[Address]:
     """Where the server is; with `dev`, one is started there."""
     if dev is None:
         yield place
         return
     from adk_fluent.backends.temporal.server import DevServer
 
-    server = DevServer(dev / "temporal.db", place.port)
+    ending.server = server = DevServer(dev / "temporal.db", place.port)
     server.start()
     try:
         yield place.at(server.address)

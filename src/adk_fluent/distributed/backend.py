@@ -13,7 +13,7 @@ from adk_fluent.distributed.processes import Processes
 from adk_fluent.distributed.segments import Segment, cut
 from adk_fluent.distributed.working import InProcess
 from adk_fluent.errors import BackendError
-from adk_fluent.ir.base import walk
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import Named
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class DistributedBackend(BackendOver):
         """Native agents: the first segment, and one for each that runs elsewhere."""
         inside, limit = inside_limit(named, config)
         parts = cut(inside, config)
-        here = Named(parts[0].node, named.origins)
+        here = Named(self.first(parts[0].node), named.origins)
         root = compile_tree(
             here, self.model_for, self.helper_for, self.another_model, self._overrides, self.remote_for
         )
@@ -79,6 +79,10 @@ class DistributedBackend(BackendOver):
             others = [self._agent(part, taken) for part in parts[1:]]
             root = in_turn(_free("segments", taken), [root, *others])
         return root if limit is None else in_time(root, limit)
+
+    def first(self, node: Node) -> Node:
+        """The first segment as it runs here."""
+        return node
 
     def _agent(self, segment: Segment, taken: set[str]) -> BaseAgent:
         authors = frozenset(node.name for node in walk(segment.node))

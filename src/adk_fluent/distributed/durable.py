@@ -91,6 +91,10 @@ class Parent(DistributedBackend):
         """A native app whose effects are steps, and whose later segments are child workflows."""
         return self._durable.in_steps(super().compile(node, config, state=state, origins=origins))
 
+    def first(self, node: Node) -> Node:
+        """The first segment, which tells of itself what this worker tells of runs, as all others do."""
+        return self._durable.telling(node)
+
     def services(self, given: Mapping[str, Any] | None = None) -> Services:
         """The services of a run."""
         return self._durable.services(given)

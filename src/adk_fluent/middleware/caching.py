@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from adk_fluent.cost.budget import COST, COUNTED
 from adk_fluent.errors import what_happened
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.flights import Flight, Flights
@@ -156,10 +157,15 @@ def _replay(text: str) -> list[Mapping[str, Any]] | None:
     return [_unspent(response) for response in responses]
 
 
+_COSTS: Final = (COST, COUNTED)
+
+
 def _unspent(response: dict[str, Any]) -> dict[str, Any]:
     """The response without what its call cost, and with a note that it is a replay."""
     kept = {name: value for name, value in response.items() if name != "usage_metadata"}
-    return {**kept, "custom_metadata": {**(kept.get("custom_metadata") or {}), "adk_fluent.cached": True}}
+    metadata: Mapping[str, Any] = kept.get("custom_metadata") or {}
+    said = {name: value for name, value in metadata.items() if name not in _COSTS}
+    return {**kept, "custom_metadata": {**said, "adk_fluent.cached": True}}
 
 
 # --- keys -----------------------------------------------------------------------------------------

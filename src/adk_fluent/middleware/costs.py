@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, cast
 
 from adk_fluent.cost.budget import COST, COUNTED
 from adk_fluent.cost.prices import Price, Tokens, amount, cost_of, price_of, tokens_of
@@ -138,6 +138,8 @@ class _Modelled(Protocol):
 
 class CostAttribution(Middleware):
     """What `cost_attribution()` makes."""
+
+    _by_usage: ClassVar[bool] = True
 
     def __init__(self, budget_key: str | None, prices: Mapping[str, Price] | None) -> None:
         key: Any = budget_key

@@ -103,6 +103,7 @@ class OTelEnrichment(Middleware):
 
     best_effort: ClassVar[bool] = True
     _passes_on: ClassVar[bool] = True
+    _by_usage: ClassVar[bool] = True
 
     def __init__(self, pipeline_name: str | None = None, *, costs: bool = True) -> None:
         self._pipeline = pipeline_name

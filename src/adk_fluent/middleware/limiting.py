@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from adk_fluent._limit import Limit
 from adk_fluent.errors import ADKFluentError, ArgumentError, ModelError, ModelTimeoutError, what_happened
@@ -41,6 +41,8 @@ def timeout(seconds: float) -> Timeout:
 
 class Timeout(Middleware):
     """What `timeout()` makes."""
+
+    _portable: ClassVar[bool] = True
 
     def __init__(self, seconds: float) -> None:
         self._seconds = positive(seconds, "timeout(seconds=)")
@@ -95,6 +97,8 @@ def fallback_model(model: str | BaseLlm) -> FallbackModel:
 
 class FallbackModel(Middleware):
     """What `fallback_model()` makes."""
+
+    _portable: ClassVar[bool] = True
 
     def __init__(self, model: str | BaseLlm) -> None:
         given: Any = model

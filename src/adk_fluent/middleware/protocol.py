@@ -146,7 +146,8 @@ class Middleware:
             the user's message and the state before any other middleware, the calls of models and tools inside
             all others, and events as they leave.
         remembers: whether what one run taught it decides in the next, so that a run cannot be decided again
-            from its history alone; a durable engine refuses it.
+            from its history alone. On a durable engine its `around_model` acts in the worker that asks the
+            model; it has no other hook, and keeps nothing for a run or a session.
 
     Example:
         >>> import asyncio
@@ -167,6 +168,10 @@ class Middleware:
     _passes_on: ClassVar[bool] = False
     """Whether its `around_model` asks once, gives every response on as it comes, holds nothing meanwhile, and
     raises nothing of its own: then nothing has to stand between it and the model."""
+    _portable: ClassVar[bool] = False
+    """Whether its `around_model` needs the call alone, so that it may act wherever the model is asked."""
+    _by_usage: ClassVar[bool] = False
+    """Whether it goes by what answers say they used, so that it may stand around a store of answers."""
 
     # --- values of its own ------------------------------------------------------------------------
 

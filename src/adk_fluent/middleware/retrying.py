@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from adk_fluent.errors import ArgumentError, what_happened
 from adk_fluent.ir.tools import is_idempotent
@@ -72,6 +72,8 @@ def retry(
 
 class Retry(Middleware):
     """What `retry()` makes."""
+
+    _portable: ClassVar[bool] = True
 
     def __init__(
         self, max_attempts: int, backoff_base: float, on: Retryable | None, tools: bool, jitter: bool

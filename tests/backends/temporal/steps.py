@@ -20,6 +20,7 @@ from google.genai import types
 
 from adk_fluent import Agent, Loop, RemoteAgent, Route, gate
 from adk_fluent.expr.base import Expr
+from adk_fluent.middleware import cache, retry
 
 FOLDER = "ADK_FLUENT_TEST_FOLDER"
 
@@ -111,6 +112,11 @@ def remote() -> Expr[str]:
     """A remote agent, whose address is in the file `endpoint`, between two model calls."""
     far = RemoteAgent("far", endpoint=(folder() / "endpoint").read_text())
     return agent("first") >> far >> agent("last")
+
+
+def sharing() -> Expr[str]:
+    """Two model calls, whose answers all workers keep in a folder."""
+    return (agent("first") >> agent("last")).middleware(cache(folder() / "answers"), retry())
 
 
 def blocks(state: object) -> bool:

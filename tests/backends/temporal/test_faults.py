@@ -18,7 +18,7 @@ from adk_fluent.errors import RunError
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
-from tests.backends.temporal.steps import FOLDER, gated, pipeline, poisoned, remote
+from tests.backends.temporal.steps import FOLDER, gated, pipeline, poisoned, remote, sharing
 
 pytestmark = pytest.mark.newest
 
@@ -165,6 +165,29 @@ async def test_a_worker_is_killed_in_a_remote_call(
     assert len(calls) == 2
     begun = Counter(line for line in crew.log() if line.endswith("begins"))
     assert begun == {"first begins": 1, "last begins": 2}
+
+
+async def test_a_killed_worker_leaves_what_it_kept_to_others(
+    server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker dies in a model call; no answer that it kept is asked for again, in this run or another."""
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    crew = Crew(server.address, tmp_path, str(uuid.uuid4()))
+    expression, backend = sharing(), _backend(crew)
+    try:
+        crew.start("sharing")
+        crew.hold("last")
+        run = asyncio.ensure_future(expression.run("hi", backend=backend))
+        await crew.until("last begins")
+        crew.kill("last begins", "sharing")
+        crew.release("last")
+        first = await run
+        again = await expression.run("hi", backend=backend)
+    finally:
+        crew.end()
+    assert crew.log() == ["first begins", "first ends", "last begins", "last begins", "last ends"]
+    assert (first.text, again.text) == ("I am last.", "I am last.")
+    assert [event.metadata.get("adk_fluent.cached") for event in again] == [True, True]
 
 
 async def test_a_poisoned_step_fails_clearly(server: DevServer, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from google.genai.errors import ServerError
 from pydantic import BaseModel
 
 from adk_fluent import A, Agent, C, FanOut, Loop, Route, S, T, map_over, tap
@@ -101,6 +102,10 @@ CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
     "retry": (
         a.middleware(retry(max_attempts=2, backoff_base=0.01, on=(ConnectionError,))),
         {"a": [ConnectionError("cut"), "ok"]},
+    ),
+    "retry of a provider": (
+        a.middleware(retry(max_attempts=2, backoff_base=0.01)),
+        {"a": [ServerError(503, {"error": {"status": "UNAVAILABLE"}}), "ok"]},
     ),
     "typed": (a @ Bill >> b, {"a": '{"number": 3}'}),
     "map": (S.set(items=[1, 2, 3]) >> map_over("items", a), {}),

@@ -28,15 +28,18 @@ from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.config import TelemetryConfig
+from adk_fluent.distributed.durable import hosting
 from adk_fluent.testing import call_tool, mock_backend
 
 def look() -> str:
     return "seen"
 
-pipeline = (Agent("a") >> Agent("b").tool(look) >> Agent("c"))
+pipeline = Agent("a") >> Agent("b").tool(look) >> Agent("c")
+if sys.argv[2] == "cut":
+    pipeline = Agent("a") >> Agent("b").tool(look).execution_boundary() >> Agent("c").execution_boundary()
 spans, readings = InMemorySpanExporter(), InMemoryMetricReader()
 
-async def main(address, own):
+async def main(address, own, name):
     models = mock_backend({"b": [call_tool("look"), "ok"]}, default="ok")
     telemetry = TelemetryConfig(custom_exporters=[spans, readings])
     if own:
@@ -44,11 +47,11 @@ async def main(address, own):
         provider.add_span_processor(SimpleSpanProcessor(spans))
         trace.set_tracer_provider(provider)
         telemetry = None
-    backend = TemporalBackend(address, queue=f"telling-{own}")
-    async with working(pipeline.node, Address(address), queue=f"telling-{own}", models=models, cached=0,
-                       telemetry=telemetry):
+    backend = TemporalBackend(address, queue=name)
+    async with working(pipeline.node, Address(address), queue=name, models=models, cached=0,
+                       telemetry=telemetry, host=hosting()):
         spans.clear()
-        await pipeline.run("hi", session_id=f"telling-{own}", backend=backend)
+        await pipeline.run("hi", session_id=name, backend=backend)
     data = readings.get_metrics_data()
     measured = [
         (metric.name, sum(point.count for point in metric.data.data_points))
@@ -75,7 +78,7 @@ async def main(address, own):
                  if "adk_fluent.cost_usd" in s.attributes],
     }))
 
-asyncio.run(main(sys.argv[1], own=sys.argv[2] == "own"))
+asyncio.run(main(sys.argv[1], own=sys.argv[2] == "own", name=f"telling-{sys.argv[2]}"))
 """
 
 
@@ -107,6 +110,14 @@ async def test_each_span_and_measurement_is_told_once(temporal: DevServer) -> No
     measured = dict(told["measured"])
     assert measured["gen_ai.execute_tool.duration"] == measured["gen_ai.invoke_workflow.duration"] == 1
     assert measured["gen_ai.client.operation.duration"] == 4
+    assert len(told["cost"]) == 4
+    assert sum(told["costs"]) == pytest.approx(sum(told["cost"]))
+
+
+async def test_every_segment_tells_what_it_costs(temporal: DevServer) -> None:
+    """The first one, too, which runs in the workflow of the whole."""
+    told, _ = await _told(temporal, "cut")
+    assert Counter(told["spans"])["generate_content gemini-3.5-flash"] == 4
     assert len(told["cost"]) == 4
     assert sum(told["costs"]) == pytest.approx(sum(told["cost"]))
 

@@ -6,15 +6,19 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import TLSConfig
 
 from adk_fluent import Agent
 from adk_fluent.backends import TemporalBackend
+from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.distributed import run_worker
 from adk_fluent.errors import EngineError
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.encryption import certificate_in, encrypted
+from tests.backends.temporal.gateway import gateway
 
 pytestmark = pytest.mark.newest
 
@@ -58,3 +62,40 @@ async def test_a_server_that_cannot_be_trusted(
         with pytest.raises(EngineError, match=f"No Temporal server answers at {address}") as found:
             await Agent("a").run("hi", backend=TemporalBackend(address, tls=tls))
     assert "\n" not in str(found.value)
+
+
+async def test_a_server_that_asks_for_a_key(temporal: DevServer, certificate: tuple[Path, Path]) -> None:
+    """Every call of worker and caller brings the key, and names the namespace; without it none is let in."""
+    expression, key, mine = Agent("a"), "k3y", "mine"
+    tls = TLSConfig(server_root_ca_cert=certificate[0].read_bytes(), domain="localhost")
+    client = await Address(temporal.address).client()
+    kept = Duration(seconds=24 * 60 * 60)
+    await client.workflow_service.register_namespace(
+        RegisterNamespaceRequest(namespace=mine, workflow_execution_retention_period=kept)
+    )
+    async with gateway(temporal.port, certificate, key) as (address, passed):
+        worker = asyncio.ensure_future(
+            run_worker(
+                expression,
+                address=address,
+                tls=tls,
+                namespace=mine,
+                api_key=key,
+                models=mock_backend({"a": "safe"}),
+            )
+        )
+        backend = TemporalBackend(address, tls=tls, namespace=mine, api_key=key)
+        assert (await expression.run("hi", backend=backend)).text == "safe"
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+        for wrong, said in (
+            (TemporalBackend(address, tls=tls, namespace=mine, api_key="other"), "Give another api_key"),
+            (TemporalBackend(address, tls=tls, namespace=mine), "Give api_key="),
+            (TemporalBackend(address, tls=tls, namespace="none", api_key=key), "has no namespace 'none'"),
+        ):
+            with pytest.raises(EngineError, match=said) as found:
+                await expression.run("hi", backend=wrong)
+            assert str(found.value).startswith(f"The Temporal server at {address}")
+            assert key not in repr(wrong.address)
+    assert {where for what, where in passed if what not in ("GetSystemInfo", "DescribeNamespace")} == {mine}
+    assert {what for what, _ in passed} >= {"PollActivityTaskQueue", "ExecuteMultiOperation"}

@@ -28,7 +28,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from adk_fluent.backends.adk.durable.steps import Json, state_json
 from adk_fluent.backends.adk.durable.values import check_approvals, event_of, prompt_json, session_of
+from adk_fluent.backends.adk.middleware.parting import check_places
 from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend, Compiled
+from adk_fluent.backends.adk.running.middleware import acting
 from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession
@@ -44,9 +46,10 @@ from adk_fluent.errors import (
     EngineError,
     SessionConflictError,
     SessionError,
+    sentence,
     what_happened,
 )
-from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.base import Node
 
 TASK: Final = timedelta(seconds=5)
 """How long a worker may take for one turn of the workflow before another one gets it."""
@@ -105,11 +108,11 @@ class TemporalBackend:
 
         Raises:
             CompileError: ADK cannot express something in it.
-            BackendError: the configuration has what cannot be sent to a worker, or a middleware decides by
-                what earlier runs taught it.
+            BackendError: the configuration has what cannot be sent to a worker, or a middleware that goes by
+                earlier runs stands where it cannot act in one.
         """
-        _refuse_memory(node)
         compiled = ADKBackend().compile(node, config)
+        check_places(acting(cast(Any, compiled.app.root_agent)))
         return Durable(compiled, queue_of(node, self._queue), config_json(compiled.config))
 
     # --- running ----------------------------------------------------------------------------------
@@ -232,7 +235,8 @@ class TemporalBackend:
             await decided(handle)
 
     def _unreachable(self, error: RPCError) -> EngineError:
-        return EngineError(f"The Temporal server at {self.address.host} refused: {what_happened(error)}.")
+        why = sentence(what_happened(error))
+        return EngineError(f"The Temporal server at {self.address.host} refused: {why}")
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -389,17 +393,6 @@ async def _settled(start: WithStartWorkflowOperation[Any, Any]) -> None:
     with suppress(Exception, asyncio.CancelledError):  # the start may have ended with either
         async with asyncio.timeout(0):
             await start.workflow_handle()
-
-
-def _refuse_memory(root: Node) -> None:
-    for node in walk(root):
-        for each in node.annotations.middleware:
-            if getattr(each, "remembers", False):
-                where = f"{type(each).__name__} at {node.name or node.label!r}"
-                raise BackendError(
-                    f"{where} decides by what earlier runs taught it, and a durable run must decide alike "
-                    "each time its history is read. Leave it out, or run on ADKBackend()."
-                )
 
 
 def _refuse(services: Mapping[str, Any] | None) -> None:

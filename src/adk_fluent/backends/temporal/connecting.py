@@ -8,10 +8,11 @@ import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, TLSConfig
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
-from adk_fluent.errors import ArgumentError, EngineError, what_happened
+from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.codec import ir_hash
 from adk_fluent.ir.naming import resolve_names
@@ -34,7 +35,7 @@ class Address:
     host: str = LOCAL
     namespace: str = "default"
     tls: bool | TLSConfig = field(default=False, hash=False)  # it has no hash of its own
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         host = cast(object, self.host)
@@ -55,7 +56,7 @@ class Address:
         """A connection; one per event loop.
 
         Raises:
-            EngineError: no server answers there.
+            EngineError: no server answers there, it does not let this key in, or has no such namespace.
         """
         clients = _clients.setdefault(asyncio.get_running_loop(), {})
         if self not in clients:
@@ -72,23 +73,51 @@ class Address:
         more: dict[str, Any] = {} if self.api_key is None else {"api_key": self.api_key}
         for attempt in range(_STARTING + 1):
             try:
-                return await Client.connect(self.host, namespace=self.namespace, tls=self.tls or None, **more)
+                client = await Client.connect(
+                    self.host, namespace=self.namespace, tls=self.tls or None, **more
+                )
+                await self._has_namespace(client)
+                return client
             except (RPCError, RuntimeError, OSError) as error:
                 if "not healthy yet" not in str(error) or attempt == _STARTING:
                     raise self._silent(error) from error
             await asyncio.sleep(0.1)
         raise AssertionError
 
+    async def _has_namespace(self, client: Client) -> None:
+        try:
+            await client.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=self.namespace)
+            )
+        except RPCError as error:
+            if (
+                error.status == RPCStatusCode.NOT_FOUND
+            ):  # a key may be good for runs, and not for this question
+                raise EngineError(
+                    f"The Temporal server at {self.host} has no namespace {self.namespace!r}. Create it "
+                    f"(temporal operator namespace create -n {self.namespace}), or give another one."
+                ) from error
+
     def _silent(self, error: Exception) -> EngineError:
+        why = sentence(_reason(error))
+        if _REFUSED.search(str(error)):
+            given = "another api_key" if self.api_key else "api_key="
+            return EngineError(
+                f"The Temporal server at {self.host} refused: {why} Give {given} (for adk-fluent worker the "
+                "variable TEMPORAL_API_KEY)."
+            )
         return EngineError(
-            f"No Temporal server answers at {self.host}: {_reason(error)}. Start one (adk-fluent worker "
-            "TARGET --dev does), or give another address."
+            f"No Temporal server answers at {self.host}: {why} Start one (adk-fluent worker TARGET --dev "
+            "does), or give another address."
         )
 
 
 _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Client]] = (
     weakref.WeakKeyDictionary()
 )
+
+_REFUSED: Final = re.compile("code: (PermissionDenied|Unauthenticated)")
+"""What Temporal's client says when a server answers that does not let it in."""
 
 _STARTING: Final = 100
 """How often, a tenth of a second apart, a server is asked that listens and does not answer yet."""

@@ -26,7 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from adk_fluent.backends.adk.durable.failures import raised
 from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.temporal.messages import Page
-from adk_fluent.errors import EngineError, RunError, what_happened
+from adk_fluent.errors import EngineError, RunError, sentence, what_happened
 
 PATIENCE: Final = 60
 """How often, a second apart, a server that does not answer is asked again."""
@@ -113,7 +113,8 @@ class Following:
                 if error.status == _GONE:
                     return await self._closed(cursor)
                 if error.status not in _AWAY and STUMBLED not in str(error):
-                    raise EngineError(f"The Temporal server refused: {what_happened(error)}.") from error
+                    why = sentence(what_happened(error))
+                    raise EngineError(f"The Temporal server refused: {why}") from error
                 await (decided(self._handle) if STUMBLED in str(error) else asyncio.sleep(1))
         raise EngineError(
             f"The Temporal server has not answered for {PATIENCE} s; the run {self._handle.id!r} goes on "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Lock
+from typing import TypeAlias
 from weakref import WeakSet
 
 from temporalio.bridge.proto.workflow_activation import (
@@ -9,11 +12,14 @@ from temporalio.bridge.proto.workflow_activation import (
     WorkflowActivation,
     WorkflowActivationJob,
 )
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.worker import (
     UnsandboxedWorkflowRunner,
     WorkflowInstance,
     WorkflowInstanceDetails,
 )
+
+Activate: TypeAlias = Callable[[WorkflowActivation], WorkflowActivationCompletion]
 
 
 class Instances(UnsandboxedWorkflowRunner):
@@ -29,6 +35,7 @@ class Instances(UnsandboxedWorkflowRunner):
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         """A workflow in memory."""
         made = super().create_instance(det)
+        setattr(made, "activate", _one_at_a_time(made.activate))  # noqa: B010  # it is one of the class
         self._made.add(made)
         return made
 
@@ -39,6 +46,21 @@ class Instances(UnsandboxedWorkflowRunner):
         """
         for instance in list(self._made):
             instance.activate(_LET_GO)
+
+
+def _one_at_a_time(activate: Activate) -> Activate:
+    """Decide a run by one thread at a time.
+
+    Temporal's library gives up on a thread that blocks, and at once has another one be rid of the run. That
+    must wait until the first has come back, or what both leave behind can never be let go of.
+    """
+    lock = Lock()
+
+    def alone(act: WorkflowActivation) -> WorkflowActivationCompletion:
+        with lock:
+            return activate(act)
+
+    return alone
 
 
 _LET_GO = WorkflowActivation(jobs=[WorkflowActivationJob(remove_from_cache=RemoveFromCache())])

@@ -9,6 +9,7 @@ from typing import Any
 from google.adk.models import BaseLlm
 
 from adk_fluent.backends.adk.durable import callbacks, functions, remotes, tools
+from adk_fluent.backends.adk.durable.around import Surroundings
 from adk_fluent.backends.adk.durable.artifacts import DurableArtifacts
 from adk_fluent.backends.adk.durable.models import DurableLlm
 from adk_fluent.backends.adk.durable.steps import Table, Worker
@@ -47,6 +48,7 @@ class DurableBackend(ADKBackend):
         super().__init__()
         self._telemetry = telemetry
         self._table, self._worker = table, services
+        self._around = Surroundings(services)
         self._real: ADKBackend = models if isinstance(models, ADKBackend) else ADKBackend()
         self._models: Models = MappingProxyType({}) if isinstance(models, ADKBackend) else models
 
@@ -55,7 +57,7 @@ class DurableBackend(ADKBackend):
         key = f"{node.name}@{name_of_model(model)}"
         given = self._models.get(node.name, self._models.get(origin))
         real = given or self._real.model_for(node, origin, model) or model
-        return DurableLlm.of(self._table, key, node.name, real)
+        return DurableLlm.of(self._table, key, node.name, real, self._around)
 
     def helper_for(
         self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
@@ -64,12 +66,13 @@ class DurableBackend(ADKBackend):
         asked = self._models.get(f"{origin}:{operation}")
         named = asked or self._real.helper_for(node, origin, operation, model)
         key = f"{node.name}:{operation}"
-        return None if named is None else DurableLlm.of(self._table, key, node.name, named)
+        return None if named is None else DurableLlm.of(self._table, key, node.name, named, self._around)
 
     def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
         """A model that a middleware names, asked as a step."""
         real = self._real.another_model(node, origin, model)
-        return DurableLlm.of(self._table, f"{node.name}@@{name_of_model(model)}", node.name, real)
+        key = f"{node.name}@@{name_of_model(model)}"
+        return DurableLlm.of(self._table, key, node.name, real, self._around)
 
     def prepare(self, node: Node) -> Node:
         """The tree, in whose tools no agent asks a model itself."""
@@ -84,13 +87,16 @@ class DurableBackend(ADKBackend):
         origins: Mapping[str, str] | None = None,
     ) -> Compiled:
         """A native app whose effects are steps; the contract check is the caller's."""
-        if self._telemetry is not None:
-            node = observed(node, self._telemetry)
-        return self.in_steps(super().compile(node, config, state=state, origins=origins))
+        return self.in_steps(super().compile(self.telling(node), config, state=state, origins=origins))
+
+    def telling(self, node: Node) -> Node:
+        """The tree, of which is told what this process tells of runs."""
+        return node if self._telemetry is None else observed(node, self._telemetry)
 
     def in_steps(self, compiled: Compiled) -> Compiled:
         """A native app, whose effects are steps from now on."""
         agents = {agent.name: agent for agent in reversed([*every_agent(compiled.app.root_agent)])}
+        self._around.learn(compiled.app.root_agent, agents)
         for steps in (functions, callbacks, tools, remotes):
             steps.call_as_steps(agents, self._table, self._worker)
         return compiled

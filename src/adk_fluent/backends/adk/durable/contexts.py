@@ -21,50 +21,64 @@ from adk_fluent.backends.adk.running.runner import Services
 def dumped(context: Any, agent: str) -> Json:
     """What a context says of the run, the session and the call it is for."""
     ctx = private.invocation(context)
-    session = ctx.session
-    assert ctx.agent is not None
     call = getattr(context, "function_call_id", None)
     confirmation = getattr(context, "tool_confirmation", None)
-    events = [event.model_dump(mode="json", exclude_none=True) for event in session.events]
+    events = [event.model_dump(mode="json", exclude_none=True) for event in ctx.session.events]
     return {
-        "app_name": session.app_name,
-        "user_id": session.user_id,
-        "session_id": session.id,
-        "state": state_json(context.state.to_dict(), agent),
+        **dumped_place(context, agent),
         "events": jsonable(events, "the conversation", agent),
-        "run": ctx.invocation_id,
-        "branch": ctx.branch,
-        "agent": ctx.agent.name,
         "said": ctx.user_content.model_dump(mode="json", exclude_none=True) if ctx.user_content else None,
         "call": call,
         "confirmation": confirmation.model_dump(mode="json") if confirmation else None,
     }
 
 
-def context_of(data: Mapping[str, Json], agents: Mapping[str, BaseAgent], services: Services) -> ToolContext:
-    """The context that `dumped` wrote, on the services of this process."""
+def dumped_place(context: Any, agent: str) -> dict[str, Json]:
+    """Where in which run a context is, and the state, without the conversation."""
+    ctx = private.invocation(context)
+    assert ctx.agent is not None
+    return {
+        "app_name": ctx.session.app_name,
+        "user_id": ctx.session.user_id,
+        "session_id": ctx.session.id,
+        "state": state_json(context.state.to_dict(), agent),
+        "run": ctx.invocation_id,
+        "branch": ctx.branch,
+        "agent": ctx.agent.name,
+    }
+
+
+def place_of(
+    data: Mapping[str, Json], agents: Mapping[str, BaseAgent], services: Services
+) -> InvocationContext:
+    """The place that `dumped_place` or `dumped` wrote, on the services of this process."""
     assert services.session_service is not None
     session = Session(
         id=data["session_id"],
         app_name=data["app_name"],
         user_id=data["user_id"],
         state=dict(data["state"]),
-        events=data["events"],
+        events=data.get("events", []),
     )
-    ctx = InvocationContext(
+    said = data.get("said")
+    return InvocationContext(
         session=session,
         invocation_id=data["run"],
         branch=data["branch"],
         agent=agents[data["agent"]],
-        user_content=None if data["said"] is None else types.Content.model_validate(data["said"]),
+        user_content=None if said is None else types.Content.model_validate(said),
         session_service=services.session_service,
         artifact_service=services.artifact_service,
         memory_service=services.memory_service,
         credential_service=services.credential_service,
     )
+
+
+def context_of(data: Mapping[str, Json], agents: Mapping[str, BaseAgent], services: Services) -> ToolContext:
+    """The context that `dumped` wrote, on the services of this process."""
     confirmation = data["confirmation"]
     return ToolContext(
-        ctx,
+        place_of(data, agents, services),
         function_call_id=data["call"],
         event_actions=EventActions(),
         tool_confirmation=confirmation and ToolConfirmation.model_validate(confirmation),

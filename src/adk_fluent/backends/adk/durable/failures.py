@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any, Final, cast
 
 from adk_fluent.backends.adk.durable.steps import Json
 from adk_fluent.errors import RunError, what_happened
+from adk_fluent.middleware.faults import retry_after, status_of
+
+LONG: Final = 2_000
+"""Characters of JSON that an attribute of an error may take; a longer one is left behind."""
 
 
 def told_of(error: BaseException) -> Json:
-    """The class and the message of an error, and of those that caused it."""
+    """The class, the message and the attributes of an error, and of those that caused it.
+
+    Providers keep what tells whether a call may be repeated, and when, in the response, which is no JSON: its
+    status and how long to wait are told as attributes.
+    """
     kind = type(error)
     cause = error.__cause__
+    said = {"status_code": status_of(error), "retry_after": retry_after(error)}
     return {
         "type": f"{kind.__module__}:{kind.__qualname__}",
         "message": _message(error),
+        "attributes": {name: value for name, value in said.items() if value is not None} | _attributes(error),
         "cause": None if cause is None else told_of(cause),
     }
+
+
+def _attributes(error: BaseException) -> dict[str, Json]:
+    return {name: value for name, value in vars(error).items() if _is_short_json(value)}
+
+
+def _is_short_json(value: object) -> bool:
+    try:
+        return len(json.dumps(value, allow_nan=False)) <= LONG
+    except (TypeError, ValueError):
+        return False
 
 
 def _message(error: BaseException) -> str:
@@ -27,15 +50,31 @@ def _message(error: BaseException) -> str:
 
 
 def raised(told: Mapping[str, Json]) -> BaseException:
-    """The error again; one whose class is not known here, or is made of more than a text, as a `RunError`."""
-    kind, message = _class(str(told["type"])), str(told["message"])
-    error: BaseException
-    try:
-        error = RunError(_named(told)) if kind is None else kind(message)
-    except Exception:  # noqa: BLE001  # a class may want anything
-        error = RunError(_named(told))
+    """The error again; one whose class is not known here, or cannot be made like this, as a `RunError`."""
+    attributes: Mapping[str, Json] = told.get("attributes", {})
+    error = _made(_class(str(told["type"])), str(told["message"]), attributes)
+    if error is None:
+        error = _with(RunError(_named(told)), attributes)
     if isinstance(cause := told.get("cause"), Mapping):
         error.__cause__ = raised(cast("Mapping[str, Json]", cause))
+    return error
+
+
+def _made(
+    kind: type[BaseException] | None, message: str, attributes: Mapping[str, Json]
+) -> BaseException | None:
+    """An error of a class, which is not initialised: that may want anything."""
+    try:
+        error = None if kind is None else _with(kind.__new__(kind, message), attributes)
+        return error if str(error) in (message, repr(message)) else None
+    except Exception:  # noqa: BLE001  # a class may do anything
+        return None
+
+
+def _with(error: BaseException, attributes: Mapping[str, Json]) -> BaseException:
+    for name, value in attributes.items():
+        with suppress(AttributeError):  # what a class computes cannot be set
+            BaseException.__setattr__(error, name, value)
     return error
 
 

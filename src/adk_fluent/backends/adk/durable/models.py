@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from enum import Enum
 from typing import Any, cast
 
@@ -13,7 +14,9 @@ from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 from pydantic import BaseModel, PrivateAttr, TypeAdapter
 
-from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, current, do
+from adk_fluent.backends.adk.durable.around import Surroundings, calls_of, count
+from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, current
+from adk_fluent.backends.adk.middleware.parting import around_of
 from adk_fluent.backends.adk.steps.selecting import is_scripted
 from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
 
@@ -22,15 +25,17 @@ class DurableLlm(BaseLlm):
     """The model of an agent; each call is a step, for which the worker has the real one and its settings."""
 
     _step: tuple[str, str] = PrivateAttr()
-    _table: Table = PrivateAttr()
+    _asker: Asker = PrivateAttr()
     _scripted: bool = PrivateAttr(default=False)
 
     @classmethod
-    def of(cls, table: Table, key: str, agent: str, model: str | BaseLlm | None) -> DurableLlm:
-        """The model in place of `model`, which the table gets."""
-        asker = _Asker(model or DEFAULT_MODEL)
+    def of(
+        cls, table: Table, key: str, agent: str, model: str | BaseLlm | None, around: Surroundings
+    ) -> DurableLlm:
+        """The model in place of `model`, which the table gets; `around` knows what stands around it there."""
+        asker = Asker(model or DEFAULT_MODEL, around)
         made = cls(model=asker.name)
-        made._step, made._table, made._scripted = (key, agent), table, is_scripted(model)
+        made._step, made._asker, made._scripted = (key, agent), asker, is_scripted(model)
         table.add("model", key, asker)
         return made
 
@@ -43,43 +48,80 @@ class DurableLlm(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """What the real model answers."""
+        engine, around = current(), around_of(llm_request)
+        if engine is None:  # this is where models are asked
+            async for response in self._asker.ask(llm_request, stream=stream):
+                yield response
+            return
         key, agent = self._step
         data = {"request": dumped_request(llm_request), "tools": [*llm_request.tools_dict], "stream": stream}
-        step, engine = Step("model", key, agent, data), current()
-        if stream and engine is not None:
-            whole: list[Json] = []
-            async for piece in engine.stream(step):
-                if isinstance(piece, list):
-                    whole = cast("list[Json]", piece)
-                else:
-                    yield LlmResponse.model_validate(piece)
-        else:
-            whole = await do(self._table, step)
-        for response in whole:
+        if around is not None:
+            data["around"] = self._asker.around.dumped(around)
+        step, done = Step("model", key, agent, data), dict[str, Json]()
+        try:
+            if stream:
+                async for piece in engine.stream(step):
+                    if "responses" in piece:
+                        done = piece
+                    else:
+                        yield LlmResponse.model_validate(piece)
+            else:
+                done = await engine.do(step)
+        except Exception as error:
+            if around is not None:
+                count(around, calls_of(error))
+            raise
+        if around is not None:
+            count(around, done["more"])
+        for response in done["responses"]:
             yield LlmResponse.model_validate(response)
 
 
-class _Asker:
-    """Asks a real model, which is made when it is first asked."""
+class Asker:
+    """Asks a real model, which is made when it is first asked.
 
-    def __init__(self, model: str | BaseLlm) -> None:
+    Args:
+        model: the model, or its name.
+        around: what knows what stands around it.
+    """
+
+    def __init__(self, model: str | BaseLlm, around: Surroundings) -> None:
         self._model = model
+        self.around: Surroundings = around
         self.name: str = model if isinstance(model, str) else model.model
 
     async def __call__(self, data: Mapping[str, Json], tell: Tell) -> Json:
-        """The whole responses; partial ones are told before."""
+        """The whole responses, and how many calls were made beyond one; partial ones are told before."""
+        request, stream = LlmRequest.model_validate(data["request"]), bool(data["stream"])
+        request.tools_dict = {name: Named(name=name, description="") for name in data["tools"]}
+        whole, more = list[Json](), 0
+        responses = (
+            self.around.ask(data["around"], self.llm, request, stream=stream)
+            if "around" in data
+            else self.ask(request, stream=stream)
+        )
+        async with aclosing(responses):
+            async for response in responses:
+                if isinstance(response, int):
+                    more = response
+                    continue
+                said = response.model_dump(mode="json", exclude_none=True)
+                if response.partial:
+                    await tell(said)
+                else:
+                    whole.append(said)
+        return {"responses": whole, "more": more}
+
+    def ask(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
+        """What the model answers."""
+        return self.llm.generate_content_async(request, stream=stream)
+
+    @property
+    def llm(self) -> BaseLlm:
+        """The real model."""
         if isinstance(self._model, str):
             self._model = LLMRegistry.new_llm(self._model)
-        request = LlmRequest.model_validate(data["request"])
-        request.tools_dict = {name: Named(name=name, description="") for name in data["tools"]}
-        whole: list[Json] = []
-        async for response in self._model.generate_content_async(request, stream=bool(data["stream"])):
-            said = response.model_dump(mode="json", exclude_none=True)
-            if response.partial:
-                await tell(said)
-            else:
-                whole.append(said)
-        return whole
+        return self._model
 
 
 class Named(BaseTool):

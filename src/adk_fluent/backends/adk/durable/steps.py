@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from adk_fluent.backends.adk.middleware.parting import decided_here
 from adk_fluent.errors import RunError
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ _engine: ContextVar[Engine | None] = ContextVar("adk_fluent_engine", default=Non
 def use(engine: Engine) -> None:
     """From here on, in this task and those it starts, steps are done by this engine."""
     _engine.set(engine)
+    decided_here()
 
 
 def current() -> Engine | None:

@@ -21,6 +21,7 @@ from adk_fluent import _real_models
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware.answers import response_of
 from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
+from adk_fluent.backends.adk.middleware.parting import parted, surrounded
 from adk_fluent.backends.adk.middleware.stack import Hook, cause_of, is_outcome, stack_of
 from adk_fluent.middleware.protocol import CallModel, CallTool
 
@@ -58,7 +59,7 @@ class AroundLlm:
         """As the model, through the middleware."""
         self._check()
         native = step_of(self._ctx) or CallbackContext(self._ctx)
-        responses = _onion(self._hooks, HookContext(native), self._llm, stream)(llm_request)
+        responses = onion(self._hooks, HookContext(native), self._llm, stream)(llm_request)
         return responses if all(hook.passes_on for hook in self._hooks) else _ahead(responses)
 
     def _check(self) -> None:
@@ -122,9 +123,14 @@ async def _ahead(source: Responses) -> Responses:
         await source.aclose()
 
 
-def _onion(hooks: tuple[Hook, ...], ctx: HookContext, llm: BaseLlm, stream: bool) -> CallModel:
-    call: CallModel = _Innermost(ctx.invocation, llm, stream)
-    for hook in reversed(hooks):
+def onion(hooks: tuple[Hook, ...], ctx: HookContext, llm: BaseLlm, stream: bool) -> CallModel:
+    """A model with layers around it, the first the outermost.
+
+    On a durable engine some act in the worker that asks the model: the request says which.
+    """
+    here, there = parted(hooks)
+    call: CallModel = _Innermost(ctx, llm, stream, there)
+    for hook in reversed(here):
         call = _passing_on(hook, ctx, call) if hook.passes_on else _Layer(hook, ctx, call)
     return call
 
@@ -132,19 +138,29 @@ def _onion(hooks: tuple[Hook, ...], ctx: HookContext, llm: BaseLlm, stream: bool
 class _Innermost:
     """The model itself. Calls beyond the first count towards the limit of the run, as ADK counts its own."""
 
-    def __init__(self, ctx: InvocationContext, llm: BaseLlm, stream: bool) -> None:
-        self._ctx, self._llm, self._stream = ctx, llm, stream
+    def __init__(self, ctx: HookContext, llm: BaseLlm, stream: bool, there: tuple[Hook, ...]) -> None:
+        self._ctx, self._llm, self._stream, self._there = ctx, llm, stream, there
         self._again = False
 
     def __call__(self, request: LlmRequest, *, model: str | BaseLlm | None = None) -> Responses:
         if self._again:
-            self._ctx.increment_llm_call_count()
+            self._ctx.invocation.increment_llm_call_count()
         self._again = True
         llm = self._llm
         if model is not None:
-            llm = _resolved(self._ctx, model)
+            llm = _resolved(self._ctx.invocation, model)
             request = request.model_copy(update={"model": llm.model})
-        return llm.generate_content_async(request, stream=self._stream)
+        if self._there:
+            request = surrounded(request, self._ctx, self._there)
+        responses = llm.generate_content_async(request, stream=self._stream)
+        return responses if model is None else _naming(llm.model, responses)
+
+
+async def _naming(model: str, responses: Responses) -> Responses:
+    """The responses, which say that another model than the agent's gave them: prices go by that."""
+    async with aclosing(responses):
+        async for response in responses:
+            yield response if response.model_version else response.model_copy(update={"model_version": model})
 
 
 def _resolved(ctx: InvocationContext, model: str | BaseLlm) -> BaseLlm:
@@ -269,7 +285,7 @@ async def helper_call(llm: BaseLlm, request: LlmRequest, native: HelperContext) 
     if answer is not None:
         yield answer
         return
-    call = _onion(stack_of(ctx).of("around_model"), HookContext(native), llm, stream=False)
+    call = onion(stack_of(ctx).of("around_model"), HookContext(native), llm, stream=False)
     try:
         async with aclosing(call(request)) as responses:
             async for response in responses:

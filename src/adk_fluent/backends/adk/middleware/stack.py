@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -43,6 +43,7 @@ class Hook:
         observes: whether its middleware only looks on.
         idle: whether it need not be called now; `None` where it always is.
         passes_on: whether it gives on what the model says, as it is and at once.
+        middleware: the middleware whose hook it is.
     """
 
     owner: str
@@ -53,6 +54,7 @@ class Hook:
     observes: bool = False
     idle: Callable[[], bool] | None = None
     passes_on: bool = False
+    middleware: object = field(default=None, compare=False, repr=False)
 
     async def ask(self, ctx: HookContext, made: Callable[[Any], Any], *given: Any) -> Any:
         """What the hook returns, as `made` makes it; `None` if nothing, or if it failed and may.
@@ -201,7 +203,7 @@ class Stack:
             observes = bool(getattr(each, "observes", False))
             idle, passes_on = _idle_of(each), bool(getattr(each, "_passes_on", False))
             for name, function in functions.items():
-                hook = Hook(owner, name, function, best_effort, plugin, observes, idle, passes_on)
+                hook = Hook(owner, name, function, best_effort, plugin, observes, idle, passes_on, each)
                 found.setdefault(name, []).append(hook)
         self.hooks: Mapping[str, tuple[Hook, ...]] = {
             name: _placed(name, hooks if name in INWARD else reversed(hooks)) for name, hooks in found.items()

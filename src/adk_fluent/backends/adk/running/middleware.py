@@ -65,7 +65,7 @@ class MiddlewarePlugin(AddedPlugin):
             return self._around
         root = cast(BaseAgent, ctx.agent).root_agent
         if self._authors[0] is not root:
-            self._authors = (root, dict(reversed(list(_acting(root)))))  # of one name, the outer one counts
+            self._authors = (root, dict(reversed(list(acting(root)))))  # of one name, the outer one counts
         own = self._authors[1].get(name)
         own = stack_at(root) if own is None else own
         outer = private.caller(ctx)
@@ -87,7 +87,7 @@ class MiddlewarePlugin(AddedPlugin):
         await close(self._everything.middleware)
 
 
-def _acting(root: BaseAgent, around: Stack = NOTHING) -> Iterator[tuple[str, Stack]]:
+def acting(root: BaseAgent, around: Stack = NOTHING) -> Iterator[tuple[str, Stack]]:
     """The name of every agent with the middleware that acts on it; agents inside tools after the others.
 
     What these say the run around the tool tells, in which alone there are plugins.
@@ -97,7 +97,7 @@ def _acting(root: BaseAgent, around: Stack = NOTHING) -> Iterator[tuple[str, Sta
     for agent, own in agents:
         for tool in getattr(agent, "tools", ()):
             for inner in agents_inside(tool):
-                yield from _acting(inner, own)
+                yield from acting(inner, own)
 
 
 async def close(middleware: Iterable[object]) -> None:
