@@ -413,7 +413,7 @@ async def test_a_taken_port_is_one_clear_line() -> None:
     ("options", "said"),
     [
         ({"auth": AuthConfig(token="")}, "its token is empty"),
-        ({"auth": "token"}, "takes an AuthConfig or a function, not 'token'"),
+        ({"auth": "token"}, "takes an AuthConfig or a function, not str"),
         ({"card": 3}, "3 is no agent card"),
         ({"store": "mysql://db"}, "takes a file, or a postgresql"),
     ],

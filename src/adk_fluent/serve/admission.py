@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.serve.limits import Authenticate, ServeLimits
 
@@ -91,6 +92,18 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+def check_auth(auth: object, where: str) -> None:
+    """Refuse what does not say who may come in.
+
+    Raises:
+        ArgumentError: it is neither a token or key, nor a function; or the token is empty.
+    """
+    if isinstance(auth, AuthConfig) and not auth.token:
+        raise ArgumentError(f"{where}: its token is empty, so nobody could get in.")
+    if not (auth is None or isinstance(auth, AuthConfig) or callable(auth)):
+        raise ArgumentError(f"{where} takes an AuthConfig or a function, not {type(auth).__name__}.")
 
 
 async def who(auth: AuthConfig | Authenticate | None, headers: Mapping[str, str]) -> str | None:
