@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from adk_fluent import Agent, RemoteAgent
-from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer
+from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer, hosting
 from adk_fluent.a2a.hosting import Book
 from adk_fluent.backends.adk.remote import cards
 from adk_fluent.backends.adk.remote.pinning import PublicOnly
@@ -21,6 +22,9 @@ from adk_fluent.testing import mock_backend
 from tests.remote.others import listening
 
 pytestmark = pytest.mark.newest
+
+
+BOMB = gzip.compress(gzip.compress(bytes(5_000_000)))
 
 
 def card(name: str, *skills: str, url: str = "") -> dict[str, Any]:
@@ -68,11 +72,11 @@ def test_agents_expire_unless_they_say_that_they_are_there() -> None:
     now[0] = 6.0
     assert book.heartbeat(id)
     assert not book.heartbeat(short)
-    assert [each["id"] for each in book.find([], [])] == [id]
+    assert [each["id"] for each in book.find([], [])[0]] == [id]
     now[0] = 15.9
-    assert len(book.find([], [])) == 1
+    assert len(book.find([], [])[0]) == 1
     now[0] = 16.0
-    assert book.find([], []) == []
+    assert book.find([], []) == ([], None)
     book.close()
 
 
@@ -103,7 +107,7 @@ async def test_what_is_no_card_is_refused() -> None:
     """By the directory and before it is asked, in one line."""
     async with DirectoryServer() as hosted:
         directory = AgentDirectory(hosted.url)
-        with pytest.raises(DirectoryError, match="HTTP 422: card: it is no agent card with a URL for calls"):
+        with pytest.raises(ArgumentError, match=r"it names no URL for calls\. It takes what"):
             await directory.register({"name": "x"})
         with pytest.raises(DirectoryError, match="seconds: it is a number from 0 to 86400"):
             await directory.register(card("x"), seconds=1e9)
@@ -117,6 +121,119 @@ async def test_what_is_no_card_is_refused() -> None:
         AgentDirectory("http://directory.example")
 
 
+async def test_one_word_is_no_list_of_its_letters() -> None:
+    """A word where a list is meant finds nothing, and no skill is called by a letter: it is refused."""
+    directory = AgentDirectory("https://directory.example")
+    with pytest.raises(ArgumentError, match=r"discover\(capabilities=\) takes a list .* write \['pay'\]"):
+        await directory.discover("pay")
+    with pytest.raises(ArgumentError, match=r"register\(tags=\) takes a list of words"):
+        await directory.register(card("x"), tags="money")
+    with pytest.raises(ArgumentError, match=r"RemoteAgent 'x': capabilities= takes a list of words"):
+        RemoteAgent("x", endpoint="https://x.example", capabilities="pay")
+    with pytest.raises(ArgumentError, match=r"to_agent_card\(skills=\) takes a list of words"):
+        Agent("x").to_agent_card(endpoint="https://x.example", skills="pay")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ('{"url": "https://x.example", "name": NaN}', "values that JSON has not"),
+        ('{"url": "https://x.example", "name": "\\ud800"}', "values that JSON has not"),
+        ('{"url": "https://x.example", "name": ' + "[" * 60 + "]" * 60 + "}", "more than 50 deep"),
+        ('{"url": "https://x.example", "skills": 5}', "its skills is no list of objects"),
+        ('{"url": "https://x.example", "skills": [{"id": "a", "tags": 5}]}', "tags of a skill are no list"),
+        ('{"url": "https://x.example", "supportedInterfaces": 5}', "supportedInterfaces is no list"),
+        ('{"url": "javascript:alert(1)"}', "is no http or https URL"),
+        ('{"url": "https://x.example:99999"}', "is no http or https URL"),
+        ('{"url": "https://[::1"}', "is no http or https URL"),
+    ],
+)
+async def test_one_hostile_card_hides_no_other(wrong: str, said: str) -> None:
+    """It is refused by the directory, left out by who asks one that took it, and by who is given it."""
+    async with DirectoryServer() as hosted, httpx.AsyncClient() as client:
+        directory = AgentDirectory(hosted.url)
+        await directory.register(card("good"))
+        refused = await client.post(f"{hosted.url}agents", content=f'{{"card": {wrong}}}')
+        assert refused.status_code == 422
+        assert said in refused.json()["error"]
+        assert [agent.name for agent in await directory.discover()] == ["good"]
+    body = f'{{"agents": [{{"card": {wrong}}}, {{"card": {json.dumps(card("good"))}}}]}}'
+    async with listening(serving(200, body.encode())) as url:
+        assert [agent.name for agent in await AgentDirectory(url).discover()] == ["good"]
+    async with listening(serving(200, wrong.encode())) as url:
+        with pytest.raises(RemoteError, match="what it gives as its card is none: .*" + said):
+            await RemoteAgent("far", endpoint=url).run("hi", backend=mock_backend(remotes="real"))
+    with pytest.raises(ArgumentError, match=r"from_card\(\): the card .* is none: .*" + said):
+        RemoteAgent.from_card(json.loads(wrong))
+
+
+async def test_a_long_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More agents than one answer holds are all found, in order; one without an end is given up."""
+    monkeypatch.setattr(hosting, "PAGE", 2_000)
+    async with DirectoryServer() as hosted:
+        directory = AgentDirectory(hosted.url)
+        names = [f"a{index:02}" for index in range(40)]
+        for name in reversed(names):
+            await directory.register(card(name, "pay"))
+        assert [agent.name for agent in await directory.discover(["pay"])] == names
+    async with listening(serving(200, b'{"agents": [], "next": "again"}')) as url:
+        with pytest.raises(DirectoryError, match="gives more than 100 pages of agents; ask for capabilities"):
+            await AgentDirectory(url).discover()
+
+
+async def test_a_directory_starts_again_and_in_any_thread(tmp_path: Path) -> None:
+    """Stopped and started, it knows what it knew; another thread may serve it."""
+    for store in (None, tmp_path / "agents.db"):
+        hosted = DirectoryServer(store)
+        async with hosted:
+            await AgentDirectory(hosted.url).register(card("pay"))
+        async with hosted:
+            assert [agent.name for agent in await AgentDirectory(hosted.url).discover()] == ["pay"]
+
+        def elsewhere(app: DirectoryServer = hosted) -> int:
+            async def ask() -> int:
+                async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app)) as client:
+                    return (await client.get("http://directory/agents")).status_code
+
+            return asyncio.run(ask())
+
+        assert await asyncio.to_thread(elsewhere) == 200
+
+
+def test_a_directory_says_what_it_cannot_use(tmp_path: Path) -> None:
+    """A store that is none, a time that is none, a password that is none: one line each."""
+    (tmp_path / "text.db").write_text("no database " * 100)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"store": tmp_path / "no" / "agents.db"}, "cannot be used: unable to open database file"),
+        ({"store": tmp_path / "text.db"}, "cannot be used: file is not a database"),
+        ({"store": "postgresql+asyncpg://x/y"}, "takes an SQLite file, not the URL of a database"),
+        ({"seconds": "5"}, "is a number from 0 to 86400"),
+        ({"auth": "secret"}, "takes an AuthConfig or a function, not str"),
+        ({"auth": AuthConfig()}, "its token is empty, so nobody could get in"),
+    ]
+    for options, said in wrong:
+        with pytest.raises(ArgumentError, match=said):
+            DirectoryServer(**options)
+
+
+async def test_what_is_no_directory_is_told() -> None:
+    """Another server's answer, an error that is not JSON, and an id that is no word of a path."""
+    async with listening(serving(200, b"<html>")) as url:
+        with pytest.raises(DirectoryError, match="what it gives is not JSON; is it a directory"):
+            await AgentDirectory(url).discover()
+    async with listening(serving(502, b"<html>")) as url:
+        with pytest.raises(DirectoryError, match="HTTP 502: no reason given"):
+            await AgentDirectory(url).discover()
+    async with listening(serving(200, b"{}", {"content-encoding": "gzip"})) as url:
+        with pytest.raises(DirectoryError, match="answers as gzip, and was asked for no compression"):
+            await AgentDirectory(url).discover()
+    async with DirectoryServer() as hosted:
+        with pytest.raises(DirectoryError, match="HTTP 404: it is not known; register it again"):
+            await AgentDirectory(hosted.url).heartbeat("a?b")
+    with pytest.raises(ArgumentError, match="takes an http or https URL, not None"):
+        AgentDirectory(cast(Any, None))
+
+
 # --- cards that are not to be believed ------------------------------------------------------------
 
 
@@ -127,8 +244,16 @@ async def test_what_is_no_card_is_refused() -> None:
         ("https://169.254.169.254/latest", "is not a public address"),
         ("http://127.0.0.1:1/", "is not a public address"),
         ("https://[fd00::1]/", "is not a public address"),
+        ("https://[::ffff:10.0.0.7]/", "is not a public address"),
+        ("https://[::ffff:100.64.0.1]/", "is not a public address"),
+        ("https://[::127.0.0.1]/", "is not a public address"),
+        ("https://[64:ff9b::7f00:1]/", "is not a public address"),
+        ("https://[2002:a00:7::1]/", "is not a public address"),
+        ("https://[fec0::1]/", "is not a public address"),
+        ("https://192.0.0.192/", "is not a public address"),
+        ("https://224.0.0.1/", "is not a public address"),
         ("http://pay.example/", "is not https"),
-        ("file:///etc/passwd", "names no URL for calls"),
+        ("file:///etc/passwd", "is no http or https URL"),
     ],
 )
 def test_a_card_cannot_send_calls_anywhere(url: str, said: str) -> None:
@@ -265,8 +390,9 @@ def serving(status: int, body: bytes, headers: dict[str, str] | None = None) -> 
     ("status", "body", "headers", "said"),
     [
         (200, b"x" * (cards.LARGEST + 1), {}, "is larger than 256 KiB"),
-        (200, b"no json", {}, "is none: it names no URL for calls"),
-        (200, b"[" * 100_000, {}, "is none: it names no URL for calls"),
+        (200, b"no json", {}, "is none: it is no JSON object"),
+        (200, b"[" * 100_000, {}, "is none: it is no JSON object"),
+        (200, BOMB, {"content-encoding": "gzip, gzip"}, "answers as gzip, gzip, and was asked for no comp"),
         (200, json.dumps({"name": "x", "url": "https://evil.example/"}).encode(), {}, "another origin than"),
         (
             302,
@@ -282,6 +408,7 @@ def serving(status: int, body: bytes, headers: dict[str, str] | None = None) -> 
         "large",
         "no json",
         "deep",
+        "bomb",
         "other origin",
         "redirect away",
         "redirect for ever",

@@ -19,7 +19,7 @@ from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
 from adk_fluent.expr.base import Expr
 from adk_fluent.serve import A2AServer, ServeLimits
 from adk_fluent.testing import call_tool, mock_backend
-from tests.remote.wire import call, message, state, task, task_in, text_of
+from tests.remote.wire import asking, call, cancelling, message, state, task, task_in, text_of
 
 GATED: Pipeline[Any] = (
     Agent("clerk").writes("draft")
@@ -188,6 +188,29 @@ async def test_users_that_a_hook_names_have_their_own_sessions() -> None:
     assert "I am ann." not in str(backend.calls["clerk"][1].contents)
 
 
+async def test_tasks_are_found_by_their_own_user_alone() -> None:
+    """Another user cannot read, cancel or answer a task by its id; its own user can."""
+
+    def named(headers: Mapping[str, str]) -> str | None:
+        return headers.get("x-user")
+
+    steps = Agent("clerk") >> gate(lambda state: True, message="Pay?") >> Agent("teller")
+    async with served(steps, {"clerk": "draft", "teller": "Told."}, auth=named) as server:
+
+        async def told(user: str, body: Any) -> str:
+            return (await call(server.url, body, **{"x-user": user})).text
+
+        waiting = task_in(await call(server.url, message("Pay."), **{"x-user": "ann"}))
+        ids = {"taskId": waiting["id"], "contextId": waiting["contextId"]}
+        assert state(waiting) == "INPUT_REQUIRED"
+        for body in (asking(waiting["id"]), cancelling(waiting["id"]), message("yes", **ids)):
+            refused = await told("bob", body)
+            assert '"code":-32001' in refused.replace(" ", "")
+            assert "draft" not in refused
+        assert "Pay?" in await told("ann", asking(waiting["id"]))
+        assert "Told." in await told("ann", message("yes", **ids))
+
+
 # --- what waits -----------------------------------------------------------------------------------
 
 
@@ -324,6 +347,52 @@ async def test_too_many_tasks_are_asked_to_come_back() -> None:
         assert state(await first) == "COMPLETED"
 
 
+async def test_a_crowd_is_held_to_the_limit() -> None:
+    """Of calls that arrive at once no more run than may; a full server can be told to cancel, and asked."""
+    backend = Slow()
+    async with A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(tasks=2)) as server:
+        calls = [
+            asyncio.ensure_future(call(server.url, message(f"{n}", contextId=f"c{n}"))) for n in range(8)
+        ]
+        refused: list[int] = []
+        for done in asyncio.as_completed(calls):
+            refused.append((await done).status_code)
+            if len(refused) == 6:
+                break
+        assert refused == [503] * 6
+        assert len(backend.calls["clerk"]) == 2
+        assert '"code":-32001' in (await call(server.url, asking("unknown"))).text.replace(" ", "")
+        backend.gate.set()
+        answered = [await one for one in calls]
+    assert sorted(answer.status_code for answer in answered) == [200] * 2 + [503] * 6
+
+
+async def test_a_full_server_hears_that_a_task_is_cancelled() -> None:
+    """Who fills it can also leave."""
+    backend = Slow()
+    async with A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(tasks=1)) as server:
+        far = RemoteAgent("far", endpoint=server.url, timeout=60)
+        leaving = asyncio.ensure_future(far.run("Go.", backend=mock_backend(remotes="real")))
+        await backend.begun.wait()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        async with httpx.AsyncClient() as client, asyncio.timeout(20):
+            while (await client.get(server.url + "health")).status_code != 200:
+                await asyncio.sleep(0.01)
+    assert backend.left == ["cancelled"]
+
+
+async def test_a_request_that_does_not_arrive_is_refused() -> None:
+    """One whose body never comes gets 408, and holds no connection for ever."""
+    async with served(Agent("clerk"), {"clerk": "ok"}, limits=ServeLimits(arrival=0.05)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.split(":")[2].strip("/")))
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+        told = await reader.read()
+        writer.close()
+        assert told.startswith(b"HTTP/1.1 408 ")
+        assert b"a request may take 0.05 seconds to arrive" in told
+
+
 async def test_a_task_that_takes_too_long_fails() -> None:
     """Its model call is cancelled, and the caller is told."""
     backend = Slow()
@@ -413,7 +482,7 @@ async def test_a_taken_port_is_one_clear_line() -> None:
     ("options", "said"),
     [
         ({"auth": AuthConfig(token="")}, "its token is empty"),
-        ({"auth": "token"}, "takes an AuthConfig or a function, not 'token'"),
+        ({"auth": "token"}, "takes an AuthConfig or a function, not str"),
         ({"card": 3}, "3 is no agent card"),
         ({"store": "mysql://db"}, "takes a file, or a postgresql"),
     ],

@@ -33,6 +33,11 @@ def asking(id: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": id}}
 
 
+def cancelling(id: str) -> dict[str, Any]:
+    """A call that ends a task."""
+    return {**asking(id), "method": "CancelTask" if is_newer() else "tasks/cancel"}
+
+
 async def call(url: str, body: Any, **headers: str) -> httpx.Response:
     """What a server answers."""
     version = {"a2a-version": "1.0"} if is_newer() else {}

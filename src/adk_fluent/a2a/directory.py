@@ -6,17 +6,22 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote
 
 from adk_fluent.backends.adk.remote import cards, sdk
 from adk_fluent.backends.adk.remote.connections import headers_of
 from adk_fluent.errors import ArgumentError, DirectoryError
+from adk_fluent.expr.arguments import words
 from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.ir.urls import is_url
 
 if TYPE_CHECKING:
     import httpx
 
 LARGEST: Final = 4 * 1024 * 1024
 """Bytes that an answer of a directory may have."""
+PAGES: Final = 100
+"""Answers that a list of agents may be spread over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ class AgentDirectory:
     def __init__(
         self, url: str, *, auth: AuthConfig | None = None, timeout: float = 10.0, allow_http: bool = False
     ) -> None:
-        if not url.startswith(("http://", "https://")):
+        if not is_url(url):
             raise ArgumentError(f"AgentDirectory() takes an http or https URL, not {url!r}.")
         try:
             cards.check_scheme(url, allow_http=allow_http)
@@ -91,13 +96,20 @@ class AgentDirectory:
         Raises:
             DirectoryError: the directory cannot be asked, or gives something else.
         """
-        asked = [("capability", each) for each in capabilities] + [("tag", each) for each in tags]
-        told = await self._ask("GET", "/agents", params=asked)
-        found: object = told.get("agents")
-        if not isinstance(found, list):
-            raise self._problem("what it gives is no list of agents")
-        near = cards.is_loopback(self._url)
-        return [agent for each in cast("list[object]", found) if (agent := _agent(each, near)) is not None]
+        able, under = words(capabilities, "discover(capabilities=)"), words(tags, "discover(tags=)")
+        asked = [*(("capability", each) for each in able), *(("tag", each) for each in under)]
+        near, agents = cards.is_loopback(self._url), list[FoundAgent]()
+        after: object = ""
+        for _ in range(PAGES):
+            told = await self._ask("GET", "/agents", params=[*asked, *([("after", after)] if after else [])])
+            found: object = told.get("agents")
+            if not isinstance(found, list):
+                raise self._problem("what it gives is no list of agents")
+            agents += filter(None, (_agent(each, near) for each in cast("list[object]", found)))
+            after = told.get("next")
+            if not isinstance(after, str):
+                return sorted(agents, key=lambda agent: (agent.name, agent.url))
+        raise self._problem(f"it gives more than {PAGES} pages of agents; ask for capabilities or tags")
 
     async def register(
         self,
@@ -122,11 +134,12 @@ class AgentDirectory:
             DirectoryError: the directory cannot be asked, or does not take it.
         """
         try:
-            held = sdk.json_of(card)
-        except ValueError as error:
-            raise ArgumentError(f"register(): {error}.") from error
-        body = {"card": held, "capabilities": [*capabilities], "tags": [*tags], "seconds": seconds}
-        return str((await self._ask("POST", "/agents", json=body))["id"])
+            held = cards.well_formed(sdk.json_of(card))
+        except (ValueError, cards.CardError) as error:
+            raise ArgumentError(f"register(): {error}. It takes what .to_agent_card() gives.") from error
+        able, under = words(capabilities, "register(capabilities=)"), words(tags, "register(tags=)")
+        body = {"card": held, "capabilities": able, "tags": under, "seconds": seconds}
+        return str((await self._ask("POST", "/agents", json=body)).get("id", ""))
 
     async def heartbeat(self, id: str) -> None:
         """Say that an agent is still there.
@@ -134,7 +147,7 @@ class AgentDirectory:
         Raises:
             DirectoryError: the directory cannot be asked, or does not know it any more; register it again.
         """
-        await self._ask("POST", f"/agents/{id}/heartbeat")
+        await self._ask("POST", f"/agents/{quote(id, safe='')}/heartbeat")
 
     async def remove(self, id: str) -> None:
         """Make an agent unknown; one that is not known is none the worse.
@@ -142,25 +155,31 @@ class AgentDirectory:
         Raises:
             DirectoryError: the directory cannot be asked.
         """
-        await self._ask("DELETE", f"/agents/{id}")
+        await self._ask("DELETE", f"/agents/{quote(id, safe='')}")
 
     async def _ask(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         import httpx
 
+        headers = {**cards.PLAINLY, **headers_of(self._auth)}
+        hooks: Any = {"response": [cards.refuse_compressed]}
         try:
             async with (
-                httpx.AsyncClient(headers=headers_of(self._auth), timeout=self._timeout) as client,
+                httpx.AsyncClient(headers=headers, timeout=self._timeout, event_hooks=hooks) as client,
                 client.stream(method, self._url + path, **options) as response,
             ):
                 body = await self._body(response)
+        except httpx.DecodingError as error:
+            raise self._problem(str(error)) from error
         except httpx.HTTPError as error:
             raise self._problem(f"cannot be reached: {type(error).__name__}: {error}") from error
         try:
             told: object = json.loads(body or b"{}")
         except (ValueError, RecursionError) as error:
-            raise self._problem("what it gives is not JSON") from error
+            if response.is_success:
+                raise self._problem("what it gives is not JSON; is it a directory?") from error
+            told = {}
         held = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-        if response.is_error or response.is_redirect:
+        if not response.is_success:
             said = str(held.get("error") or "no reason given")
             raise self._problem(f"HTTP {response.status_code}: {said:.200}")
         return held
@@ -178,12 +197,12 @@ class AgentDirectory:
 
 
 def _agent(told: object, near: bool) -> FoundAgent | None:
-    """An agent of what a directory says; `None` for what is no card, or names no URL."""
+    """An agent of what a directory says; `None` for what is no card."""
     held: Mapping[str, Any] = cast("Mapping[str, Any]", told) if isinstance(told, Mapping) else {}
-    card: object = held.get("card")
-    if not isinstance(card, Mapping):
+    try:
+        card = cards.well_formed(held.get("card"))
+    except cards.CardError:
         return None
     tags: object = held.get("tags")
     under = tuple(map(str, cast("list[object]", tags))) if isinstance(tags, list) else ()
-    made = FoundAgent(cast("Mapping[str, Any]", card), under, near)
-    return made if made.url else None
+    return FoundAgent(card, under, near)

@@ -7,14 +7,14 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.backends.adk.remote import cards, sdk
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
-from adk_fluent.serve.admission import Admission
+from adk_fluent.serve.admission import Admission, check_auth
 from adk_fluent.serve.limits import Authenticate, ServeLimits
 from adk_fluent.serve.listening import Listening
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 24 * 3600.0
 """Seconds that an agent may stay known without a heartbeat."""
+
+PAGE: Final = 1024 * 1024
+"""Bytes of cards after which an answer goes on in another one."""
+MEMORY: Final = ":memory:"
 
 _TABLE: Final = """
 create table if not exists agents (
@@ -39,22 +43,40 @@ class Refused(Exception):
 
 
 class Book:
-    """The agents that are known, in an SQLite file.
+    """The agents that are known, in an SQLite file, which is opened when it is needed.
 
     Args:
         seconds: how long one stays known without a heartbeat, if it does not say.
         now: seconds since 1970.
+
+    Raises:
+        ArgumentError: it is no such file, and cannot become one.
     """
 
     def __init__(self, path: str, seconds: float, now: Any = time.time) -> None:
-        self._seconds, self._now = seconds, now
-        self._database = sqlite3.connect(path, isolation_level=None, timeout=30.0)
-        self._database.execute("pragma journal_mode = wal")
-        self._database.execute(_TABLE)
+        self._path, self._seconds, self._now = path, seconds, now
+        self._held: sqlite3.Connection | None = None
+        try:
+            self._database.execute("select 1 from agents limit 1")
+        except sqlite3.Error as error:
+            raise ArgumentError(f"DirectoryServer(store=): {path!r:.200} cannot be used: {error}.") from error
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        if self._held is None:
+            # Each request is served in one go, so that whichever thread serves them may use it.
+            self._held = sqlite3.connect(
+                self._path, isolation_level=None, timeout=30.0, check_same_thread=False
+            )
+            self._held.execute("pragma journal_mode = wal")
+            self._held.execute(_TABLE)
+        return self._held
 
     def close(self) -> None:
-        """Close the file."""
-        self._database.close()
+        """Close the file; what is kept in memory stays."""
+        if self._held is not None and self._path != MEMORY:
+            self._held.close()
+            self._held = None
 
     def register(self, told: Mapping[str, Any]) -> str:
         """Take an agent in; its id, which is always the same for the same URL.
@@ -62,17 +84,20 @@ class Book:
         Raises:
             Refused: it is no card, or it would stay known for too long.
         """
-        card = told.get("card")
-        if not isinstance(card, dict) or not sdk.urls_in(cast("dict[str, Any]", card)):
-            raise Refused("card: it is no agent card with a URL for calls")
-        held = cast("dict[str, Any]", card)
+        try:
+            card = cards.well_formed(told.get("card"))
+        except cards.CardError as error:
+            raise Refused(f"card: it is no agent card: {error}") from error
+        text = json.dumps(card)
+        if len(text) > cards.LARGEST:
+            raise Refused(f"card: it is larger than {cards.LARGEST // 1024} KiB")
         seconds = told.get("seconds")
         seconds = self._seconds if seconds is None else seconds
         if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST:
             raise Refused(f"seconds: it is a number from 0 to {LONGEST:g}")
-        able = _folded([*cards.abilities(held), *_words(told, "capabilities")])
-        id = hashlib.sha256(sdk.urls_in(held)[0].encode()).hexdigest()[:32]
-        row = (id, json.dumps(held), json.dumps(able), json.dumps(_words(told, "tags")), seconds)
+        able = _folded([*cards.abilities(card), *_words(told, "capabilities")])
+        id = hashlib.sha256(sdk.urls_in(card)[0].encode()).hexdigest()[:32]
+        row = (id, text, json.dumps(able), json.dumps(_words(told, "tags")), seconds)
         sql = "insert or replace into agents values (?, ?, ?, ?, ?, ?)"
         self._database.execute(sql, (*row, self._now() + seconds))
         return id
@@ -87,17 +112,32 @@ class Book:
         """Forget an agent."""
         self._database.execute("delete from agents where id = ?", (id,))
 
-    def find(self, capabilities: list[str], tags: list[str]) -> list[dict[str, Any]]:
-        """The agents that can do all of this and have all of these tags; what expired is forgotten."""
+    def find(
+        self, capabilities: list[str], tags: list[str], after: str = ""
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """A page of the agents that can do all of this and have all of these tags, by id.
+
+        What expired is forgotten.
+
+        Args:
+            after: the id after which the page begins.
+
+        Returns:
+            The agents, and the id after which the next page begins, if there is one.
+        """
         self._database.execute("delete from agents where expires <= ?", (self._now(),))
         wanted, under = set(_folded(capabilities)), set(_folded(tags))
-        with closing(self._database.execute("select id, card, abilities, tags from agents")) as rows:
-            found = [
-                {"id": id, "card": json.loads(card), "tags": json.loads(tagged)}
-                for id, card, able, tagged in rows
-                if wanted <= set(json.loads(able)) and under <= set(_folded(json.loads(tagged)))
-            ]
-        return sorted(found, key=lambda each: (str(each["card"].get("name")), each["id"]))
+        found: list[dict[str, Any]] = []
+        size, sql = 0, "select id, card, abilities, tags from agents where id > ? order by id"
+        with closing(self._database.execute(sql, (after,))) as rows:
+            for id, card, able, tagged in rows:
+                if not (wanted <= set(json.loads(able)) and under <= set(_folded(json.loads(tagged)))):
+                    continue
+                size += len(card) + len(tagged)
+                if found and size > PAGE:
+                    return found, str(found[-1]["id"])
+                found.append({"id": id, "card": json.loads(card), "tags": json.loads(tagged)})
+        return found, None
 
 
 def _words(told: Mapping[str, Any], name: str) -> list[str]:
@@ -123,7 +163,7 @@ class DirectoryServer:
             default everybody on this machine may ask and register.
 
     Raises:
-        ArgumentError: the time is not positive, or longer than a day.
+        ArgumentError: the time is not positive, or longer than a day; or the file or `auth` is none.
     """
 
     def __init__(
@@ -133,9 +173,12 @@ class DirectoryServer:
         seconds: float = 300.0,
         auth: AuthConfig | Authenticate | None = None,
     ) -> None:
-        if not 0 < seconds <= LONGEST:
+        if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"DirectoryServer(seconds=) is a number from 0 to {LONGEST:g}.")
-        self._book = Book(":memory:" if store is None else str(store), seconds)
+        if "://" in str(store):
+            raise ArgumentError("DirectoryServer(store=) takes an SQLite file, not the URL of a database.")
+        check_auth(auth, "DirectoryServer(auth=)")
+        self._book = Book(MEMORY if store is None else str(store), seconds)
         self._app: ASGIApp = Admission(self._routed(), auth, ServeLimits(body=cards.LARGEST * 2), _Open())
         self._listening = Listening(self)
 
@@ -151,8 +194,9 @@ class DirectoryServer:
         async def agents(request: Request) -> JSONResponse:
             if request.method == "GET":
                 asked = request.query_params
-                found = self._book.find(asked.getlist("capability"), asked.getlist("tag"))
-                return JSONResponse({"agents": found})
+                of = asked.getlist("capability"), asked.getlist("tag")
+                found, after = self._book.find(*of, asked.get("after", ""))
+                return JSONResponse({"agents": found, **({"next": after} if after else {})})
             try:
                 told: object = await request.json()
                 if not isinstance(told, dict):
@@ -218,4 +262,5 @@ async def _health(request: Request) -> JSONResponse:
 class _Open:
     """There is always room."""
 
-    refusal: str | None = None
+    def place(self, body: bytes) -> AbstractContextManager[str | None]:
+        return nullcontext()

@@ -96,6 +96,17 @@ def check_schema(schema: object, where: str) -> object:
     raise ArgumentError(f"{where} takes a type such as a pydantic model, not {describe(schema)}.")
 
 
+def words(value: object, where: str) -> tuple[str, ...]:
+    """Some words; one word is no list of its letters."""
+    given = (
+        tuple(cast("Iterable[object]", value)) if isinstance(value, (list, tuple, set, frozenset)) else None
+    )
+    if given is None or not all(isinstance(each, str) for each in given):
+        hint = f"; write [{value!r:.40}]" if isinstance(value, str) else ""
+        raise ArgumentError(f"{where} takes a list of words, not {value!r:.40}{hint}.")
+    return cast("tuple[str, ...]", given)
+
+
 def agent_names(names: tuple[str, ...], where: str) -> tuple[str, ...]:
     """Some names of agents, each once."""
     if not names:

@@ -7,11 +7,12 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import check_key, check_schema, describe
+from adk_fluent.expr.arguments import check_key, check_schema, describe, words
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import RemoteAgentNode
+from adk_fluent.ir.urls import is_url
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -85,7 +86,7 @@ class RemoteAgent(Expr[T_co]):
         fallback: Expr[Any] | None = None,
         allow_http: bool = False,
     ) -> None:
-        if not isinstance(endpoint, str) or not endpoint.startswith(("http://", "https://")):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        if not is_url(endpoint):
             raise ArgumentError(
                 f"RemoteAgent {name!r}: endpoint= takes an http or https URL, not {endpoint!r}."
             )
@@ -98,7 +99,7 @@ class RemoteAgent(Expr[T_co]):
             name=check_name(name),
             endpoint=endpoint,
             description=description,
-            capabilities=tuple(capabilities),
+            capabilities=words(capabilities, f"RemoteAgent {name!r}: capabilities="),
             input_schema=input_schema,
             output_schema=output_schema,
             auth=auth,

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.arguments import words
 from adk_fluent.expr.looking import Looking
 from adk_fluent.spelling import did_you_mean
 
@@ -160,7 +161,8 @@ class Terminals(Looking, Generic[T_co]):
 
         sdk.need("to_agent_card()")
         told = {"name": name, "description": description, "version": version}
-        return sdk.card_of(card_json(self.node, endpoint, **told, skills=skills, auth=auth))
+        able = words(skills, "to_agent_card(skills=)")
+        return sdk.card_of(card_json(self.node, endpoint, **told, skills=able, auth=auth))
 
     def to_app(
         self, config: ExecutionConfig | None = None, *, middleware: AnyMiddleware | None = None

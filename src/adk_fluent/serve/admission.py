@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import inspect
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.serve.limits import Authenticate, ServeLimits
 
@@ -16,19 +19,19 @@ if TYPE_CHECKING:
 
 OPEN = frozenset({"/health", "/.well-known/agent-card.json", "/.well-known/agent.json"})
 """What everybody may ask for: whether the server is well, and what it can do."""
+CLOSE = {"connection": "close"}
 
 
 class Room(Protocol):
     """Whether there is room for another task."""
 
-    @property
-    def refusal(self) -> str | None:
-        """Why there is none; `None` if there is."""
+    def place(self, body: bytes) -> AbstractContextManager[str | None]:
+        """A place for a request, for as long as it is answered; or why there is none."""
         ...
 
 
 class Admission:
-    """An ASGI app around another: it answers 401, 413 and 503 itself.
+    """An ASGI app around another: it answers 401, 408, 413 and 503 itself.
 
     Args:
         auth: a token or key that requests must have, or a function that says who asks; `None` lets all in.
@@ -51,10 +54,12 @@ class Admission:
         if user is None:
             await refuse(send, 401, "not authenticated", {"www-authenticate": "Bearer"})
             return
-        if (refusal := self._room.refusal) is not None and scope["method"] == "POST":
-            await refuse(send, 503, refusal, {"retry-after": "1"})
+        try:
+            async with asyncio.timeout(self._limits.arrival):
+                body = await self._body(headers, receive)
+        except TimeoutError:
+            await refuse(send, 408, f"a request may take {self._limits.arrival:g} seconds to arrive", CLOSE)
             return
-        body = await self._body(headers, receive)
         if body is None:
             await refuse(send, 413, f"a request may have {self._limits.body} bytes")
             return
@@ -62,7 +67,11 @@ class Admission:
             from starlette.authentication import SimpleUser
 
             scope = {**scope, "user": SimpleUser(user)}
-        await self._app(scope, _again(body, receive), send)
+        with self._room.place(body) as refusal:
+            if refusal is None:
+                await self._app(scope, _again(body, receive), send)
+            else:
+                await refuse(send, 503, refusal, {"retry-after": "1"})
 
     async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes | None:
         """The whole body; `None` as soon as it is too large."""
@@ -91,6 +100,18 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+def check_auth(auth: object, where: str) -> None:
+    """Refuse what does not say who may come in.
+
+    Raises:
+        ArgumentError: it is neither a token or key, nor a function; or the token is empty.
+    """
+    if isinstance(auth, AuthConfig) and not auth.token:
+        raise ArgumentError(f"{where}: its token is empty, so nobody could get in.")
+    if not (auth is None or isinstance(auth, AuthConfig) or callable(auth)):
+        raise ArgumentError(f"{where} takes an AuthConfig or a function, not {type(auth).__name__}.")
 
 
 async def who(auth: AuthConfig | Authenticate | None, headers: Mapping[str, str]) -> str | None:

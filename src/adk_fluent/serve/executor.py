@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from a2a.server.agent_execution import AgentExecutor
@@ -19,6 +19,7 @@ from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
 from adk_fluent.errors import ADKFluentError, SessionError, what_happened
 from adk_fluent.serve import asked
 from adk_fluent.serve.limits import ServeLimits
+from adk_fluent.serve.owners import name_of
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution import RequestContext
@@ -42,6 +43,7 @@ class FluentExecutor(AgentExecutor):
         self._backend, self._compiled, self._limits = backend, compiled, limits
         self._inputs = asked.inputs_of(compiled.named.root)
         self._running: dict[asyncio.Task[Any], TaskUpdater] = {}
+        self._arriving: dict[object, None] = {}  # calls whose task does not run yet, oldest first
         self.is_stopping: bool = False
 
     # --- a2a-sdk's side ---------------------------------------------------------------------------
@@ -53,6 +55,7 @@ class FluentExecutor(AgentExecutor):
         updater = TaskUpdater(event_queue, str(context.task_id), str(context.context_id))
         running = cast("asyncio.Task[Any]", asyncio.current_task())
         self._running[running] = updater
+        self._arriving.pop(next(iter(self._arriving), None), None)
         limit = asyncio.timeout(self._limits.seconds)
         try:
             if context.current_task is None:
@@ -87,9 +90,24 @@ class FluentExecutor(AgentExecutor):
         """Why no further task is taken; `None` if one is."""
         if self.is_stopping:
             return "the server is stopping"
-        if len(self._running) >= self._limits.tasks:
-            return f"{len(self._running)} tasks are running, which is as many as may"
+        if len(self._running) + len(self._arriving) >= self._limits.tasks:
+            return f"{self._limits.tasks} tasks are running, which is as many as may"
         return None
+
+    @contextmanager
+    def place(self, body: bytes) -> Generator[str | None]:
+        """A place for a call until its task runs, or it is answered; why there is none, where it needs one.
+
+        Calls that ask for a task, or cancel one, need none.
+        """
+        call = object()
+        refusal = self.refusal if (begins := sdk.begins_task(body)) else None
+        if begins and refusal is None:
+            self._arriving[call] = None
+        try:
+            yield refusal
+        finally:
+            self._arriving.pop(call, None)
 
     async def stop(self) -> None:
         """Take no more tasks, let the running ones finish for a while, and hand back the rest."""
@@ -215,9 +233,7 @@ class _Telling:
 
 def _whose(context: RequestContext) -> str:
     """Whose session it is: that of the user who was let in, or else of the conversation alone."""
-    user = getattr(context.call_context, "user", None)
-    named = getattr(user, "user_name", "") if getattr(user, "is_authenticated", False) else ""
-    return str(named) or f"A2A_USER_{context.context_id}"
+    return name_of(context.call_context) or f"A2A_USER_{context.context_id}"
 
 
 def _words(updater: TaskUpdater, text: str) -> Any:

@@ -18,6 +18,7 @@ class ServeLimits:
 
     Attributes:
         body: bytes of a request; larger ones get HTTP 413.
+        arrival: seconds that a request may take to arrive; slower ones get HTTP 408.
         tasks: tasks that run at the same time; more get HTTP 503 and are asked to come back.
         seconds: how long one task may run, the time that it waits for a person not counted.
         grace: seconds that running tasks have to finish when the server stops.
@@ -27,6 +28,7 @@ class ServeLimits:
     """
 
     body: int = 10 * 1024 * 1024
+    arrival: float = 60.0
     tasks: int = 1000
     seconds: float = 600.0
     grace: float = 10.0

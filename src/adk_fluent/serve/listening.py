@@ -84,7 +84,7 @@ def _bound(host: str, port: int) -> socket.socket:
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         held.bind((host, port))
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError) as error:
         held.close()
         why = error.strerror if isinstance(error, OSError) else "a port is a number from 0 to 65535"
         raise ServerError(f"The server cannot listen at {host}:{port}: {why}.") from error

@@ -14,7 +14,7 @@ from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig
-from adk_fluent.serve.admission import Admission
+from adk_fluent.serve.admission import Admission, check_auth
 from adk_fluent.serve.limits import Authenticate, ServeLimits
 from adk_fluent.serve.listening import Listening
 from adk_fluent.serve.stores import stores
@@ -85,10 +85,7 @@ class A2AServer:
         sdk.need("A2AServer")
         if not isinstance(expression, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"A2AServer() takes an expression, not {expression!r:.60}.")
-        if isinstance(auth, AuthConfig) and not auth.token:
-            raise ArgumentError("A2AServer(auth=): its token is empty, so nobody could get in.")
-        if not (auth is None or isinstance(auth, AuthConfig) or callable(auth)):
-            raise ArgumentError(f"A2AServer(auth=) takes an AuthConfig or a function, not {auth!r:.60}.")
+        check_auth(auth, "A2AServer(auth=)")
         self._expression, self._auth, self._config = expression, auth, config
         self._limits = limits or ServeLimits()
         self._endpoint = endpoint

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
+from adk_fluent.serve.owners import Owned
 
 if TYPE_CHECKING:
     from google.adk.sessions import BaseSessionService
@@ -84,7 +85,7 @@ def stores(store: str | Path | None) -> Stores:
     if store is None:
         from a2a.server.tasks import InMemoryTaskStore
 
-        return Stores(None, InMemoryTaskStore())
+        return Stores(None, _owned(InMemoryTaskStore()))
     url = str(store)
     if "://" in url and not url.startswith(("postgresql", _SQLITE)):
         raise ArgumentError(
@@ -109,11 +110,15 @@ def _opened(url: str) -> Stores:
         from google.adk.sessions.database_session_service import DatabaseSessionService
 
         engine = create_async_engine(url, pool_pre_ping=True)
-        tasks = _Discreet(DatabaseTaskStore(engine))
+        tasks = _Discreet(_owned(DatabaseTaskStore(engine)))
         return Stores(DatabaseSessionService(url, pool_pre_ping=True), tasks, engine, is_shared=True)
     engine = create_async_engine(url, connect_args={"timeout": _BUSY})
-    tasks = _Discreet(DatabaseTaskStore(engine))
+    tasks = _Discreet(_owned(DatabaseTaskStore(engine)))
     return Stores(sqlite_sessions(Path(url.removeprefix(_SQLITE))), tasks, engine)
+
+
+def _owned(tasks: Any) -> Any:
+    return tasks if sdk.is_newer() else Owned(tasks)
 
 
 class _Discreet:

@@ -13,6 +13,7 @@ from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import tool_name
+from adk_fluent.ir.urls import is_url
 
 _TEXT = ["text/plain", "application/json"]
 
@@ -32,7 +33,7 @@ def card_json(
     Its skills are the agents whose words the user sees, with their descriptions and the names of their tools,
     and what `skills` adds. Instructions are not on it, nor are agents that work behind the scenes.
     """
-    if not endpoint.startswith(("http://", "https://")):
+    if not is_url(endpoint):
         raise ArgumentError(f"A card's endpoint= takes an http or https URL, not {endpoint!r}.")
     named = resolve_names(root)
     seen = infer_visibility(named.root)

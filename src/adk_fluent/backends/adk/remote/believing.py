@@ -39,12 +39,14 @@ class Believed:
         if not isinstance(held, Mapping):
             sdk.need("from_card()")
         try:
-            found = sdk.json_of(held)
+            told = sdk.json_of(held)
         except ValueError as error:
             raise ArgumentError(f"from_card(): {error}.") from error
-        url = next(iter(sdk.urls_in(found)), "")
-        if not url.startswith(("http://", "https://")):
-            raise ArgumentError(f"from_card(): the card {_called(found)!r} names no URL for calls.")
+        try:
+            found = cards.well_formed(told)
+        except cards.CardError as error:
+            raise ArgumentError(f"from_card(): the card {_called(told)!r:.80} is none: {error}.") from error
+        url = sdk.urls_in(found)[0]
         if allow_private or (near and cards.is_loopback(url)):
             return cls(_identifier(found), url, public_only=False)
         if _is_known_private(url):

@@ -7,19 +7,24 @@ import ipaddress
 import json
 import socket
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
 from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.ir.urls import is_url
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
+    import httpx
     from httpx import AsyncClient
 
 LARGEST: Final = 256 * 1024
 """Bytes that a card may have."""
 REDIRECTS: Final = 3
 """How often a server may send us elsewhere for its card; always within its own origin."""
+DEPTH: Final = 50
+"""How deep the values of a card may lie in one another."""
 _PLACES: Final = (".well-known/agent-card.json", ".well-known/agent.json")
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -77,13 +82,42 @@ def check_scheme(url: str, *, allow_http: bool = False) -> None:
     raise CardError(f"{url} is not https. Use https, or allow_http=True where the network is your own.")
 
 
+_UNROUTED: Final = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "fec0::/10", "64:ff9b:1::/48")))
+"""Networks that are not public, whatever the version of Python says."""
+_CARRYING: Final = tuple(
+    (ipaddress.IPv6Network(network), bits)
+    for network, bits in (("::/96", 0), ("::ffff:0:0/96", 0), ("64:ff9b::/96", 0), ("2002::/16", 80))
+)
+"""IPv6 networks whose addresses carry an IPv4 address, and how many bits come after that."""
+
+
 def is_private(host: str) -> bool:
     """Whether an IP address is one of a private network, of this machine, or otherwise not public.
 
+    An IPv6 address that stands for an IPv4 address is as public as that.
+
     >>> is_private("10.0.0.7"), is_private("169.254.169.254"), is_private("8.8.8.8")
     (True, True, False)
+    >>> is_private("64:ff9b::a00:7"), is_private("64:ff9b::808:808")
+    (True, False)
     """
-    return not ipaddress.ip_address(host.partition("%")[0]).is_global
+    address = ipaddress.ip_address(host.partition("%")[0])
+    for network, bits in _CARRYING:
+        if address in network:
+            return is_private(str(ipaddress.IPv4Address(int(address) >> bits & 0xFFFFFFFF)))
+    unrouted = any(address in network for network in _UNROUTED)
+    return unrouted or address.is_multicast or not address.is_global
+
+
+def check_url(url: object) -> str:
+    """A URL to which calls can go.
+
+    Raises:
+        CardError: it is none.
+    """
+    if not is_url(url):
+        raise CardError(f"{url!r:.200} is no http or https URL")
+    return str(url)
 
 
 async def public_addresses(url: str) -> list[str]:
@@ -150,15 +184,36 @@ async def _get(client: AsyncClient, url: str) -> bytes:
     for _ in range(REDIRECTS + 1):
         try:
             async with client.stream("GET", url, follow_redirects=False) as response:
-                if response.is_redirect:
-                    url = urljoin(url, response.headers.get("location", ""))
+                if response.has_redirect_location:
+                    url = check_url(urljoin(url, response.headers["location"]))
                     if origin(url) != start:
                         raise CardError(f"its card is said to be at {url}, another origin")
                     continue
                 return await _body(response, url)
+        except httpx.DecodingError as error:
+            raise CardError(f"its card cannot be read: {error}") from error
         except httpx.HTTPError as error:
             raise CardError(f"it cannot be reached: {type(error).__name__}: {error}", passing=True) from error
     raise CardError(f"its card at {url} is redirected more than {REDIRECTS} times")
+
+
+PLAINLY: Final[Mapping[str, str]] = {"Accept-Encoding": "identity"}
+"""The header that asks for answers as they are: a few compressed bytes may become gigabytes."""
+
+
+async def refuse_compressed(response: httpx.Response) -> None:
+    """Refuse an answer that is compressed all the same, before it is read.
+
+    Raises:
+        httpx.DecodingError: it is.
+    """
+    import httpx
+
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() not in ("", "identity"):
+        raise httpx.DecodingError(
+            f"it answers as {encoding:.40}, and was asked for no compression", request=response.request
+        )
 
 
 async def _body(response: Any, url: str) -> bytes:
@@ -183,12 +238,64 @@ def _status(code: int) -> str:
 def _read(body: bytes) -> dict[str, Any]:
     try:
         held: object = json.loads(body)
-        card = cast("dict[str, Any]", held) if isinstance(held, dict) else None
     except (ValueError, RecursionError):
-        card = None
-    if card is None or not sdk.urls_in(card):
-        raise CardError("what it gives as its card is none: it names no URL for calls")
-    return card
+        held = None
+    try:
+        return well_formed(held)
+    except CardError as error:
+        raise CardError(f"what it gives as its card is none: {error}") from error
+
+
+def well_formed(card: object) -> dict[str, Any]:
+    """A card of which everybody can read what is read here: where calls go, and what its skills are called.
+
+    Raises:
+        CardError: it is none; the message says what is wrong with it.
+    """
+    if not isinstance(card, dict):
+        raise CardError("it is no JSON object")
+    held = cast("dict[str, Any]", card)
+    if not _is_plain(held, DEPTH):
+        raise CardError(f"it has values that JSON has not, or that lie more than {DEPTH} deep")
+    for name in ("supportedInterfaces", "additionalInterfaces", "skills"):
+        _objects(held.get(name), name)
+    for skill in held.get("skills") or ():
+        if not isinstance(skill.get("tags") or [], list):
+            raise CardError("its tags of a skill are no list")
+    urls = sdk.urls_in(held)
+    if not urls:
+        raise CardError("it names no URL for calls")
+    for url in urls:
+        check_url(url)
+    return held
+
+
+def _objects(given: object, name: str) -> None:
+    listed: list[object] = cast("list[object]", given) if isinstance(given, list) else []
+    if (given and not listed) or not all(isinstance(each, dict) for each in listed):
+        raise CardError(f"its {name} is no list of objects")
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether a value is JSON that every reader takes: finite numbers, whole characters, and not deep."""
+    if depth == 0:
+        return False
+    match value:
+        case dict():
+            held = cast("dict[object, object]", value)
+            return all(isinstance(key, str) and _is_plain(key, 1) for key in held) and all(
+                _is_plain(each, depth - 1) for each in held.values()
+            )
+        case list():
+            return all(_is_plain(each, depth - 1) for each in cast("list[object]", value))
+        case float():
+            return isfinite(value)
+        case str():
+            return not any("\ud800" <= character <= "\udfff" for character in value)
+        case int() | None:
+            return True
+        case _:
+            return False
 
 
 def _check_targets(card: Mapping[str, Any], endpoint: str) -> None:

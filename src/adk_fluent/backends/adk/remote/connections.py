@@ -106,8 +106,8 @@ async def _open(node: RemoteAgentNode) -> AsyncGenerator[Connection, None]:
 
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     timeout = httpx.Timeout(None, connect=CONNECTING)  # how long an answer may take is the step's to say
-    headers = headers_of(node.auth)
-    given: dict[str, Any] = {}
+    headers = {**cards.PLAINLY, **headers_of(node.auth)}
+    given: dict[str, Any] = {"event_hooks": {"response": [cards.refuse_compressed]}}
     if node.public_only:
         from adk_fluent.backends.adk.remote.pinning import PublicOnly
 

@@ -219,6 +219,23 @@ async def cancel(client: Any, task: str) -> None:
 # --- serving --------------------------------------------------------------------------------------
 
 
+_BEGINNING: Final = frozenset({"message/send", "message/stream", "SendMessage", "SendStreamingMessage"})
+
+
+def begins_task(body: bytes) -> bool:
+    """Whether a call has a task begin or go on.
+
+    >>> begins_task(b'{"method": "message/send"}'), begins_task(b'{"method": "tasks/cancel"}')
+    (True, False)
+    """
+    try:
+        called: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    method: object = cast("dict[str, object]", called).get("method") if isinstance(called, dict) else None
+    return isinstance(method, str) and method in _BEGINNING
+
+
 def new_task(context: Any) -> Any:
     """The task that a request begins."""
     import a2a.types
