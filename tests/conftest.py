@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import socket
+from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from typing import Any, cast
@@ -120,6 +121,29 @@ def clients_are_closed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Client, "__init__", made)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def connections_end_with_their_loop() -> Iterator[None]:
+    """What a library leaves open at the end of a loop is ended there, for the same reason."""
+    close = BaseSelectorEventLoop.close
+
+    def ended(self: BaseSelectorEventLoop) -> None:
+        if left := open_in(self):
+            for each in left:
+                each.abort()
+            self.run_until_complete(asyncio.sleep(0))  # in which they are closed
+        close(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseSelectorEventLoop, "close", ended)
+        yield
+
+
+def open_in(loop: asyncio.AbstractEventLoop) -> list[asyncio.WriteTransport]:
+    """The connections of a loop that nobody has closed."""
+    every: list[asyncio.WriteTransport] = [*cast(Any, loop)._transports.values()]
+    return [each for each in every if not each.is_closing()]
 
 
 def pytest_configure(config: pytest.Config) -> None:

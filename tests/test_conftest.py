@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -36,6 +38,23 @@ def test_this_machine_stays_reachable() -> None:
         socket.create_connection(server.getsockname()) as client,
     ):
         assert client.getpeername() == server.getsockname()
+
+
+def test_a_connection_ends_with_its_loop() -> None:
+    """What is left open in a loop is closed when that ends, and not when garbage is collected."""
+    left: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        async def leave() -> None:
+            left.append(await asyncio.open_connection(*server.getsockname()))
+
+        asyncio.run(leave())
+        other, _ = server.accept()
+        with other:
+            other.settimeout(60)
+            with suppress(ConnectionResetError):
+                assert other.recv(1) == b""
+    assert left
 
 
 def test_no_key_of_a_model_is_set() -> None:

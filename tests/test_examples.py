@@ -22,11 +22,7 @@ from adk_fluent.cost import unregister_price
 from tests.cli.gemini import Gemini, serve
 from tests.example_outputs import PRINTS, SAYS
 
-pytestmark = [
-    pytest.mark.newest,
-    # ADK closes none of the clients it makes for Gemini; `serve` collects them when it ends.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = pytest.mark.newest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "examples"

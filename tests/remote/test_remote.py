@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from typing import Any
 
@@ -18,6 +17,7 @@ from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import RemoteError
 from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, on_clock
+from tests.conftest import open_in
 from tests.remote.others import Says, listening, plain, says, words
 
 
@@ -352,7 +352,6 @@ async def test_a_mock_answers_for_it_without_a_network() -> None:
 
 
 @pytest.mark.newest  # ADK's servers do not cancel before
-@pytest.mark.filterwarnings("error::ResourceWarning")
 def test_connections_are_closed_when_their_loop_ends() -> None:
     """Whether answered, failed or cancelled in the middle, no socket of a call outlives `asyncio.run`."""
 
@@ -370,5 +369,13 @@ def test_connections_are_closed_when_their_loop_ends() -> None:
                 each.cancel()
             await asyncio.gather(*hanging, return_exceptions=True)
 
-    asyncio.run(calls())
-    gc.collect()
+    left: list[object] = []
+
+    class Loop(asyncio.SelectorEventLoop):
+        def close(self) -> None:
+            left.extend(open_in(self))
+            super().close()
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(calls())
+    assert left == []
