@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from adk_fluent import Agent, FanOut, Route
+from adk_fluent import Agent, FanOut, Route, T
 from adk_fluent.errors import ArgumentError, ExpressionError, UnsupportedNodeError
 from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import tool_approval
 from adk_fluent.testing import call_tool, mock_backend
+from adk_fluent.tools.spec import Tool
 from tests.backends.support import Client, requested, script, session_service
 
 SENT: list[str] = []
@@ -38,6 +39,19 @@ CLERK = Agent("clerk").tools(send, look)
 ASKS = [tool_approval(["send"])]
 SAYS: dict[str, Any] = {"clerk": [call_tool("send", to="ann"), "done"], "before": "first", "after": "last"}
 BEFORE, AFTER = Agent("before"), Agent("after")
+
+
+@pytest.mark.parametrize("around", [T.timeout(send, 5), T.retry(send), T.cache(send)], ids=str)
+async def test_what_is_around_a_tool_is_no_way_past_it(around: Tool) -> None:
+    """A tool with something around its calls asks as well, and is then called as it is."""
+    clerk = Agent("clerk").tools(around).middleware(*ASKS)
+    backend = mock_backend(SAYS)
+    result = await clerk.run("go", backend=backend)
+    (asked,) = result.pending
+    assert SENT == []
+    approvals = {asked.id: True}
+    done = await clerk.resume(session_id=result.session_id, approvals=approvals, backend=backend)
+    assert (done.text, SENT) == ("done", ["ann"])
 
 
 @pytest.mark.parametrize("approved", [True, False])

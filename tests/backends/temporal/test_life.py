@@ -11,6 +11,7 @@ from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.temporal import following
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.errors import EngineError
+from adk_fluent.middleware import tool_approval
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.temporal.engine import Served, Workers
 
@@ -54,6 +55,25 @@ async def test_who_cancels_a_run_cancels_what_it_does(workers: Workers) -> None:
     async with asyncio.timeout(20):
         await slow.cancelled.wait()
     assert slow.cancelled.is_set()
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_tool_that_must_be_approved_waits(workers: Workers, *, approved: bool) -> None:
+    """What middleware guards is not called before a person says so."""
+    paid: list[int] = []
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    guarded = Agent("a").tools(pay).middleware(tool_approval(["pay"]))
+    backend = Served(workers, {"models": mock_backend({"a": [call_tool("pay", amount=3), "done"]})})
+    asked = await guarded.run("hi", backend=backend)
+    assert ([each.message for each in asked.pending], paid) == (["Run pay(amount=3)?"], [])
+    approvals = {asked.pending[0].id: approved}
+    done = await guarded.resume(session_id=asked.session_id, approvals=approvals, backend=backend)
+    assert (done.text, paid) == ("done", [3] if approved else [])
 
 
 async def test_a_run_tells_how_far_it_is(workers: Workers) -> None:

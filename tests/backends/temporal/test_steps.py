@@ -18,7 +18,8 @@ from adk_fluent import A, Agent, C, FanOut, Loop, Route, S, T, map_over, tap
 from adk_fluent.backends import RunResult
 from adk_fluent.cost import ModelCandidate
 from adk_fluent.expr.base import Expr
-from adk_fluent.middleware import retry
+from adk_fluent.middleware import Context, Middleware, retry
+from adk_fluent.middleware.protocol import CallTool
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.temporal.engine import Served, Workers
 
@@ -37,6 +38,11 @@ def note(text: str, tool_context: ToolContext) -> dict[str, Any]:
         "said": str(tool_context.user_content and tool_context.user_content.parts)[:0],
         "by": tool_context.agent_name,
     }
+
+
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"{amount} paid"
 
 
 async def keep(file: str, tool_context: ToolContext) -> str:
@@ -79,6 +85,14 @@ async def grow(state: Any) -> dict[str, Any]:
     return {"topic": f"{state.get('topic', '')}x"}
 
 
+class Wrapping(Middleware):
+    """Puts what a tool gives into something else."""
+
+    async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
+        """Call it."""
+        return {"wrapped": await call(args)}
+
+
 SEEN: list[str] = []
 a, b = Agent("a"), Agent("b")
 CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
@@ -88,6 +102,10 @@ CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
         {"a": [call_tool("keep", file="f"), "done"]},
     ),
     "wrapped": (a.tools(T.timeout(T.retry(note), 5)), {"a": [call_tool("note", text="tea"), "done"]}),
+    "middleware around a tool": (
+        a.tools(note, T.timeout(pay, 5)).middleware(Wrapping()),
+        {"a": [call_tool("note", text="tea"), call_tool("pay", amount=3), "done"]},
+    ),
     "agent tool": (
         a.tools(T.agent(b.tool(note))),
         {"a": [call_tool("b", request="go"), "done"], "b": [call_tool("note", text="inner"), "said"]},

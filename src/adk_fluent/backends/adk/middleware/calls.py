@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import lru_cache, partial
+from types import MethodType
 from typing import Any, cast
 
 from google.adk.agents.callback_context import CallbackContext
@@ -15,6 +16,7 @@ from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent import _real_models
@@ -322,7 +324,7 @@ def with_middleware(tool: BaseTool) -> BaseTool:
     code, find what they look for, and a tool that changes has changed.
     """
     cls = type(tool)
-    if hasattr(cls, _WRAPPED):
+    if hasattr(cls, _WRAPPED) or isinstance(tool, SetModelResponseTool):  # ADK's own, by which agents answer
         return tool
     made = object.__new__(_around(cls))
     object.__setattr__(made, "__dict__", tool.__dict__)
@@ -332,7 +334,11 @@ def with_middleware(tool: BaseTool) -> BaseTool:
 @lru_cache(maxsize=256)
 def _around(cls: type[BaseTool]) -> type[BaseTool]:
     async def run_async(self: BaseTool, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        own = self.__dict__.get("run_async")  # a copy may say itself how it is called
+
         async def innermost(args: dict[str, Any]) -> Any:
+            if own is not None:
+                return await own(args=args, tool_context=tool_context)
             return await cls.run_async(self, args=args, tool_context=tool_context)
 
         ctx, call = HookContext(tool_context, tool=self), cast(CallTool, innermost)
@@ -340,10 +346,10 @@ def _around(cls: type[BaseTool]) -> type[BaseTool]:
             call = _tool_layer(hook, ctx, self.name, call)
         return await call(args)
 
-    return cast(
-        "type[BaseTool]",
-        type(cls.__name__, (cls,), {"run_async": run_async, "__module__": cls.__module__, _WRAPPED: True}),
-    )
+    # What an object has of a name counts more than what its class has, unless that is a property.
+    called = property(lambda self: MethodType(run_async, self))
+    members = {"run_async": called, "__module__": cls.__module__, _WRAPPED: True}
+    return cast("type[BaseTool]", type(cls.__name__, (cls,), members))
 
 
 def _tool_layer(hook: Hook, ctx: HookContext, name: str, inner: CallTool) -> CallTool:
