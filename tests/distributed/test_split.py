@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import pytest
 from google.genai import types
@@ -12,7 +12,7 @@ from google.genai import types
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, StateSchema, map_over, tap, transfer
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import Manifest, ScalingConfig, Segment, TransportConfig, split
-from adk_fluent.errors import BoundaryError
+from adk_fluent.errors import ArgumentError, BoundaryError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import walk
 from adk_fluent.state import UserScoped
@@ -216,3 +216,21 @@ def test_a_start_command_says_where_work_is_noted(endpoint: str, rest: list[str]
         assert '"--journal", "redis://host/1"]' in manifest.dockerfile(
             "shop:pipeline", journal="redis://host/1"
         )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: Agent("a").execution_boundary(transport=cast(Any, "redis://x")), "takes TransportConfig"),
+        (lambda: Agent("a").execution_boundary(scaling=cast(Any, 3)), "takes ScalingConfig"),
+        (lambda: TransportConfig(endpoint=cast(Any, 5)), "takes a URL, not 5"),
+        (lambda: ScalingConfig(min_instances=-1), "takes whole numbers"),
+        (lambda: ScalingConfig(max_instances=0), "takes whole numbers"),
+        (lambda: ScalingConfig(max_instances=cast(Any, "2")), "takes whole numbers"),
+        (lambda: ScalingConfig(3, 2), "the least may not be more than the most"),
+    ],
+)
+def test_what_a_boundary_is_told_is_checked(wrong: Callable[[], object], said: str) -> None:
+    """Where it is written, not where a worker starts."""
+    with pytest.raises(ArgumentError, match=said):
+        wrong()

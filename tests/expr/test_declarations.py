@@ -140,7 +140,7 @@ def test_a_remote_agent_keeps_what_it_was_told() -> None:
         (lambda: _select(ModelCandidate(" ")), "name of a model, not ' '"),
         (lambda: FanOut(Agent("a"), merge="first"), "not 'first'"),  # pyright: ignore[reportArgumentType, reportCallIssue]  # the point
         (lambda: RemoteAgent("r", endpoint="x.example"), "http or https URL, not 'x.example'"),
-        (lambda: RemoteAgent("r", endpoint="http://x", timeout=0), "must be positive, not 0"),
+        (lambda: RemoteAgent("r", endpoint="http://x", timeout=0), "takes a positive number, not 0"),
         (lambda: RemoteAgent("r", endpoint="http://x", fallback="f"), "takes an expression"),  # pyright: ignore[reportArgumentType]  # the point
         (lambda: RemoteAgent("r", endpoint="http://x").reads(""), "state key"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -14,7 +14,7 @@ from adk_fluent.a2a import AuthConfig, RetryConfig
 from adk_fluent.backends.adk.remote.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
-from adk_fluent.errors import RemoteError
+from adk_fluent.errors import ArgumentError, RemoteError
 from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, on_clock
 from tests.conftest import open_in
@@ -379,3 +379,42 @@ def test_connections_are_closed_when_their_loop_ends() -> None:
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(calls())
     assert left == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"endpoint": "https://[::1"}, "takes an http or https URL"),
+        ({"timeout": "5"}, "timeout= takes a positive number, not '5'"),
+        ({"timeout": None}, "timeout= takes a positive number, not None"),
+        ({"retry": 3}, r"retry= takes RetryConfig\(\.\.\.\), not int 3"),
+        ({"auth": "token"}, r"auth= takes AuthConfig\(\.\.\.\), not str 'token'"),
+        ({"auth": AuthConfig()}, "the token of auth= is empty"),
+        ({"input_schema": {"x": int}}, "input_schema= takes a pydantic model's class, not dict"),
+        ({"output_schema": {"x": int}}, "output_schema= takes a type such as a pydantic model, not dict"),
+        ({"fallback": "near"}, "fallback= takes an expression, not str 'near'"),
+    ],
+)
+def test_options_are_checked_where_they_are_written(options: dict[str, Any], said: str) -> None:
+    """What would fail at the first call, or be taken for something else, is refused at once."""
+    with pytest.raises(ArgumentError, match=f"RemoteAgent 'far': .*{said}"):
+        cast(Any, RemoteAgent)("far", **{"endpoint": "https://far.example", **options})
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "said"),
+    [
+        (AuthConfig, {"type": "apikey", "token": "t"}, "is one of 'bearer', 'api_key', not 'apikey'"),
+        (AuthConfig, {"token": "t\n"}, r"Was it read from a file\? Add \.strip\(\)"),
+        (AuthConfig, {"token": "é"}, "printable ASCII"),
+        (AuthConfig, {"token": None}, "takes text, not NoneType"),
+        (RetryConfig, {"max_attempts": 0}, "takes a whole number from 1, not 0"),
+        (RetryConfig, {"max_attempts": 2.5}, "takes a whole number from 1, not 2.5"),
+        (RetryConfig, {"initial_delay": -1}, "takes seconds from 0, not -1"),
+    ],
+)
+def test_credentials_and_tries_are_checked(kind: type, values: dict[str, Any], said: str) -> None:
+    """A type that there is not, a token that no header carries, and no tries: nobody finds out at a call."""
+    with pytest.raises(ArgumentError, match=said) as error:
+        kind(**values)
+    assert "é" not in str(error.value)

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from adk_fluent.a2a import DirectoryServer
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli  # the fixture, under its name
 
@@ -60,3 +61,34 @@ def test_a_token_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:
     done = cli("serve", "desk.py:clerk", "--token-env", "NOT_SET_HERE")
     assert done.code == 2
     assert done.err.strip().endswith("--token-env: the environment variable NOT_SET_HERE is not set.")
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        ("no/such.db", "store='no/such.db' cannot be used: unable to open database file."),
+        ("desk.py", "store='desk.py' cannot be used: file is not a database."),
+        (".", "store='.' cannot be used: unable to open database file."),
+        (
+            "postgresql+asyncpg://ann:secret@127.0.0.1:1/x",
+            "store='postgresql+asyncpg://ann:***@127.0.0.1:1/x' cannot be used: [Errno 111] Connect",
+        ),
+        ("postgresql://127.0.0.1/x", "takes a file, or a postgresql+asyncpg URL, not postgresql://..."),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_one_line(cli: Cli, tmp_path: Path, store: str, said: str) -> None:
+    """It says which and why, without a password and without a traceback."""
+    (tmp_path / "desk.py").write_text(TARGET)
+    done = cli("serve", "desk.py:clerk", "--port", "0", "--store", store)
+    assert done.code != 0
+    assert done.err.count("\n") == 1
+    assert said in done.err
+
+
+async def test_every_address_of_this_machine_has_a_url() -> None:
+    """Listening everywhere, the server names where it can be called from here."""
+    for host in ("", "0.0.0.0"):
+        server = DirectoryServer()
+        await server.start(host)
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", server.url)
+        await server.stop()

@@ -69,13 +69,14 @@ def _auth(variable: str | None) -> AuthConfig | None:
 
 async def _serve(server: A2AServer, told: Serving) -> None:
     from adk_fluent.backends.adk.remote.cards import is_loopback
+    from adk_fluent.serve.listening import in_url
 
     end, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end.set)
     await server.start(told.host, told.port)
     print(f"{told.target} is served at {server.url}", flush=True)
-    if told.token is None and not is_loopback(f"http://{told.host}"):
+    if told.token is None and not is_loopback(f"http://{in_url(told.host)}"):
         print(
             "Everybody who reaches this machine may call it; --token-env asks for a token.", file=sys.stderr
         )

@@ -107,6 +107,12 @@ def words(value: object, where: str) -> tuple[str, ...]:
     return cast("tuple[str, ...]", given)
 
 
+def instance(value: object, kind: type, where: str) -> None:
+    """Refuse what is neither nothing nor of a class."""
+    if not (value is None or isinstance(value, kind)):
+        raise ArgumentError(f"{where} takes {kind.__name__}(...), not {describe(value)}.")
+
+
 def agent_names(names: tuple[str, ...], where: str) -> tuple[str, ...]:
     """Some names of agents, each once."""
     if not names:

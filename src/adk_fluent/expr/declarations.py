@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.arguments import instance
 from adk_fluent.ir.annotations import (
     ContentSpec,
     EdgeSemantics,
@@ -151,10 +152,12 @@ class Declarations:
             scaling: how many workers may serve it.
 
         Raises:
-            ArgumentError: no such serialization or isolation.
+            ArgumentError: no such serialization or isolation, or the transport or scaling is none.
         """
         _one_of(serialization, _SERIALIZATION, "execution_boundary(serialization=)")
         _one_of(isolation, _ISOLATION, "execution_boundary(isolation=)")
+        instance(transport, TransportConfig, "execution_boundary(transport=)")
+        instance(scaling, ScalingConfig, "execution_boundary(scaling=)")
         boundary = ExecutionBoundary(
             serialization=serialization, transport=transport, isolation=isolation, scaling=scaling
         )

@@ -7,7 +7,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import check_key, check_schema, describe, words
+from adk_fluent.expr.arguments import check_key, check_schema, describe, instance, positive_number, words
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.naming import check_name
@@ -36,6 +36,10 @@ class Options(TypedDict, total=False):
     allow_http: bool
 
 
+def _is_model(value: object) -> bool:
+    return isinstance(value, type) and hasattr(value, "model_validate")
+
+
 class RemoteAgent(Expr[T_co]):
     """An agent that another process serves over A2A.
 
@@ -58,7 +62,7 @@ class RemoteAgent(Expr[T_co]):
         allow_http: whether another machine may be called unencrypted; this one always may.
 
     Raises:
-        ArgumentError: the endpoint is no URL, the timeout not positive, or the fallback no expression.
+        ArgumentError: the endpoint is no URL, the timeout not positive, or another option not what it takes.
         InvalidNameError: ADK would reject the name.
 
     Example:
@@ -90,20 +94,27 @@ class RemoteAgent(Expr[T_co]):
             raise ArgumentError(
                 f"RemoteAgent {name!r}: endpoint= takes an http or https URL, not {endpoint!r}."
             )
-        if not timeout > 0:
-            raise ArgumentError(f"RemoteAgent {name!r}: timeout= must be positive, not {timeout!r}.")
+        where = f"RemoteAgent {name!r}:"
+        instance(auth, AuthConfig, f"{where} auth=")
+        instance(retry, RetryConfig, f"{where} retry=")
+        if auth is not None and not auth.token:
+            raise ArgumentError(f"{where} the token of auth= is empty.")
+        if input_schema is not None and not _is_model(input_schema):
+            given = describe(input_schema)
+            raise ArgumentError(f"{where} input_schema= takes a pydantic model's class, not {given}.")
         if fallback is not None and not isinstance(fallback, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             given = describe(cast(object, fallback))
             raise ArgumentError(f"RemoteAgent {name!r}: fallback= takes an expression, not {given}.")
+        schema = None if output_schema is None else check_schema(output_schema, f"{where} output_schema=")
         made = RemoteAgentNode(
             name=check_name(name),
             endpoint=endpoint,
             description=description,
-            capabilities=words(capabilities, f"RemoteAgent {name!r}: capabilities="),
+            capabilities=words(capabilities, f"{where} capabilities="),
             input_schema=input_schema,
-            output_schema=output_schema,
+            output_schema=cast("type | None", schema),
             auth=auth,
-            timeout_seconds=timeout,
+            timeout_seconds=positive_number(timeout, f"{where} timeout="),
             retry=retry,
             fallback=None if fallback is None else fallback.node,
             allow_http=allow_http,

@@ -16,6 +16,7 @@ from adk_fluent.expr.remote import RemoteAgent
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import Access, keys_of
+from adk_fluent.ir.urls import is_url
 from adk_fluent.state.delta import detached
 from adk_fluent.tools import sources, wrappers
 from adk_fluent.tools.spec import Tool, checked, each, together
@@ -137,7 +138,7 @@ class T(metaclass=Namespace):
         """
         return sources.RemoteTool(
             RemoteAgent(
-                name or _name_of(url),
+                name or (_name_of(url) if is_url(url) else "remote"),
                 endpoint=url,
                 description=description,
                 capabilities=capabilities,

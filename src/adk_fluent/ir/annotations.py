@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self, cast
 
+from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
@@ -175,13 +176,30 @@ class TransportConfig(Frozen):
     type: str = "queue"
     endpoint: str | None = None
 
+    def _fill(self, values: Mapping[str, object]) -> None:
+        super()._fill(values)
+        endpoint = cast(object, self.endpoint)
+        if not (endpoint is None or isinstance(endpoint, str)):
+            raise ArgumentError(f"TransportConfig(endpoint=) takes a URL, not {endpoint!r:.40}.")
+
 
 @frozen
 class ScalingConfig(Frozen):
-    """How many workers may serve a boundary."""
+    """How many workers may serve a boundary.
+
+    Raises:
+        ArgumentError: a number is none, or the least is more than the most.
+    """
 
     min_instances: int = 0
     max_instances: int = 1
+
+    def _fill(self, values: Mapping[str, object]) -> None:
+        super()._fill(values)
+        if not (_is_whole(self.min_instances, 0) and _is_whole(self.max_instances, 1)):
+            raise ArgumentError(f"{self!r} takes whole numbers, from 0 and from 1.")
+        if self.min_instances > self.max_instances:
+            raise ArgumentError(f"{self!r}: the least may not be more than the most.")
 
 
 @frozen
@@ -218,10 +236,27 @@ class ModelCandidate(Frozen):
 
 @frozen
 class AuthConfig(Frozen):
-    """How to authenticate against a remote agent. The token is never shown in a `repr`."""
+    """How to authenticate against a remote agent. The token is never shown in a `repr`.
+
+    Raises:
+        ArgumentError: there is no such type, or the token is no text that fits in a header.
+    """
 
     type: Literal["bearer", "api_key"] = "bearer"
     token: str = ""
+
+    def _fill(self, values: Mapping[str, object]) -> None:
+        super()._fill(values)
+        token = cast(object, self.token)
+        if self.type not in ("bearer", "api_key"):
+            raise ArgumentError(f"AuthConfig(type=) is one of 'bearer', 'api_key', not {self.type!r:.40}.")
+        if not isinstance(token, str):
+            raise ArgumentError(f"AuthConfig(token=) takes text, not {type(token).__name__}.")
+        if not (token.isascii() and token.isprintable() and token == token.strip()):
+            raise ArgumentError(
+                "AuthConfig(token=) takes what a header can carry: printable ASCII without a space or a line "
+                "break at its ends. Was it read from a file? Add .strip()."
+            )
 
     def __repr__(self) -> str:
         return f"AuthConfig(type={self.type!r}, token=***)"
@@ -229,10 +264,28 @@ class AuthConfig(Frozen):
 
 @frozen
 class RetryConfig(Frozen):
-    """How often a remote call is attempted, and the first delay in seconds."""
+    """How often a remote call is attempted, and the first delay in seconds.
+
+    Raises:
+        ArgumentError: it is attempted less than once, or the delay is negative.
+    """
 
     max_attempts: int = 3
     initial_delay: float = 1.0
+
+    def _fill(self, values: Mapping[str, object]) -> None:
+        super()._fill(values)
+        if not _is_whole(self.max_attempts, 1):
+            raise ArgumentError(
+                f"RetryConfig(max_attempts=) takes a whole number from 1, not {self.max_attempts!r:.40}."
+            )
+        delay = cast(object, self.initial_delay)
+        if not isinstance(delay, int | float) or not delay >= 0:
+            raise ArgumentError(f"RetryConfig(initial_delay=) takes seconds from 0, not {delay!r:.40}.")
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 @frozen

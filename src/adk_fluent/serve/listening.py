@@ -52,8 +52,8 @@ class Listening:
         if self._held is not None:
             raise ServerError(f"The server listens already, at {self.url}.")
         bound = _bound(host, port)
-        shown = "127.0.0.1" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
-        url = f"http://{shown}:{bound.getsockname()[1]}/"
+        everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+        url = f"http://{in_url(everywhere.get(host, host))}:{bound.getsockname()[1]}/"
         ending = int(self._grace) + 1
         config = uvicorn.Config(
             self._app, log_level="warning", lifespan="off", timeout_graceful_shutdown=ending
@@ -75,6 +75,15 @@ class Listening:
         server.should_exit = True
         await serving
         return True
+
+
+def in_url(host: str) -> str:
+    """A host as a URL writes it.
+
+    >>> in_url("::1"), in_url("localhost")
+    ('[::1]', 'localhost')
+    """
+    return f"[{host}]" if ":" in host else host
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -33,12 +33,14 @@ class Stores:
         sessions: ADK's session service; `None` leaves it to the backend.
         tasks: a2a-sdk's task store.
         engine: SQLAlchemy's engine of the task store, which is closed with the server.
+        place: where that is, without its password.
         is_shared: whether other servers may keep their tasks there, too.
     """
 
     sessions: BaseSessionService | None
     tasks: Any
     engine: Any = None
+    place: str = ""
     is_shared: bool = False
 
     async def close(self) -> None:
@@ -55,12 +57,24 @@ class Stores:
         Args:
             told: what is said in them.
             seconds: how long a task may run; where others keep tasks, too, younger ones may be theirs.
+
+        Raises:
+            ServerError: the store cannot be reached, or cannot be made.
         """
         if self.engine is None:
             return 0
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            return await self._hand_back(told, seconds)
+        except (SQLAlchemyError, OSError) as error:
+            why = " ".join(str(getattr(error, "orig", None) or error).split())
+            raise ServerError(f"store={self.place!r} cannot be used: {why:.200}.") from error
+
+    async def _hand_back(self, told: str, seconds: float) -> int:
         from sqlalchemy import select
 
-        await self.tasks.initialize()
+        await self.tasks.inner.initialize()
         oldest = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=seconds if self.is_shared else 0)
         found = 0
         async with self.tasks.async_session_maker.begin() as session:
@@ -79,7 +93,7 @@ def stores(store: str | Path | None) -> Stores:
         store: an SQLite file, the URL of a PostgreSQL database, or `None` for the memory of this process.
 
     Raises:
-        ArgumentError: it is neither.
+        ArgumentError: it is neither, or cannot become one.
         MissingExtraError: a package that it needs is not installed.
     """
     if store is None:
@@ -87,7 +101,7 @@ def stores(store: str | Path | None) -> Stores:
 
         return Stores(None, _owned(InMemoryTaskStore()))
     url = str(store)
-    if "://" in url and not url.startswith(("postgresql", _SQLITE)):
+    if "://" in url and not url.startswith(("postgresql+", _SQLITE)):
         raise ArgumentError(
             f"store= takes a file, or a postgresql+asyncpg URL, not {url.partition('://')[0]}://..."
         )
@@ -111,10 +125,16 @@ def _opened(url: str) -> Stores:
 
         engine = create_async_engine(url, pool_pre_ping=True)
         tasks = _Discreet(_owned(DatabaseTaskStore(engine)))
-        return Stores(DatabaseSessionService(url, pool_pre_ping=True), tasks, engine, is_shared=True)
+        place = engine.url.render_as_string(hide_password=True)
+        return Stores(DatabaseSessionService(url, pool_pre_ping=True), tasks, engine, place, is_shared=True)
     engine = create_async_engine(url, connect_args={"timeout": _BUSY})
     tasks = _Discreet(_owned(DatabaseTaskStore(engine)))
-    return Stores(sqlite_sessions(Path(url.removeprefix(_SQLITE))), tasks, engine)
+    place = url.removeprefix(_SQLITE)
+    try:
+        sessions = sqlite_sessions(Path(place))
+    except RuntimeError as error:  # it reads an older file, to refuse it
+        raise ArgumentError(f"store={place!r} cannot be used: {error.__cause__ or error}.") from error
+    return Stores(sessions, tasks, engine, place)
 
 
 def _owned(tasks: Any) -> Any:
@@ -125,10 +145,10 @@ class _Discreet:
     """A task store whose failures tell a caller nothing of where it is; the log has them."""
 
     def __init__(self, store: Any) -> None:
-        self._store = store
+        self.inner = store
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
+        found = getattr(self.inner, name)
         return self._telling(found) if iscoroutinefunction(found) else found
 
     def _telling(self, method: Any) -> Any:
