@@ -343,6 +343,17 @@ def test_a_native_agent_that_nobody_knows_is_told() -> None:
     assert "served elsewhere" not in said
 
 
+def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
+    """They tell the model more, and may ask it again; the estimate says that it leaves that out."""
+    from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
+    from google.adk.planners import PlanReActPlanner
+
+    pipeline = a.planner(PlanReActPlanner()) >> b.code_executor(UnsafeLocalCodeExecutor())
+    told = estimate_cost(pipeline, prices=PRICES).assumptions
+    assert "a: what its planner adds is not in here" in told
+    assert "b: what its code executor adds is not in here" in told
+
+
 def test_what_middleware_does_is_not_foreseen() -> None:
     """Answers from a store, more attempts and other models of middleware are told not to be in the sums."""
     found = estimate_cost((a.middleware(retry()) >> b).middleware(cache()), prices=PRICES)
