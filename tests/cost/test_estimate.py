@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adk_fluent import Agent, C, Loop, P, Route, S, T, map_over, race, transfer
+from adk_fluent import Agent, C, Loop, P, Route, S, T, map_over, race, tap, transfer
 from adk_fluent.cost import (
     ModelCandidate,
     Price,
@@ -193,6 +193,36 @@ def test_labels_and_limits_are_short_answers() -> None:
     assert estimate_cost(labelled, said, prices=PRICES).agents[0].output_tokens == 77
 
 
+async def test_an_answer_that_goes_on_in_pieces() -> None:
+    """The next agent is asked once for each piece, and reads what was said before it each time."""
+    first, second, last = agent("first"), agent("second"), agent("last")
+    pipeline = first.writes("draft").stream_to(buffering="chunked", chunk_size=50) >> second >> last
+    words = "A word and another one. "
+    script = {"first": words * 40, "second": words * 8, "last": words * 40}
+    traffic = TrafficAssumptions(
+        avg_input_tokens=len(QUESTION) / 4, avg_output_tokens=240, characters_per_token=4
+    )
+    found = estimate_cost(pipeline, traffic, prices=PRICES)
+    assert [(one.agent, one.calls) for one in found.agents] == [("first", 1), ("second", 5), ("last", 1)]
+    assert "second: runs on 5 pieces, and says to all as much as in one answer" in found.assumptions
+    used = (await pipeline.run(QUESTION, backend=mock_backend(script))).usage
+    for one in found.agents:
+        told = used[one.agent, "m"]
+        assert one.input_tokens == pytest.approx(told.input_tokens, rel=0.2)
+        assert one.output_tokens == pytest.approx(told.output_tokens, rel=0.2)
+
+
+def test_only_what_a_model_reads_in_pieces_costs_more() -> None:
+    """A tap that takes the pieces asks nobody, and what goes on whole is read once."""
+
+    def show(piece: str) -> None:
+        pass
+
+    for edge in (a.stream_to("token"), a.stream_to("full"), a.stream_to("chunked", chunk_size=9999)):
+        assert calls(edge >> tap(show) >> b) == {"a": 1, "b": 1}
+        assert calls(edge >> b) == {"a": 1, "b": 1}
+
+
 # --- money ----------------------------------------------------------------------------------------
 
 
@@ -311,6 +341,17 @@ def test_a_native_agent_that_nobody_knows_is_told() -> None:
     said = "\n".join(estimate_cost(a >> Own(name="own"), prices=PRICES).assumptions)
     assert "own is a native agent that nobody has looked into; what it costs is not in here" in said
     assert "served elsewhere" not in said
+
+
+def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
+    """They tell the model more, and may ask it again; the estimate says that it leaves that out."""
+    from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
+    from google.adk.planners import PlanReActPlanner
+
+    pipeline = a.planner(PlanReActPlanner()) >> b.code_executor(UnsafeLocalCodeExecutor())
+    told = estimate_cost(pipeline, prices=PRICES).assumptions
+    assert "a: what its planner adds is not in here" in told
+    assert "b: what its code executor adds is not in here" in told
 
 
 def test_what_middleware_does_is_not_foreseen() -> None:

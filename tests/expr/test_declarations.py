@@ -33,6 +33,14 @@ def _select(*candidates: ModelCandidate, quality_key: str | None = None) -> Agen
     return Agent("a").model_select("cost_optimized", candidates=candidates, quality_key=quality_key)
 
 
+def _candidate(**options: Any) -> Agent[str]:
+    return _select(ModelCandidate("m", **options))
+
+
+def _chosen(**options: Any) -> Agent[str]:
+    return Agent("a").model_select("cost_optimized", candidates=[SMALL], **options)
+
+
 DECLARED: list[Expr[Any]] = [
     Agent("a").show(),
     Agent("a").hide(),
@@ -138,6 +146,12 @@ def test_a_remote_agent_keeps_what_it_was_told() -> None:
             "max_tokens=) takes a positive",
         ),
         (lambda: _select(ModelCandidate(" ")), "name of a model, not ' '"),
+        (lambda: _candidate(quality_tier="best"), "quality_tier=) takes a number, not 'best'"),
+        (lambda: _candidate(condition=5), "condition=) takes a function, not 5"),
+        (lambda: _chosen(budget_key=" "), "budget_key=) takes a state key as text"),
+        (lambda: _chosen(fallback_model=""), "fallback_model=) takes the name of a model, not ''"),
+        (lambda: _chosen(quality_key="q", quality_threshold="low"), "quality_threshold=) takes a number"),
+        (lambda: _chosen(quality_key=3, quality_threshold=0.5), "quality_key=) takes a state key as text"),
         (lambda: FanOut(Agent("a"), merge="first"), "not 'first'"),  # pyright: ignore[reportArgumentType, reportCallIssue]  # the point
         (lambda: RemoteAgent("r", endpoint="x.example"), "http or https URL, not 'x.example'"),
         (lambda: RemoteAgent("r", endpoint="http://x", timeout=0), "takes a positive number, not 0"),

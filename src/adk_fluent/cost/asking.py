@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal
 
+from adk_fluent.analysis.passing import passages_of
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.analysis.talk.sight import sight_of
@@ -24,6 +25,7 @@ from adk_fluent.cost.requests import around_words, longest_answer, told
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode
+from adk_fluent.ir.passing import Passage
 
 Way = Literal["expected", "low", "high"]
 """Which way is taken where nothing was said: as is likely, or the cheapest, or the dearest."""
@@ -41,6 +43,7 @@ class Shared:
         rates: prices.
         notes: what is taken for granted of what asks a helper model, in words.
         places: where agents stand; those in tools behind the agent that has the tool.
+        passages: which of the steps in one pass their answers on in pieces, by place.
     """
 
     fixed: dict[Step, Fixed] = field(default_factory=dict[Step, Fixed])
@@ -49,6 +52,13 @@ class Shared:
     )
     notes: dict[tuple[str, str], str] = field(default_factory=dict["tuple[str, str]", str])
     places: dict[Step, Place] = field(default_factory=dict[Step, Place])
+    passages: dict[Step, Mapping[int, Passage]] = field(default_factory=dict[Step, Mapping[int, Passage]])
+
+    def passing(self, step: Step) -> Mapping[int, Passage]:
+        """Which of the steps in a sequence or loop pass their answers on in pieces; found once."""
+        if (found := self.passages.get(step)) is None:
+            found = self.passages[step] = passages_of(step)
+        return found
 
     def note(self, step: Step, what: str, told: str) -> None:
         """Note what is taken for granted, the first time."""
@@ -72,6 +82,7 @@ class Asking(ABC):
         requests: how long the longest request of each agent is.
         priced: whether calls are to be priced; else only requests are found.
         talk: the conversation of this turn so far.
+        share: what share of their usual answers agents say, as they run on a piece each.
         vague: whether something was not said, so that the cheapest way is another than the dearest.
     """
 
@@ -90,6 +101,7 @@ class Asking(ABC):
     requests: dict[Step, float] = field(default_factory=dict[Step, float])
     priced: bool = True
     moved: float = 0
+    share: float = 1.0
     active: list[Step] = field(default_factory=list[Step])
 
     @abstractmethod
@@ -107,7 +119,7 @@ class Asking(ABC):
     def agent(self, step: Step, weight: float) -> None:
         """Ask a model, perhaps several times because of its tools, and perhaps go on with a delegate."""
         traffic, fixed = self.traffic, self.fixed_of(step)
-        answer = fixed.answer
+        answer = fixed.answer * self.share
         shares, left = branch_probabilities(step, traffic) if step.children else ({}, 1.0)
         free = [child for child in step.children if child not in shares]
         self.vague = self.vague or bool(free)

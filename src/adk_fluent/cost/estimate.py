@@ -326,6 +326,9 @@ def _middleware(step: Step) -> tuple[object, ...]:
 
 def _of_step(step: Step, traffic: TrafficAssumptions, walk: Turn) -> Iterable[str]:
     node = step.node
+    for name, what in (("planner", "planner"), ("code_executor", "code executor")):
+        if node.given.get(name) is not None:
+            yield f"{step.name}: what its {what} adds is not in here"
     if node.given.get("tools"):
         for name in foreign_agents(node):
             yield f"{step.name}: what {name} costs, a native agent in a tool of it, is not in here"

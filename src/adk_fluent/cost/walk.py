@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from math import ceil, inf
 from typing import Any, Final
 
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.cost.asking import Asking, number_of
 from adk_fluent.cost.branching import branch_probabilities
-from adk_fluent.cost.reckoning import Asked, Talk
+from adk_fluent.cost.reckoning import Asked, Said, Talk
 from adk_fluent.cost.requests import longest_answer
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.base import Runs
 from adk_fluent.ir.nodes import RaceNode, TransferNode
+from adk_fluent.ir.passing import Passage
 from adk_fluent.ir.tools import ends_loops
 
 
@@ -31,6 +33,7 @@ class Turn(Asking):
     vague: bool
     sizes: dict[str, float]
     moved: float
+    share: float
 
     def visit(self, step: Step, weight: float) -> None:
         """Pass a step that is reached this often."""
@@ -41,12 +44,43 @@ class Turn(Asking):
 
     def in_order(self, step: Step, weight: float) -> None:
         """One child after another, until one hands over."""
-        left = 1.0
-        for child in step.children:
-            self.visit(child, weight * left)
+        left, passing = 1.0, self.shared.passing(step)
+        before, spoken = self.talk, 0
+        for place, child in enumerate(step.children):
+            told, spoken = self.talk.said[spoken:], len(self.talk.said)
+            passage = passing.get(place - 1)
+            if passage is not None and passage.taking == "runs":
+                self.in_pieces(child, weight * left, passage, before, told)
+            else:
+                if passing and passage is None:
+                    before = Talk(self.talk)
+                self.visit(child, weight * left)
             left *= 1 - self.moved
             self.moved = 0
         # what follows a sequence that was left is not reached by way of it, but the target's work counts here
+
+    def in_pieces(
+        self, step: Step, weight: float, passage: Passage, before: Talk, told: Iterable[Said]
+    ) -> None:
+        """A step that runs once for each piece of what was told right before it.
+
+        Each run sees the conversation from before, and its piece; what they say is joined.
+        """
+        heard = [one for one in told if one.step.name in passage.speakers]
+        characters = sum(one.tokens for one in heard) * self.traffic.characters_per_token
+        pieces = max(1, ceil(characters / (passage.characters or inf)))
+        whole, sizes, share = self.talk, self.sizes, self.share
+        self.talk, self.share = Talk(before), share / pieces
+        self.talk.add_weighed((one._replace(tokens=one.tokens / pieces) for one in heard), 1)
+        keys = {key for one in heard for key in self.fixed_of(one.step).answered}
+        begun = sizes | {key: self.size(key) / pieces for key in keys}
+        spoken, self.sizes = len(self.talk.said), dict(begun)
+        self.visit(step, weight * pieces)
+        for one in self.talk.said[spoken:]:
+            whole.add(one.step, one.tokens * pieces, one.messages)
+        written = {key: size * pieces for key, size in self.sizes.items() if size != begun.get(key)}
+        self.talk, self.sizes, self.share = whole, sizes | written, share
+        self.shared.note(step, "runs", f"on {pieces} pieces, and says to all as much as in one answer")
 
     def again(self, step: Step, weight: float) -> None:
         """Several rounds, of which the last may be less than likely."""

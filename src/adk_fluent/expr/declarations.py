@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import instance
+from adk_fluent.expr.arguments import check_key, instance, positive
 from adk_fluent.ir.annotations import (
     ContentSpec,
     EdgeSemantics,
@@ -253,7 +253,8 @@ class AgentDeclarations(Declarations):
 
         Raises:
             ArgumentError: no such strategy, no candidates, something that is no `ModelCandidate`, two of one
-                model, a negative price or limit, or `adaptive` without a score.
+                model, a negative price or limit, `adaptive` without a score, or no key, name or number
+                where one belongs.
 
         >>> from adk_fluent import Agent
         >>> from adk_fluent.cost import ModelCandidate
@@ -271,6 +272,15 @@ class AgentDeclarations(Declarations):
                 "model_select('adaptive', …) needs quality_key=, the state key of a score, and "
                 "quality_threshold=, below which a score makes it take a better model; give both."
             )
+        if quality_threshold is not None and not _number(quality_threshold):
+            raise ArgumentError(
+                f"model_select(quality_threshold=) takes a number, not {quality_threshold!r:.40}."
+            )
+        for name, key in (("budget_key", budget_key), ("quality_key", quality_key)):
+            if key is not None:
+                check_key(key, f"model_select({name}=)")
+        if fallback_model is not None:
+            _check_model(fallback_model, "model_select(fallback_model=)")
         selector = ModelSelectorNode(
             strategy=strategy,
             candidates=chosen,
@@ -306,8 +316,7 @@ def _candidates(given: object) -> tuple[ModelCandidate, ...]:
             f"model_select(candidates=) takes one or more ModelCandidate values, not {given!r:.60}."
         )
     for position, one in enumerate(chosen):
-        if not isinstance(one.model, str) or not one.model.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
-            raise ArgumentError(f"ModelCandidate() takes the name of a model, not {one.model!r:.40}.")
+        _check_model(one.model, "ModelCandidate()")
         if one.model in [other.model for other in chosen[:position]]:
             raise ArgumentError(f"model_select(candidates=) names {one.model!r} twice; leave one out.")
         prices = (one.cost_per_1k_input, one.cost_per_1k_output)
@@ -317,12 +326,29 @@ def _candidates(given: object) -> tuple[ModelCandidate, ...]:
         for name, price in zip(("cost_per_1k_input", "cost_per_1k_output"), prices, strict=True):
             if price is not None:
                 amount(price, f"ModelCandidate({one.model!r}, {name}=)")
-        longest = one.max_tokens
-        if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int) or longest < 1):  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+        longest, tier, condition = one.max_tokens, cast(object, one.quality_tier), cast(object, one.condition)
+        if longest is not None and not positive(longest):
             raise ArgumentError(
                 f"ModelCandidate({one.model!r}, max_tokens=) takes a positive whole number, not {longest!r}."
             )
+        if not _number(tier):
+            raise ArgumentError(
+                f"ModelCandidate({one.model!r}, quality_tier=) takes a number, not {tier!r:.40}."
+            )
+        if condition is not None and not callable(condition):
+            raise ArgumentError(
+                f"ModelCandidate({one.model!r}, condition=) takes a function, not {condition!r:.40}."
+            )
     return chosen
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _check_model(name: object, where: str) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise ArgumentError(f"{where} takes the name of a model, not {name!r:.40}.")
 
 
 def _one_of(value: object, known: tuple[str, ...], where: str) -> None:

@@ -36,6 +36,8 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
             f'Did you mean "{like}"?'
             if like
             else f'Set it before: S.set({key}=...), or state={{"{key}": ...}}.'
+            if key.isidentifier()
+            else f'Set it before: state={{"{key}": ...}}.'
         )
         yield _missing(step, key, hint)
     if selector.fallback_model is None:
