@@ -44,6 +44,12 @@ class Crew:
             process.kill()
             process.join()
 
+    def ended(self) -> list[int | None]:
+        """Wait until all have ended by themselves; what they ended with."""
+        for process in self._processes:
+            process.join(60)
+        return [process.exitcode for process in self._processes]
+
     def hold(self, name: str) -> None:
         """Let a step wait from now on."""
         (self.folder / f"hold-{name}").touch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,9 @@ import pytest
 
 from adk_fluent import Agent, S, gate
 from adk_fluent.backends import TraceBackend
-from adk_fluent.backends.temporal.local import end_servers
+from adk_fluent.backends.temporal.sharing import leave_servers
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import ArgumentError, SessionConflictError
+from adk_fluent.errors import ArgumentError, EngineError, SessionConflictError
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
 from tests.backends.temporal.steps import FOLDER, pipeline
@@ -28,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(FOLDER, str(tmp_path))
     yield tmp_path
-    end_servers()
+    leave_servers()
 
 
 async def test_a_run_goes_on_where_its_program_was_killed(place: Path) -> None:
@@ -48,6 +49,42 @@ async def test_a_run_goes_on_where_its_program_was_killed(place: Path) -> None:
     begun = Counter(line for line in crew.log() if line.endswith("begins"))
     assert begun.pop("look begins") in (2, 3)  # the refused one has begun it as well
     assert set(begun.values()) == {1}
+
+
+async def test_programs_share_a_folder(place: Path) -> None:
+    """Two that start at once have one server, which lasts as long as anybody uses it."""
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def waits(state: object) -> dict[str, str]:
+        begun.set()
+        await goes_on.wait()
+        return {"waited": "yes"}
+
+    crew = Crew("", place, "")
+    crew.hold("look")
+    try:
+        for name in ("one", "two"):
+            crew.start_alone("hi", name)
+        await crew.until("look begins", 2)
+        mine = (waits >> Agent("a")).run("hi", config=LOCAL, backend=mock_backend({"a": "still here"}))
+        run = asyncio.ensure_future(mine)
+        await begun.wait()
+        crew.release("look")
+        assert await asyncio.to_thread(crew.ended) == [0, 0]
+        goes_on.set()
+        assert (await run).text == "still here"
+    finally:
+        crew.end()
+    ends = Counter(line for line in crew.log() if line.endswith("ends"))
+    assert set(ends.values()) == {2}
+
+
+async def test_a_folder_that_cannot_be_written(place: Path) -> None:
+    """It is named, in one line."""
+    (place / ".adk-fluent").write_text("a file")
+    with pytest.raises(EngineError, match=r"keeps runs in .*\.adk-fluent, which cannot be written") as found:
+        await Agent("a").run("hi", config=LOCAL, backend=mock_backend({"a": "x"}))
+    assert "\n" not in str(found.value)
 
 
 async def test_runs_streams_approvals_and_sessions(place: Path) -> None:

@@ -8,15 +8,11 @@ branches at the same time have no order, and it streams nothing.
 
 from __future__ import annotations
 
-import atexit
-import json
-import os
-import signal
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
-from functools import cache, partial
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, cast
 
 from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
@@ -27,7 +23,7 @@ from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.policy import StepPolicy
-from adk_fluent.backends.temporal.server import DevServer, answers
+from adk_fluent.backends.temporal.sharing import server_of
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
@@ -35,10 +31,6 @@ from adk_fluent.ir.base import Node
 
 FOLDER: Final = Path(".adk-fluent")
 """Where runs and sessions are kept, in the folder that the program was started in."""
-
-_lock = Lock()
-_servers: dict[Path, Callable[[], None]] = {}
-_NOTE: Final = "server.json"
 
 
 def local_backend(given: object) -> LocalBackend:
@@ -85,7 +77,7 @@ class LocalBackend(TemporalBackend):
     @asynccontextmanager
     async def _working(self, compiled: Durable, services: Mapping[str, Any] | None) -> AsyncGenerator[None]:
         """Inside, the server runs and this process works."""
-        self.address: Address = self.address.at(_server(self._folder))
+        self.address: Address = self.address.at(await asyncio.to_thread(server_of, self._folder))
         given = {"session_service": sqlite_sessions(self._folder / "sessions.db"), **(services or {})}
         node = self._nodes[compiled.queue]
         async with working(node, self.address, models=self._models or ADKBackend(), services=given):
@@ -143,55 +135,3 @@ class LocalBackend(TemporalBackend):
         """Delete a session."""
         async with self._working(compiled, services):
             await self._sessions(compiled, {"do": "forget", "user_id": user_id, "session_id": session_id})
-
-
-def _server(folder: Path) -> str:
-    """The address of the server of a folder, which is started unless it runs.
-
-    One whose program died is taken over: it ends with this one.
-    """
-    with _lock:
-        if (found := _running(folder)) is not None:
-            return found
-        folder.mkdir(parents=True, exist_ok=True)
-        server = DevServer(folder / "temporal.db")
-        server.start()
-        assert server.pid is not None
-        _keep(folder, server.address, server.pid, server.stop)
-        return server.address
-
-
-def _running(folder: Path) -> str | None:
-    """The address of the server that a program has started in a folder, if it still runs."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        noted = json.loads((folder / _NOTE).read_text())
-        address, pid = str(noted["address"]), int(noted["pid"])
-        if answers(int(address.rpartition(":")[2])):
-            if not _lives(int(noted["program"])):
-                _keep(folder, address, pid, partial(os.kill, pid, signal.SIGKILL))
-            return address
-    return None
-
-
-def _keep(folder: Path, address: str, pid: int, end: Callable[[], None]) -> None:
-    """Note that a server belongs to this program, with which it ends."""
-    _servers[folder] = end
-    (folder / _NOTE).write_text(json.dumps({"address": address, "pid": pid, "program": os.getpid()}))
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
-
-
-@atexit.register
-def end_servers() -> None:
-    """End the servers that belong to this program; what they know is in their files."""
-    while _servers:
-        folder, end = _servers.popitem()
-        with suppress(OSError):
-            (folder / _NOTE).unlink(missing_ok=True)
-            end()
