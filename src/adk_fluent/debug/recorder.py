@@ -19,7 +19,6 @@ from adk_fluent.backends.events import is_in_tool
 from adk_fluent.debug.events import event_from
 from adk_fluent.debug.noting import NotedCall, NotedRace, NotedRemote, NotedRun
 from adk_fluent.debug.recording import Recording, pipeline_hash
-from adk_fluent.debug.redacting import Redactor
 from adk_fluent.debug.requests import Asked, plain, request_json
 from adk_fluent.debug.spans import Spans
 from adk_fluent.debug.values import (
@@ -35,6 +34,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.middleware.faults import root_of, status_of
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+from adk_fluent.redacting import Redactor
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

@@ -92,3 +92,13 @@ def test_what_a_class_computes_is_left_to_it() -> None:
     told = {**told_of(httpx.ConnectError("cut")), "attributes": {"request": 1, "status_code": 500}}
     there: Any = raised(told)
     assert there.status_code == 500
+
+
+def test_no_secret_crosses() -> None:
+    """What a client kept with its error of how it signed in stays with the worker."""
+    error = ConnectionError("POST https://models.example/?key=AIza" + "x" * 35)
+    vars(error).update(api_key="zebra-zebra", request_id="r-1")
+    told = json.dumps(told_of(error))
+    assert "zebra" not in told
+    assert "AIza" not in told
+    assert getattr(_over(error), "request_id", None) == "r-1"

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from adk_fluent.backends.adk.durable.steps import Json
 from adk_fluent.errors import RunError, what_happened
 from adk_fluent.middleware.faults import retry_after, status_of
+from adk_fluent.redacting import Redactor
 
 LONG: Final = 2_000
 """Characters of JSON that an attribute of an error may take; a longer one is left behind."""
@@ -20,15 +21,17 @@ def told_of(error: BaseException) -> Json:
     """The class, the message and the attributes of an error, and of those that caused it.
 
     Providers keep what tells whether a call may be repeated, and when, in the response, which is no JSON: its
-    status and how long to wait are told as attributes.
+    status and how long to wait are told as attributes. Secrets are not told.
     """
     kind = type(error)
     cause = error.__cause__
     said = {"status_code": status_of(error), "retry_after": retry_after(error)}
+    known = {name: value for name, value in said.items() if value is not None} | _attributes(error)
+    redacted = Redactor()
     return {
         "type": f"{kind.__module__}:{kind.__qualname__}",
-        "message": _message(error),
-        "attributes": {name: value for name, value in said.items() if value is not None} | _attributes(error),
+        "attributes": redacted(known),
+        "message": redacted(_message(error)),
         "cause": None if cause is None else told_of(cause),
     }
 
