@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -130,6 +131,12 @@ class Turns:
             return await append(self._outer, event)
         finally:
             self.lock.release()
+
+
+def in_graph(ctx: InvocationContext) -> InvocationContext:
+    """The context of a node of a graph: what is appended in it goes to the runner, as all that nodes give."""
+    sessions = BranchSessions(ctx.session_service, partial(append, ctx))
+    return ctx.model_copy(update={"session_service": sessions})
 
 
 class Item:
