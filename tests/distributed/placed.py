@@ -15,6 +15,8 @@ from adk_fluent import A, Agent, S
 from adk_fluent.distributed import ScalingConfig
 from adk_fluent.state import declares
 
+print("what a module prints is no answer either")
+
 
 class Echo(BaseLlm):
     """Answers with what it was told to do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 from google.adk.artifacts import FileArtifactService
@@ -38,6 +39,24 @@ async def test_a_segment_runs_in_a_process_of_its_own() -> None:
             await placed.run("die", backend=backend)
         third = await placed.run("sums", backend=backend)
         assert third.state["pid"] in pids
+    finally:
+        await backend.close()
+
+
+async def test_a_process_that_ended_while_it_had_nothing_to_do_is_replaced() -> None:
+    """No run fails for it: the next has another."""
+    backend = DistributedBackend(target=TARGET)
+    try:
+        first = (await placed.run("sums", backend=backend)).state["pid"]
+        os.kill(first, SIGKILL)
+        async with asyncio.timeout(20):
+            while Path(f"/proc/{first}").exists():
+                await asyncio.sleep(0.01)
+        for _ in range(5):  # what the end of its output takes to be noticed
+            await asyncio.sleep(0)
+        second = await placed.run("sums", backend=backend)
+        assert second.text == "Did sums."
+        assert second.state["pid"] != first
     finally:
         await backend.close()
 

@@ -86,15 +86,16 @@ def main() -> None:
     parser.add_argument("--artifacts", help="where artifacts are kept: a folder, or gs://bucket")
     said = parser.parse_args()
     backend = ADKBackend(artifact_service=artifacts_at(said.artifacts) if said.artifacts else None)
-    segment = segment_of(said.target, said.segment)
-    transport = segment.boundary.transport
-    if transport is not None and transport.endpoint is not None:
-        asyncio.run(serve(QueueWorker(segment, backend=backend, journal=said.journal)))
-        return
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as gives:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the pipeline prints is no answer
-        worker = Worker(segment, backend)
-        asyncio.run(work(worker, sys.stdin.buffer, gives, segment.boundary.serialization))
+        segment = segment_of(said.target, said.segment)
+        transport = segment.boundary.transport
+        if transport is None or transport.endpoint is None:
+            worker = Worker(segment, backend)
+            asyncio.run(work(worker, sys.stdin.buffer, gives, segment.boundary.serialization))
+            return
+        os.dup2(gives.fileno(), sys.stdout.fileno())  # which nobody waits for here
+    asyncio.run(serve(QueueWorker(segment, backend=backend, journal=said.journal)))
 
 
 if __name__ == "__main__":
