@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 from signal import SIGKILL
 
@@ -95,3 +97,21 @@ async def test_a_process_needs_to_know_what_to_load() -> None:
             segment_of(target, "fn")
     with pytest.raises(ArgumentError, match="has no segment 'mail'; it has capture, fn"):
         segment_of(TARGET, "mail")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ([TARGET, "--segment", "mail"], "has no segment 'mail'; it has capture, fn"),
+        (["tests.distributed.placed:queued", "--segment", "heavy"], "queue of segment 'heavy' is not there"),
+    ],
+)
+def test_a_start_command_that_is_wrong_says_so_in_one_line(said: list[str], told: str) -> None:
+    """A pipeline, a segment, a place or a broker that is not there: no traceback."""
+    command = [sys.executable, "-m", "adk_fluent.distributed", *said]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    last = done.stderr.strip().splitlines()[-1]
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert last.startswith("python -m adk_fluent.distributed: ")
+    assert told in last
