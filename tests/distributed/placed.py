@@ -12,8 +12,10 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 from adk_fluent import A, Agent, S
-from adk_fluent.distributed import ScalingConfig
+from adk_fluent.distributed import ScalingConfig, TransportConfig
 from adk_fluent.state import declares
+
+print("what a module prints is no answer either")
 
 
 class Echo(BaseLlm):
@@ -55,4 +57,8 @@ filing = (
     A.save("draft.md", "Did it.")
     >> copying.execution_boundary(isolation="process")
     >> A.snapshot("copy.md", into_key="copy").execution_boundary()
+)
+
+queued = S.capture("task") >> heavy.execution_boundary(
+    transport=TransportConfig(endpoint="redis://127.0.0.1:1/heavy")
 )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 from google.adk.artifacts import FileArtifactService
@@ -38,6 +41,24 @@ async def test_a_segment_runs_in_a_process_of_its_own() -> None:
             await placed.run("die", backend=backend)
         third = await placed.run("sums", backend=backend)
         assert third.state["pid"] in pids
+    finally:
+        await backend.close()
+
+
+async def test_a_process_that_ended_while_it_had_nothing_to_do_is_replaced() -> None:
+    """No run fails for it: the next has another."""
+    backend = DistributedBackend(target=TARGET)
+    try:
+        first = (await placed.run("sums", backend=backend)).state["pid"]
+        os.kill(first, SIGKILL)
+        async with asyncio.timeout(20):
+            while Path(f"/proc/{first}").exists():
+                await asyncio.sleep(0.01)
+        for _ in range(5):  # what the end of its output takes to be noticed
+            await asyncio.sleep(0)
+        second = await placed.run("sums", backend=backend)
+        assert second.text == "Did sums."
+        assert second.state["pid"] != first
     finally:
         await backend.close()
 
@@ -76,3 +97,21 @@ async def test_a_process_needs_to_know_what_to_load() -> None:
             segment_of(target, "fn")
     with pytest.raises(ArgumentError, match="has no segment 'mail'; it has capture, fn"):
         segment_of(TARGET, "mail")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ([TARGET, "--segment", "mail"], "has no segment 'mail'; it has capture, fn"),
+        (["tests.distributed.placed:queued", "--segment", "heavy"], "queue of segment 'heavy' is not there"),
+    ],
+)
+def test_a_start_command_that_is_wrong_says_so_in_one_line(said: list[str], told: str) -> None:
+    """A pipeline, a segment, a place or a broker that is not there: no traceback."""
+    command = [sys.executable, "-m", "adk_fluent.distributed", *said]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    last = done.stderr.strip().splitlines()[-1]
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert last.startswith("python -m adk_fluent.distributed: ")
+    assert told in last

@@ -54,6 +54,14 @@ async def test_a_call_runs_the_expression() -> None:
     assert [part["text"] for artifact in told["artifacts"] for part in artifact["parts"]] == ["Paid."]
 
 
+async def test_a_message_without_words_is_one() -> None:
+    """A model is always asked something: some refuse to be asked nothing."""
+    backend = mock_backend({"clerk": "What is it?"})
+    async with A2AServer(Agent("clerk"), backend=backend) as server:
+        assert state(await task(server.url, "")) == "COMPLETED"
+    assert "(no text)" in str(backend.calls["clerk"][0].contents)
+
+
 @pytest.mark.newest  # the only one to speak two versions
 async def test_a_client_of_the_older_protocol_is_answered() -> None:
     """Version 0.3 of the protocol is spoken at the same address, and its card fields are there."""

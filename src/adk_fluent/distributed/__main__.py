@@ -16,7 +16,7 @@ from adk_fluent.distributed.processes import HEAD
 from adk_fluent.distributed.queues.serving import QueueWorker
 from adk_fluent.distributed.segments import Segment, split
 from adk_fluent.distributed.working import Worker
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import ADKFluentError, ArgumentError
 
 
 def load(target: str) -> object:
@@ -75,7 +75,14 @@ async def serve(worker: QueueWorker) -> None:
 
 
 def main() -> None:
-    """Run a segment for its queue, or for the process that started this one."""
+    """Run a segment for its queue, or for the process that started this one; a mistake is one line."""
+    try:
+        _main()
+    except ADKFluentError as error:
+        raise SystemExit(f"python -m adk_fluent.distributed: {' '.join(str(error).split())}") from error
+
+
+def _main() -> None:
     from adk_fluent.backends.adk.artifacts.places import artifacts_at
     from adk_fluent.backends.adk.running.backend import ADKBackend
 
@@ -86,15 +93,21 @@ def main() -> None:
     parser.add_argument("--artifacts", help="where artifacts are kept: a folder, or gs://bucket")
     said = parser.parse_args()
     backend = ADKBackend(artifact_service=artifacts_at(said.artifacts) if said.artifacts else None)
-    segment = segment_of(said.target, said.segment)
-    transport = segment.boundary.transport
-    if transport is not None and transport.endpoint is not None:
-        asyncio.run(serve(QueueWorker(segment, backend=backend, journal=said.journal)))
-        return
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as gives:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the pipeline prints is no answer
-        worker = Worker(segment, backend)
-        asyncio.run(work(worker, sys.stdin.buffer, gives, segment.boundary.serialization))
+        segment = segment_of(said.target, said.segment)
+        transport = segment.boundary.transport
+        if transport is None or transport.endpoint is None:
+            if sys.stdin.isatty():
+                raise ArgumentError(
+                    f"Segment {segment.name!r} has no queue: it takes work from the process that starts it. "
+                    "Give its boundary transport=TransportConfig(endpoint=...)."
+                )
+            worker = Worker(segment, backend)
+            asyncio.run(work(worker, sys.stdin.buffer, gives, segment.boundary.serialization))
+            return
+        os.dup2(gives.fileno(), sys.stdout.fileno())  # which nobody waits for here
+    asyncio.run(serve(QueueWorker(segment, backend=backend, journal=said.journal)))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Processes:
         check_files(segment, artifacts)
         pool = await self._pool(place_of(artifacts))
         async with pool.slots:
-            process = pool.idle.pop() if pool.idle else await self._start(pool.artifacts)
+            process = pool.waiting() or await self._start(pool.artifacts)
             done = False
             try:
                 await self._send(process, data)
@@ -131,3 +131,11 @@ class _Pool:
         self.artifacts = artifacts
         self.slots = asyncio.Semaphore(most)
         self.idle: list[Process] = []
+
+    def waiting(self) -> Process | None:
+        """One that has nothing to do; those that have ended meanwhile are forgotten."""
+        while self.idle:
+            process = self.idle.pop()
+            if process.returncode is None and not (process.stdout and process.stdout.at_eof()):
+                return process
+        return None

@@ -141,9 +141,10 @@ class FluentExecutor(AgentExecutor):
     ) -> AsyncGenerator[AgentEvent, None]:
         if approvals:
             return self._backend.resume(self._compiled, session_id=session, user_id=user, approvals=approvals)
+        said = [part for part in message.parts if part.text != ""]  # an empty one reaches no model
         return self._backend.stream(
             self._compiled,
-            list(message.parts) or [types.Part(text="(no text)")],
+            said or [types.Part(text="(no text)")],
             user_id=user,
             session_id=session,
             state=message.state,

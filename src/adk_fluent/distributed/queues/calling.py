@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from adk_fluent.distributed.formats import CONTENT_TYPES, from_bytes, to_bytes
 from adk_fluent.distributed.queues.brokers import Broker, Message, answers_for, broker_of
-from adk_fluent.distributed.queues.serving import endpoint_of
+from adk_fluent.distributed.queues.serving import endpoint_of, not_there
 from adk_fluent.distributed.working import check_failed, check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
 
@@ -111,10 +111,7 @@ class Queue:
             await asyncio.shield(line.starting)
         except Exception as error:
             self._lines.pop(loop, None)
-            raise SegmentError(
-                f"The queue of segment {self._segment.name!r} is not there: {type(error).__name__}: "
-                f"{error!s:.120}. Start the broker, or correct TransportConfig(endpoint=...)."
-            ) from error
+            raise not_there(self._segment, error) from error
         return line
 
 

@@ -71,8 +71,16 @@ class QueueWorker:
         self._broker.handle(self.segment.queue, self._take, at_once=at_once, redeliver_after=redeliver_after)
 
     async def start(self) -> None:
-        """Begin to take work; returns when the broker is there."""
-        await self._broker.start()
+        """Begin to take work; returns when the broker is there.
+
+        Raises:
+            SegmentError: the broker, or where work is noted, is not there.
+        """
+        try:
+            await self._broker.start()
+        except Exception as error:
+            await self._broker.close()
+            raise not_there(self.segment, error) from error
 
     async def stop(self) -> None:
         """Take no more work; what is not finished goes to other workers."""
@@ -175,6 +183,14 @@ def _chosen(pipeline: object, name: str | None) -> Segment:
             f"QueueWorker(segment={name!r}): name one of the segments that have a queue; there is {known}."
         )
     return chosen[0]
+
+
+def not_there(segment: Segment, error: BaseException) -> SegmentError:
+    """What is said of a broker that cannot be reached."""
+    return SegmentError(
+        f"The queue of segment {segment.name!r} is not there: {type(error).__name__}: {error!s:.120}. "
+        "Start the broker, or correct TransportConfig(endpoint=...)."
+    )
 
 
 def endpoint_of(segment: Segment) -> str:
