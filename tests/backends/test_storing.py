@@ -15,6 +15,7 @@ from google.adk.apps.app import App
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
@@ -23,10 +24,11 @@ from pydantic import PrivateAttr
 
 from adk_fluent import Agent, FanOut, Route, map_over, race
 from adk_fluent.adopt import adopt
+from adk_fluent.backends.adk.running.convert import knowingly
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import mock_backend
-from tests.backends.support import Hang, play, replies, script
+from tests.backends.support import Hang, PlainLlm, play, replies, reply, script
 
 Step: TypeAlias = Expr[Any]
 
@@ -247,6 +249,52 @@ async def test_a_summary_that_adk_writes_meanwhile(shape: str, tmp_path: Path, i
     assert result.text == "the end"
     assert service.most == 1
     assert service.told.count("user") > 1
+
+
+@pytest.mark.newest
+async def test_a_summary_on_the_workflow_target(tmp_path: Path) -> None:
+    """So it is in a graph, where the runner stores what all nodes give, and a summary with it."""
+    from google.adk.apps.app import EventsCompactionConfig
+    from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+
+    service, summarising = Slow(tmp_path, "side"), asyncio.Event()
+    requests: list[LlmRequest] = []
+
+    async def says(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        used = types.GenerateContentResponseUsageMetadata(prompt_token_count=5000)
+        yield reply("word " * 3000, usage_metadata=used)
+
+    async def goes_on(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        requests.append(request)
+        yield reply("next")
+
+    async def beside(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        await summarising.wait()
+        yield reply("beside")
+
+    async def sums_up(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        summarising.set()
+        await service.holding.wait()
+        yield reply("what was said")
+
+    long, following = (Agent(name).model(PlainLlm.of(by)) for name, by in (("a", says), ("b", goes_on)))
+    graph = FanOut(long >> following, Agent("side").model(PlainLlm.of(beside))).build(target="workflow")
+    with knowingly():
+        compaction = EventsCompactionConfig(
+            summarizer=LlmEventSummarizer(llm=PlainLlm.of(sums_up)),
+            compaction_interval=1000,
+            overlap_size=1,
+            token_threshold=1000,
+            event_retention_size=0,
+        )
+    app = App(name="app", root_agent=graph, events_compaction_config=compaction)
+    runner = Runner(app=app, session_service=service, auto_create_session=True)
+    message = types.Content(role="user", parts=[types.Part(text="hi")])
+    async with aclosing(runner.run_async(user_id="u", session_id="s", new_message=message)) as events:
+        stored = [event async for event in events]
+    assert service.most == 1
+    assert any(event.actions.compaction for event in stored)
+    assert requests
 
 
 async def test_a_message_while_an_answer_is_stored(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ later run go wrong quietly.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
@@ -133,6 +133,17 @@ _NONE: Final[Mapping[str, Any]] = {}
 def tells_failures() -> bool:
     """Whether plugins are told that a run failed; from 2.x on they are."""
     return hasattr(BasePlugin, "on_run_error_callback")
+
+
+def handing_over(ctx: InvocationContext) -> Callable[[Event], Awaitable[None]] | None:
+    """What hands an event to the runner of a graph, which alone stores there; `None` outside of one.
+
+    A node's own way is to give it out, with itself as the author; ADK has no public one for an event of
+    somebody else.
+    """
+    if getattr(ctx, "_event_queue", None) is None:
+        return None
+    return cast("Callable[[Event], Awaitable[None]]", cast(Any, ctx)._enqueue_event)
 
 
 _CHOOSERS = ("_get_llm", "_BaseLlmFlow__get_llm")  # the second as older ADKs mangle it
@@ -359,7 +370,7 @@ def probe() -> None:
         (BaseTool, "_get_declaration"),
     ]
     if hasattr(LlmAgent, "_run_impl"):  # where agents can be nodes of a graph
-        names.append((LlmAgent, "_validate_output_data"))
+        names += [(LlmAgent, "_validate_output_data"), (InvocationContext, "_enqueue_event")]
     for owner, name in names:
         if not callable(getattr(owner, name, None)):
             raise CompileError(

@@ -132,6 +132,19 @@ class Turns:
             self.lock.release()
 
 
+def in_graph(ctx: InvocationContext) -> InvocationContext:
+    """The context of a node of a graph: what is appended in it goes to the runner, as all that nodes give."""
+    hand_over = private.handing_over(ctx)
+    if hand_over is None:
+        return ctx
+
+    async def append(event: Event) -> Event:
+        await hand_over(event)
+        return event
+
+    return ctx.model_copy(update={"session_service": BranchSessions(ctx.session_service, append)})
+
+
 class Item:
     """A branch whose events take ADK's way, with state of its own laid over the session's.
 

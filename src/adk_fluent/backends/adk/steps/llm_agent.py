@@ -25,6 +25,7 @@ from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.calls import AnotherModel, around, with_middleware
 from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack, stack_of, warn_idle
 from adk_fluent.backends.adk.resources import holding
+from adk_fluent.backends.adk.steps.branches import in_graph
 from adk_fluent.backends.adk.steps.calling_live import LiveLlm
 from adk_fluent.backends.adk.steps.failures import Place, note, storable
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, within_schema
@@ -176,6 +177,8 @@ class FluentLlmAgent(private.AssemblingAgent):
         return holding(parent_context, events) if self._holds else events
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
+        if self._tree is not None:
+            ctx = in_graph(ctx)
         view = own_view(ctx)
         inner = view.ctx if view else ctx
         if not (self.sub_agents and ctx.is_resumable and private.resumes_below(self, inner)):
