@@ -27,7 +27,7 @@ from adk_fluent.adopt import adopt
 from adk_fluent.backends.adk.running.convert import knowingly
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.expr.base import Expr
-from adk_fluent.testing import mock_backend
+from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, PlainLlm, play, replies, reply, script
 
 Step: TypeAlias = Expr[Any]
@@ -212,6 +212,17 @@ async def test_a_branch_that_is_cancelled_while_it_stores(
     assert service.told[-1] == "instead"
     assert service.most == 1
     assert "note" in service.told
+
+
+async def test_below_an_agent_that_hands_over(tmp_path: Path) -> None:
+    """So it is where the root is an agent, whose events ADK 2.x gives to its runner in a queue."""
+    service = Slow(tmp_path, "side")
+    desk = FanOut("desk", Notes.when(service.holding), Agent("side"))
+    expression = Agent("root").delegate(desk)
+    responses = {"root": call_tool("transfer_to_agent", agent_name="desk")}
+    await on_adk(expression, script(responses), service, {})
+    assert service.most == 1
+    assert {"side", "note"} <= set(service.told)
 
 
 @pytest.mark.newest

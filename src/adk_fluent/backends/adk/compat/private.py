@@ -136,7 +136,7 @@ def tells_failures() -> bool:
 
 
 def handing_over(ctx: InvocationContext) -> Callable[[Event], Awaitable[None]] | None:
-    """What hands an event to the runner of a graph, which alone stores there; `None` outside of one.
+    """What hands an event to a runner that alone stores what comes of a graph or a root agent; else `None`.
 
     A node's own way is to give it out, with itself as the author; ADK has no public one for an event of
     somebody else.

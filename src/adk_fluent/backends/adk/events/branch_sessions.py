@@ -10,6 +10,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService, Session
 
+from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.finishing import to_the_end
 
 
@@ -92,8 +93,12 @@ async def append(ctx: InvocationContext, event: Event) -> Event:
     """Store an event that does not come from the agents, to the end even when its branch is cancelled.
 
     The store may have it by then, and would refuse all that the run stores after it: the session, which knows
-    nothing of it, would be older.
+    nothing of it, would be older. Where ADK's runner takes events from a queue, it is left to the runner.
     """
     service = ctx.session_service
-    stored = service.append_event(session=ctx.session, event=event)
-    return await (stored if isinstance(service, SessionsOver) else to_the_end(stored))
+    if isinstance(service, SessionsOver):
+        return await service.append_event(session=ctx.session, event=event)
+    if (hand_over := private.handing_over(ctx)) is not None:
+        await hand_over(event)
+        return event
+    return await to_the_end(service.append_event(session=ctx.session, event=event))

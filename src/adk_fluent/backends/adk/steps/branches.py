@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -134,15 +135,8 @@ class Turns:
 
 def in_graph(ctx: InvocationContext) -> InvocationContext:
     """The context of a node of a graph: what is appended in it goes to the runner, as all that nodes give."""
-    hand_over = private.handing_over(ctx)
-    if hand_over is None:
-        return ctx
-
-    async def append(event: Event) -> Event:
-        await hand_over(event)
-        return event
-
-    return ctx.model_copy(update={"session_service": BranchSessions(ctx.session_service, append)})
+    sessions = BranchSessions(ctx.session_service, partial(append, ctx))
+    return ctx.model_copy(update={"session_service": sessions})
 
 
 class Item:
