@@ -221,3 +221,25 @@ async def test_sessions_that_nobody_ends_are_bounded(monkeypatch: pytest.MonkeyP
         await agent.run("hi", backend=backend, session_id=session)
     assert runs.kept()[1] == 3
     assert spends.sessions == [{"a": n} for n in (1, 1, 2, 1, 1, 3, 1)]
+
+
+async def test_a_live_conversation_and_a_run_share_what_is_kept_for_their_session() -> None:
+    """What is kept for a session is the same in a live conversation as in the turns after it."""
+
+    class Hears(Middleware):
+        def __init__(self) -> None:
+            self.heard = self.per_session(list[str])
+
+        async def on_event(self, ctx: Context, event: Any) -> None:
+            if event.content and not event.is_partial:
+                self.heard(ctx).append(event.content)
+                ctx.state["heard"] = list(self.heard(ctx))
+
+    agent, backend = a.middleware(Hears()), mock_backend({"a": ["spoken", "written"]})
+    async with agent.live(backend=backend, modality="text", session_id="s") as live:
+        await live.send("hi")
+        async for event in live:
+            if event.turn_complete:
+                break
+    result = await agent.run("again", backend=backend, session_id="s")
+    assert result.state["heard"] == ["spoken", "written"]

@@ -136,7 +136,8 @@ class FluentRunner(Runner):
 
     async def run_live(self, **options: Any) -> AsyncGenerator[Event, None]:
         """ADK's `run_live`."""
-        with telling_of(self.session_service, options.get("session_id")), naming_failures():
+        telling = telling_of(self.session_service, options.get("session_id"))
+        with telling, naming_failures(), watched():
             async with aclosing(super().run_live(**options)) as events:
                 async for event in events:
                     yield self._seen(marked(in_full(event), sight_of(event, self._outlet)))
