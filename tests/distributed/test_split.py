@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import pytest
 from google.genai import types
 
-from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, StateSchema, map_over, tap, transfer
+from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, StateSchema, T, map_over, tap, transfer
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import Manifest, ScalingConfig, Segment, TransportConfig, split
 from adk_fluent.errors import ArgumentError, BoundaryError
@@ -234,3 +234,11 @@ def test_what_a_boundary_is_told_is_checked(wrong: Callable[[], object], said: s
     """Where it is written, not where a worker starts."""
     with pytest.raises(ArgumentError, match=said):
         wrong()
+
+
+def test_a_boundary_inside_a_tool_is_named() -> None:
+    """It cuts nothing, in a wrapped tool neither, which the check says beside what could be cut."""
+    heavy = T.retry(T.agent(Agent("heavy").execution_boundary()))
+    (issue,) = (Agent("clerk") >> Agent("asks").tools(heavy)).check().issues
+    assert issue.code == "boundary-uncuttable"
+    assert issue.message.startswith("the execution boundary of 'heavy' stands inside a tool of asks")

@@ -11,8 +11,10 @@ from adk_fluent.contracts.findings.boundaries import in_the_way
 from adk_fluent.contracts.issues import BoundaryType, BoundaryUncuttable, BoundaryUndeclared
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.tools import agents_inside
 from adk_fluent.state.effects import effects_of
 from adk_fluent.state.plain import is_plain
 
@@ -21,11 +23,26 @@ from adk_fluent.state.plain import is_plain
 def check_boundary_contracts(root: object) -> list[ContractIssue]:
     """A run can be cut at its boundaries, and all that crosses is declared and can be written as data."""
     facts = analyse(root)
+    lost = [*_in_tools(facts)]
     if not boundaries(facts):
-        return []
+        return lost
     parts = stretches(facts)
     cuts = [part.cut for part in parts[1:] if part.cut is not None]
-    return [*_uncuttable(facts), *_unserializable(facts, cuts), *_undeclared(facts, parts)]
+    return [*lost, *_uncuttable(facts), *_unserializable(facts, cuts), *_undeclared(facts, parts)]
+
+
+def _in_tools(facts: Facts) -> Iterator[ContractIssue]:
+    for step in facts.steps:
+        for body in agents_inside(step.node.tools if isinstance(step.node, AgentNode) else ()):
+            for node in walk(body):
+                if node.annotations.boundary is not None:
+                    yield BoundaryUncuttable(
+                        agent=step.name,
+                        message=f"the execution boundary of {node.name!r} stands inside a tool of "
+                        f"{step.name}, which runs as a whole",
+                        hint="Nothing is cut there: a tool runs where its agent does.\n"
+                        f"Put the boundary on {step.name!r}, or on a step of the pipeline around it.",
+                    )
 
 
 def _uncuttable(facts: Facts) -> Iterator[ContractIssue]:
