@@ -227,6 +227,8 @@ async def test_a_worker_shows_its_key(tmp_path: Path, program: Path) -> None:
         (["--tls-ca-path", "nowhere.pem"], "--tls-ca-path nowhere.pem: No such file"),
         (["--dev", "--tls"], "--dev starts a server without TLS"),
         (["--dev", "--namespace", "mine"], "--dev starts a server without TLS"),
+        (["--dev", "--dir", "/dev/null"], "--dir /dev/null: File exists."),
+        (["--session-db", "nowhere/s.db"], "--session-db nowhere/s.db: there is no folder nowhere"),
         (["--telemetry"], "set it, as to http://127.0.0.1:4318"),
     ],
 )
