@@ -147,10 +147,10 @@ async def test_a_worker_that_is_told_twice_leaves(tmp_path: Path) -> None:
         worker.send_signal(signal.SIGINT)
         while await asyncio.to_thread(worker.stderr.readline) != "Finishing what is begun.\n":
             assert worker.poll() is None
+        run.cancel()  # while there is a server to tell it
+        await asyncio.gather(run, return_exceptions=True)
         worker.send_signal(signal.SIGTERM)
         _, errors = await asyncio.to_thread(worker.communicate)
-        run.cancel()
-        await asyncio.gather(run, return_exceptions=True)
     finally:
         worker.kill()
         worker.wait()
@@ -227,6 +227,8 @@ async def test_a_worker_shows_its_key(tmp_path: Path, program: Path) -> None:
         (["--tls-ca-path", "nowhere.pem"], "--tls-ca-path nowhere.pem: No such file"),
         (["--dev", "--tls"], "--dev starts a server without TLS"),
         (["--dev", "--namespace", "mine"], "--dev starts a server without TLS"),
+        (["--dev", "--dir", "/dev/null"], "--dir /dev/null: File exists."),
+        (["--session-db", "nowhere/s.db"], "--session-db nowhere/s.db: there is no folder nowhere"),
         (["--telemetry"], "set it, as to http://127.0.0.1:4318"),
     ],
 )

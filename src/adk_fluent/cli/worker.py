@@ -105,8 +105,13 @@ def worker(
         raise UsageError(f"--telemetry sends to where {ENDPOINT} says; set it, as to http://127.0.0.1:4318.")
     node = inside(target).node
     if dev is not None:
-        dev.mkdir(parents=True, exist_ok=True)
+        try:
+            dev.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--dir {dev}: {error.strerror}.") from error
         sessions = sessions or dev / "sessions.db"
+    if sessions is not None and not sessions.parent.is_dir():
+        raise UsageError(f"--session-db {sessions}: there is no folder {sessions.parent}.")
     api_key = None if dev is not None else os.environ.get(API_KEY) or None
     place = Address(address or LOCAL, namespace, security.config(), api_key)
     more = {"queue": queue, "telemetry": TelemetryConfig() if telemetry else None}

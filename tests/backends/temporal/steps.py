@@ -18,9 +18,9 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adk_fluent import Agent, Loop, RemoteAgent, Route, gate
+from adk_fluent import Agent, C, Loop, RemoteAgent, Route, gate
 from adk_fluent.expr.base import Expr
-from adk_fluent.middleware import cache, retry
+from adk_fluent.middleware import cache, fallback_model, retry
 
 FOLDER = "ADK_FLUENT_TEST_FOLDER"
 
@@ -112,6 +112,25 @@ def remote() -> Expr[str]:
     """A remote agent, whose address is in the file `endpoint`, between two model calls."""
     far = RemoteAgent("far", endpoint=(folder() / "endpoint").read_text())
     return agent("first") >> far >> agent("last")
+
+
+class Broken(BaseLlm):
+    """Never answers."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Fail."""
+        raise ConnectionError("down")
+        yield
+
+
+helped = (
+    agent("first")
+    >> agent("last").context(C.summarize(model=Noting(model="helper")))
+    >> Agent("broken", Broken(model="broken")).middleware(fallback_model(Noting(model="other")))
+)
+"""Asks models that are not those of its agents: a context's, and one in place of another."""
 
 
 def sharing() -> Expr[str]:

@@ -138,7 +138,7 @@ async def test_a_worker_whose_predicate_blocked_ends(workers: Workers) -> None:
     await asyncio.to_thread(workers.rest)
 
 
-@pytest.mark.parametrize("address", ["", "here", 7233, "host:", None])
+@pytest.mark.parametrize("address", ["", "here", 7233, "host:", None, "host:99999", ":7233", "host:0"])
 def test_a_wrong_address(address: Any) -> None:
     """It is HOST:PORT."""
     with pytest.raises(ArgumentError, match="HOST:PORT"):

@@ -18,7 +18,7 @@ from adk_fluent.errors import RunError
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
-from tests.backends.temporal.steps import FOLDER, gated, pipeline, poisoned, remote, sharing
+from tests.backends.temporal.steps import FOLDER, gated, helped, pipeline, poisoned, remote, sharing
 
 pytestmark = pytest.mark.newest
 
@@ -165,6 +165,25 @@ async def test_a_worker_is_killed_in_a_remote_call(
     assert len(calls) == 2
     begun = Counter(line for line in crew.log() if line.endswith("begins"))
     assert begun == {"first begins": 1, "last begins": 2}
+
+
+async def test_killed_workers_asked_other_models(server: DevServer, tmp_path: Path) -> None:
+    """A worker dies in a call of a context's model, the next in one of a fallback's; both are asked again."""
+    crew = Crew(server.address, tmp_path, str(uuid.uuid4()))
+    try:
+        crew.start("helped")
+        crew.hold("helper")
+        crew.hold("other")
+        run = asyncio.ensure_future(helped.run("hi", backend=_backend(crew)))
+        for phase in ("helper", "other"):
+            await crew.until(f"{phase} begins")
+            crew.kill(f"{phase} begins", "helped")
+            crew.release(phase)
+        assert (await run).text == "I am other."
+    finally:
+        crew.end()
+    ends = [line for line in crew.log() if line.endswith("ends")]
+    assert ends == ["first ends", "helper ends", "last ends", "other ends"]
 
 
 async def test_a_killed_worker_leaves_what_it_kept_to_others(

@@ -15,8 +15,9 @@ from adk_fluent.backends import RunResult, StepPolicy, TemporalBackend
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.distributed import run_worker
 from adk_fluent.distributed.durable import hosting
-from adk_fluent.errors import ArgumentError, EngineError
+from adk_fluent.errors import ArgumentError, EngineError, ModelError, RateLimitError
 from adk_fluent.expr.base import Expr
+from adk_fluent.middleware import rate_limiter
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.engine import Served, Workers
 from tests.backends.temporal.processes import Crew
@@ -51,6 +52,21 @@ async def test_the_same_as_without_boundaries(workers: Workers, case: str) -> No
     streamed = [event async for event in expression.stream("go", backend=backend)]
     whole = [event.content for event in streamed if event.content and not event.is_partial]
     assert whole == [event.content for event in here if event.content]
+
+
+async def test_a_segment_fails_with_its_own_error(workers: Workers) -> None:
+    """What it was caused by and when to come back are said with it, as without boundaries."""
+    strict = rate_limiter(1, per=3600, on_limit="refuse")
+    limited = a.middleware(strict) >> b.middleware(strict).execution_boundary()
+    broken = a >> b.execution_boundary()
+    working = {"models": mock_backend({"b": ConnectionError("cut")}, default="ok"), "host": hosting()}
+    backend = Served(workers, working)
+    with pytest.raises(RateLimitError) as refused:
+        await limited.run("go", backend=backend)
+    assert refused.value.retry_after > 3500
+    with pytest.raises(ModelError) as failed:
+        await broken.run("go", backend=backend)
+    assert isinstance(failed.value.__cause__, ConnectionError)
 
 
 async def test_a_gate_behind_a_boundary_waits(workers: Workers) -> None:

@@ -39,8 +39,8 @@ class Address:
 
     def __post_init__(self) -> None:
         host = cast(object, self.host)
-        _, colon, port = host.rpartition(":") if isinstance(host, str) else ("", "", "")
-        if not colon or not port.isdigit():
+        name, _, port = host.rpartition(":") if isinstance(host, str) else ("", "", "")
+        if not name or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ArgumentError(f"address={host!r:.60}: it is HOST:PORT, such as {LOCAL!r}.")
 
     def at(self, host: str) -> Address:

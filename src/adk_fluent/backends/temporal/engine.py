@@ -109,7 +109,8 @@ class TemporalEngine:
                 if is_cancelled_exception(error):
                     raise asyncio.CancelledError from None
                 if isinstance(cause, ApplicationError) and cause.details:
-                    raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
+                    own = raised(cast("Mapping[str, Json]", cause.details[0]))
+                    raise own from own.__cause__
                 raise
         finally:
             del self._children[call]
@@ -155,7 +156,8 @@ class TemporalEngine:
             if is_cancelled_exception(error):
                 raise asyncio.CancelledError from None  # which nobody takes for a failure of the step
             if isinstance(cause, ApplicationError) and cause.details:
-                raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
+                own = raised(cast("Mapping[str, Json]", cause.details[0]))
+                raise own from own.__cause__
             if isinstance(cause, TimeoutError):
                 policy = self.policy
                 raise RunError(

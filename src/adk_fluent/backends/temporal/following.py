@@ -223,7 +223,8 @@ def raise_failure(error: WorkflowFailureError, what: str) -> NoReturn:
     """
     match error.cause:
         case ApplicationError(details=[told, *_]):
-            raise raised(cast("Mapping[str, Any]", told)) from None
+            own = raised(cast("Mapping[str, Any]", told))
+            raise own from own.__cause__
         case CancelledError() | TerminatedError():
             raise RunError(f"The {what} was stopped from outside, before it ended.") from error
         case TimeoutError():

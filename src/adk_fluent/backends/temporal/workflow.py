@@ -330,5 +330,6 @@ async def _sessions(asked: dict[str, Any]) -> Json:
     except ActivityError as error:
         cause = error.cause
         if isinstance(cause, ApplicationError) and cause.details:
-            raise raised(cast("Mapping[str, Json]", cause.details[0])) from None
+            own = raised(cast("Mapping[str, Json]", cause.details[0]))
+            raise own from own.__cause__
         raise

@@ -74,17 +74,15 @@ class Helpers:
         """The answer to a question, `None` when the call fails; what it cost is added to `used`."""
         if _is_object(ask):
             return await self._guarded(ask, _asked(_Embedding.by(_own(ask.model), ask.model), ask, ctx, used))
-        model = self._choose(ask.operation, ask.model)
+        asked = embedding(ask.model) if ask.texts and isinstance(ask.model, str) else ask.model
+        model = self._choose(ask.operation, asked)
         name = model if isinstance(model, str) else model.model
         self._last = key = _digest(name, ask)
         if key in self._answers:
             self._answers.move_to_end(key)
             return self._answers[key]
         ctx.increment_llm_call_count()
-        if isinstance(model, str):
-            llm = _Embedding.by(_served, model) if ask.texts else LLMRegistry.new_llm(model)
-        else:
-            llm = model
+        llm = LLMRegistry.new_llm(model) if isinstance(model, str) else model
         answer = await self._guarded(ask, _asked(llm, ask, ctx, used))
         if answer is not None:
             self._answers[key] = answer
@@ -167,6 +165,16 @@ def _told(part: types.Part) -> str:
 
 
 # --- embeddings -----------------------------------------------------------------------------------
+
+
+def embedding(name: str) -> BaseLlm:
+    """The embedding model of Google's service that has a name, as one that answers."""
+    return _Embedding.by(_served, name)
+
+
+def is_embedding(model: object) -> bool:
+    """Whether a model is one of these."""
+    return isinstance(model, _Embedding)
 
 
 Embed = Callable[[str, list[str]], Awaitable[Sequence[Sequence[float]]]]

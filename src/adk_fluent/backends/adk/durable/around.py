@@ -31,18 +31,23 @@ class Surroundings:
 
     Args:
         services: those of the worker.
+
+    Attributes:
+        everything: all middleware of the expression.
     """
 
     def __init__(self, services: Worker) -> None:
         self._services = services
         self._agents: Mapping[str, BaseAgent] | None = None
         self._middleware: tuple[object, ...] = ()
+        self.everything: tuple[object, ...] = ()
 
     def learn(self, root: object, agents: Mapping[str, BaseAgent]) -> None:
         """Take the middleware of the whole expression, when it is compiled first."""
         if self._agents is None:
             self._agents = agents
             every = Stack(each for _, stack in acting(cast(BaseAgent, root)) for each in stack.middleware)
+            self.everything = every.middleware
             self._middleware = tuple(each for each in every.middleware if moves(each))
 
     def dumped(self, around: Around) -> Json:

@@ -8,10 +8,11 @@ from typing import Any
 
 from google.adk.models import BaseLlm
 
+from adk_fluent.backends.adk.context.helper_models import embedding, is_embedding
 from adk_fluent.backends.adk.durable import callbacks, functions, remotes, tools
 from adk_fluent.backends.adk.durable.around import Surroundings
 from adk_fluent.backends.adk.durable.artifacts import DurableArtifacts
-from adk_fluent.backends.adk.durable.models import DurableLlm
+from adk_fluent.backends.adk.durable.models import Asker, DurableLlm, models_in
 from adk_fluent.backends.adk.durable.steps import Table, Worker
 from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
@@ -49,11 +50,14 @@ class DurableBackend(ADKBackend):
         self._telemetry = telemetry
         self._table, self._worker = table, services
         self._around = Surroundings(services)
+        self._nodes: dict[str, tuple[AgentNode, str]] = {}
+        table.make("model", self._beside)
         self._real: ADKBackend = models if isinstance(models, ADKBackend) else ADKBackend()
         self._models: Models = MappingProxyType({}) if isinstance(models, ADKBackend) else models
 
     def model_for(self, node: AgentNode, origin: str, model: str | BaseLlm | None = None) -> BaseLlm:
         """The agent's model, asked as a step."""
+        self._nodes[node.name] = node, origin
         key = f"{node.name}@{name_of_model(model)}"
         given = self._models.get(node.name, self._models.get(origin))
         real = given or self._real.model_for(node, origin, model) or model
@@ -63,16 +67,42 @@ class DurableBackend(ADKBackend):
         self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
     ) -> BaseLlm | None:
         """The model that the agent's context asks, asked as a step."""
+        named = self._helper(node, origin, operation, model)
+        key = f"{node.name}:{operation}@{name_of_model(model)}"
+        of = {"agent": node.name, "operation": operation, "model": name_of_model(model)}
+        beside = {**of, "embeds": is_embedding(model)}
+        if not named:
+            return None
+        return DurableLlm.of(self._table, key, node.name, named, self._around, beside)
+
+    def _helper(
+        self, node: AgentNode, origin: str, operation: str, model: str | BaseLlm | None
+    ) -> str | BaseLlm | None:
         asked = self._models.get(f"{origin}:{operation}")
-        named = asked or self._real.helper_for(node, origin, operation, model)
-        key = f"{node.name}:{operation}"
-        return None if named is None else DurableLlm.of(self._table, key, node.name, named, self._around)
+        return asked or self._real.helper_for(node, origin, operation, model)
 
     def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
         """A model that a middleware names, asked as a step."""
         real = self._real.another_model(node, origin, model)
         key = f"{node.name}@@{name_of_model(model)}"
-        return DurableLlm.of(self._table, key, node.name, real, self._around)
+        beside = {"agent": node.name, "operation": None, "model": name_of_model(model)}
+        return DurableLlm.of(self._table, key, node.name, real, self._around, beside)
+
+    def _beside(self, data: Mapping[str, Any]) -> Asker | None:
+        """What asks a model that is named as the run goes on, by a context or a middleware."""
+        asked: Mapping[str, Any] | None = data.get("beside")
+        if asked is None or (found := self._nodes.get(asked["agent"])) is None:
+            return None
+        node, origin = found
+        name, operation = asked["model"], asked["operation"]
+        within = (node.annotations.context, node.given.get("instruction"), self._around.everything)
+        model = next((llm for llm in models_in(within) if name_of_model(llm) == name), name)
+        if operation is None:
+            return Asker(self._real.another_model(node, origin, model), self._around)
+        if asked["embeds"]:
+            model = embedding(name)
+        helper = self._helper(node, origin, operation, model)
+        return None if helper is None else Asker(helper, self._around)
 
     def prepare(self, node: Node) -> Node:
         """The tree, in whose tools no agent asks a model itself."""

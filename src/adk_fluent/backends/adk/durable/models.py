@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from enum import Enum
 from typing import Any, cast
@@ -27,15 +27,28 @@ class DurableLlm(BaseLlm):
     _step: tuple[str, str] = PrivateAttr()
     _asker: Asker = PrivateAttr()
     _scripted: bool = PrivateAttr(default=False)
+    _beside: Json = PrivateAttr(default=None)
 
     @classmethod
     def of(
-        cls, table: Table, key: str, agent: str, model: str | BaseLlm | None, around: Surroundings
+        cls,
+        table: Table,
+        key: str,
+        agent: str,
+        model: str | BaseLlm | None,
+        around: Surroundings,
+        beside: Json = None,
     ) -> DurableLlm:
-        """The model in place of `model`, which the table gets; `around` knows what stands around it there."""
+        """The model in place of `model`, which the table gets.
+
+        Args:
+            around: knows what stands around it there.
+            beside: of a model that is not known when the tree is compiled, what a worker finds it by.
+        """
         asker = Asker(model or DEFAULT_MODEL, around)
         made = cls(model=asker.name)
         made._step, made._asker, made._scripted = (key, agent), asker, is_scripted(model)
+        made._beside = beside
         table.add("model", key, asker)
         return made
 
@@ -57,6 +70,8 @@ class DurableLlm(BaseLlm):
         data = {"request": dumped_request(llm_request), "tools": [*llm_request.tools_dict], "stream": stream}
         if around is not None:
             data["around"] = self._asker.around.dumped(around)
+        if self._beside is not None:
+            data["beside"] = self._beside
         step, done = Step("model", key, agent, data), dict[str, Json]()
         try:
             if stream:
@@ -145,3 +160,28 @@ def _schema(kind: Any) -> Json:
     if isinstance(kind, type) and issubclass(kind, Enum):
         schema |= {"type": "string", "enum": [str(member.value) for member in kind]}
     return schema
+
+
+def models_in(value: object) -> Iterator[BaseLlm]:
+    """The models that are held by values of ours: contexts, prompts, middleware; in a steady order."""
+    seen, pending = set[int](), [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, BaseLlm):
+            yield part
+        elif id(part) not in seen:
+            seen.add(id(part))
+            pending += reversed(_held(part))
+
+
+def _held(part: object) -> list[object]:
+    if isinstance(part, tuple | list):
+        return list(cast("list[object]", part))
+    cls = type(part)
+    if isinstance(part, Mapping) or cls.__module__.startswith("builtins"):
+        return []
+    slots = [
+        name for base in cls.__mro__ for name in base.__dict__.get("__slots__", ()) if isinstance(name, str)
+    ]
+    names = dict.fromkeys((*slots, *getattr(part, "__dict__", {})))
+    return [getattr(part, name, None) for name in names if not name.startswith("__")]

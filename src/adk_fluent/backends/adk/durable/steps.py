@@ -66,11 +66,20 @@ class Doer(Protocol):
         ...
 
 
+Maker = Callable[[Mapping[str, Json]], Doer | None]
+"""Makes what does a step, of what the step is given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """What does each step of a compiled tree."""
 
     _doers: dict[str, Doer] = field(default_factory=dict[str, Doer])
+    _makers: dict[str, Maker] = field(default_factory=dict[str, "Maker"])
+
+    def make(self, kind: Kind, maker: Maker) -> None:
+        """Set what makes a doer that was not known when the tree was compiled, of what the step is given."""
+        self._makers[kind] = maker
 
     def add(self, kind: Kind, key: str, doer: Doer) -> None:
         """Set what does a step, unless it is set: a tree is compiled anew for each run."""
@@ -83,6 +92,8 @@ class Table:
             RunError: the tree has no such step.
         """
         doer = self._doers.get(f"{step.kind}:{step.key}")
+        if doer is None and (maker := self._makers.get(step.kind)) is not None:
+            doer = maker(step.data)
         if doer is None:
             raise RunError(
                 f"{step.agent!r}: this worker knows no {step.kind} {step.key!r}. "
