@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -39,11 +40,13 @@ def lines_run(call: Callable[[str], object], text: str) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what ends with garbage of others runs lines as well
     sys.settrace(trace)
     try:
         call(text)
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 
