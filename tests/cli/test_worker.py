@@ -124,7 +124,8 @@ async def test_a_worker_that_is_told_twice_leaves(tmp_path: Path) -> None:
     from adk_fluent.backends.temporal.server import free_port
     from adk_fluent.cli.target import load
 
-    program, port = tmp_path / "program.py", free_port()
+    # Of two modules of one name only the first can be imported, and a function that cannot has another hash.
+    program, port = tmp_path / "blocking.py", free_port()
     program.write_text(BLOCKING)
     expression = load(str(program)).expression
     assert expression is not None
@@ -143,7 +144,10 @@ async def test_a_worker_that_is_told_twice_leaves(tmp_path: Path) -> None:
         assert line.startswith("Working on "), worker.communicate()
         backend = TemporalBackend(f"127.0.0.1:{port}")
         run = asyncio.ensure_future(expression.run("hi", state={"x": 1}, backend=backend))
-        assert await asyncio.to_thread(worker.stdout.readline) == "It blocks.\n"
+        blocks = asyncio.ensure_future(asyncio.to_thread(worker.stdout.readline))
+        await asyncio.wait([run, blocks], return_when=asyncio.FIRST_COMPLETED)
+        assert not run.done(), run
+        assert await blocks == "It blocks.\n"
         worker.send_signal(signal.SIGINT)
         while await asyncio.to_thread(worker.stderr.readline) != "Finishing what is begun.\n":
             assert worker.poll() is None

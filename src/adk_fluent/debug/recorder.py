@@ -15,6 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 from adk_fluent import __version__
+from adk_fluent._redacting import Redactor
 from adk_fluent.backends.events import is_in_tool
 from adk_fluent.debug.events import event_from
 from adk_fluent.debug.noting import NotedCall, NotedRace, NotedRemote, NotedRun
@@ -34,7 +35,6 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.middleware.faults import root_of, status_of
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
-from adk_fluent.redacting import Redactor
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

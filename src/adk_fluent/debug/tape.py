@@ -9,6 +9,7 @@ from importlib.metadata import version
 from math import inf
 from typing import Any, Generic, TypeVar
 
+from adk_fluent._redacting import Redactor
 from adk_fluent.debug.lanes import Lanes, has_lost, lane_of
 from adk_fluent.debug.order import Order
 from adk_fluent.debug.recorder import default_model
@@ -24,7 +25,6 @@ from adk_fluent.debug.requests import (
 from adk_fluent.debug.values import Choice, LLMInteraction, ToolInteraction
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.redacting import Redactor
 from adk_fluent.spelling import did_you_mean
 
 _Places = dict[tuple[str, str | None], deque[int]]

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from adk_fluent._redacting import Redactor
 from adk_fluent.backends.adk.durable.steps import Json
 from adk_fluent.errors import RunError, what_happened
 from adk_fluent.middleware.faults import retry_after, status_of
-from adk_fluent.redacting import Redactor
 
 LONG: Final = 2_000
 """Characters of JSON that an attribute of an error may take; a longer one is left behind."""
