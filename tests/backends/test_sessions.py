@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from adk_fluent import Agent, S, gate
+from adk_fluent.backends.adk.running.native import sqlite_sessions
 from adk_fluent.backends.events import AgentEvent
-from adk_fluent.errors import RunError, SessionError
+from adk_fluent.errors import ArgumentError, RunError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, mock_backend
 from tests.backends.support import SERVICES, Hang, close, seen, session_service
@@ -291,3 +293,12 @@ async def test_a_conversation_that_waits_keeps_its_session(
     assert later.text == "ok"
     await chat.aclose()
     assert await stored(service) == []
+
+
+@pytest.mark.parametrize("place", [".", "notes.txt", "none/kept.db"])
+def test_a_file_that_is_none_is_refused_at_once(place: str, tmp_path: Path) -> None:
+    """Where it is named, outside of any loop: a thread that opens it in a run could outlive the run."""
+    (tmp_path / "notes.txt").write_text("My notes.")
+    said = r"The session file '.*' cannot be used: (unable to open database file|file is not a database)\."
+    with pytest.raises(ArgumentError, match=said):
+        sqlite_sessions(tmp_path / place)

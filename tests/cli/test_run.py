@@ -353,6 +353,15 @@ def test_wrong_usage(cli: Cli, arguments: tuple[object, ...], line: str) -> None
     assert line in done.err
 
 
+def test_a_session_file_that_is_none_is_refused(cli: Cli, tmp_path: Path) -> None:
+    """One line says so before anything runs, and the file stays as it was."""
+    (tmp_path / "kept.db").write_text("My notes.")
+    done = cli("run", f"{PIPELINES}:half", "Hi", "--session-db", "kept.db")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "adk-fluent: The session file 'kept.db' cannot be used: file is not a database.\n"
+    assert (tmp_path / "kept.db").read_text() == "My notes."
+
+
 def test_half_an_answer_is_not_stored(cli: Cli, tmp_path: Path) -> None:
     """What a stream gave before it broke is neither an event of the session nor in its state."""
     done = cli("run", f"{PIPELINES}:half", "Hi", "-v", "--session-db", "kept.db", "--session", "s")

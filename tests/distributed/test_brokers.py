@@ -19,7 +19,7 @@ import pytest
 
 from adk_fluent import Agent, S
 from adk_fluent.distributed import DistributedBackend, QueueWorker, TransportConfig
-from adk_fluent.distributed.queues import calling, journal
+from adk_fluent.distributed.queues import calling, faststream, journal
 from adk_fluent.distributed.queues.brokers import Message, broker_of
 from adk_fluent.distributed.queues.journal import held, journal_of
 from adk_fluent.errors import SegmentError
@@ -190,6 +190,52 @@ async def test_long_work_stays_with_its_worker(server: str, tmp_path: Path) -> N
         await caller.close()
         for worker in workers:
             await worker.stop()
+
+
+@declares(reads=["task"], writes=["done"])
+async def begin(state: Mapping[str, Any]) -> dict[str, str]:
+    """A step that the first worker does not finish, and that takes a moment to end."""
+    HEARD.append((state["task"], "begins"))
+    try:
+        await BOTH[-1].wait()
+    finally:
+        for _ in range(50):
+            await asyncio.sleep(0)
+        HEARD.append((state["task"], "ends"))
+    return {"done": "yes"}
+
+
+async def test_a_worker_that_stops_has_ended_its_work(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it has stopped nothing of it runs, its session is free, and another one does what is left."""
+    monkeypatch.setattr(faststream, "_GRACE", 0.1)
+    HEARD.clear()
+    BOTH.append(asyncio.Barrier(2))
+    pipeline = S.capture("task") >> S.fn(begin).execution_boundary(
+        transport=TransportConfig(endpoint=f"{server}/stopped")
+    )
+    where = server if server.startswith("redis") else tmp_path / "journal.db"
+    first, second = (QueueWorker(pipeline, journal=where, redeliver_after=0.5) for _ in range(2))
+    caller = DistributedBackend()
+    run = asyncio.ensure_future(pipeline.run("Go", session_id="ann", backend=caller))
+    kept = journal_of(where)
+    try:
+        await first.start()
+        while not HEARD:
+            await asyncio.sleep(0.01)
+        await first.stop()
+        assert HEARD == [("Go", "begins"), ("Go", "ends")]
+        assert await kept.hold("stopped/user/ann", "another")
+        await kept.release("stopped/user/ann", "another")
+        await second.start()
+        await BOTH[-1].wait()
+        assert (await run).state["done"] == "yes"
+    finally:
+        await kept.close()
+        await caller.close()
+        await first.stop()
+        await second.stop()
 
 
 ANSWERS = f"answers.replies.{'0' * 32}"

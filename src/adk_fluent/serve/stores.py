@@ -132,8 +132,8 @@ def _opened(url: str) -> Stores:
     place = url.removeprefix(_SQLITE)
     try:
         sessions = sqlite_sessions(Path(place))
-    except RuntimeError as error:  # it reads an older file, to refuse it
-        raise ArgumentError(f"store={place!r} cannot be used: {error.__cause__ or error}.") from error
+    except ArgumentError as error:
+        raise ArgumentError(f"store={place!r} cannot be used: {error.__cause__}.") from error.__cause__
     return Stores(sessions, tasks, engine, place)
 
 

@@ -97,6 +97,8 @@ class Queue:
         """Disconnect this event loop."""
         line = self._lines.pop(asyncio.get_running_loop(), None)
         if line is not None:
+            assert line.starting is not None
+            await asyncio.gather(line.starting, return_exceptions=True)
             await line.broker.close()
 
     async def _line(self) -> _Line:
@@ -105,12 +107,13 @@ class Queue:
         if line is None:
             line = self._lines[loop] = _Line(broker_of(self._endpoint), answers_for(self._segment.queue))
             line.broker.handle(line.reply, line.hear, at_once=1, redeliver_after=3600)
-            line.starting = asyncio.ensure_future(line.broker.start())
+            line.starting = asyncio.ensure_future(line.start())
         assert line.starting is not None
         try:
             await asyncio.shield(line.starting)
         except Exception as error:
-            self._lines.pop(loop, None)
+            if self._lines.get(loop) is line:
+                del self._lines[loop]
             raise not_there(self._segment, error) from error
         return line
 
@@ -136,6 +139,14 @@ class _Line:
         default_factory=WeakValueDictionary[str, asyncio.Lock]
     )
     starting: asyncio.Future[None] | None = None
+
+    async def start(self) -> None:
+        """Connect; what does not succeed leaves no connection."""
+        try:
+            await self.broker.start()
+        except Exception:
+            await self.broker.close()
+            raise
 
     def turn_of(self, session: str) -> asyncio.Lock:
         """What the next piece of work of a session waits for: those before it."""

@@ -15,6 +15,8 @@ from redis import asyncio as redis
 from adk_fluent.distributed.queues.brokers import DAY, Handler, Message, caller_in
 
 _GROUP: Final = "adk_fluent"
+_GRACE: Final = 15.0
+"""Seconds that work has to finish when its worker stops."""
 _SIGN_OF_LIFE: Final = 3600.0
 """Seconds after which a caller says again that it waits for answers."""
 _MESSAGE: Any = Context("message")
@@ -24,44 +26,19 @@ Sign = Callable[[Any], Awaitable[object]]
 """Says of a message that somebody is at work on it."""
 
 
-def _taking(handler: Handler, sign: Sign | None = None, every: float = 0.0) -> Any:
-    """What FastStream calls with a message.
-
-    Args:
-        sign: what is said while the handler is at work, so that nobody else gets the message.
-        every: seconds between two times.
-    """
-
-    async def take(message: Any = _MESSAGE) -> None:
-        headers = {str(name): str(value) for name, value in message.headers.items()}
-        signs = None if sign is None else asyncio.ensure_future(_saying(sign, message, every))
-        try:
-            await handler(Message(bytes(message.body), headers))
-        finally:
-            if signs is not None:
-                signs.cancel()
-                await asyncio.gather(signs, return_exceptions=True)  # without it, the message goes to others
-
-    return take
-
-
-async def _saying(sign: Sign, message: Any, every: float) -> None:
-    while True:
-        await asyncio.sleep(every)
-        await sign(message)
-
-
 class _FastStream(ABC):
     """What the three have in common: a broker of FastStream's.
 
     Attributes:
         _answers: the topics for answers that this reads.
+        _at_work: what handles a message now, each in a task of its own.
     """
 
     _broker: Any
 
     def __init__(self) -> None:
         self._answers: list[str] = []
+        self._at_work: set[asyncio.Task[None]] = set()
 
     def handle(self, topic: str, handler: Handler, *, at_once: int, redeliver_after: float) -> None:
         """Take the messages of a topic."""
@@ -82,12 +59,64 @@ class _FastStream(ABC):
         await self._broker.start()
 
     async def close(self) -> None:
-        """Disconnect; topics for answers go."""
+        """Disconnect; what is at work ends first, and topics for answers go."""
+        await self._stop_taking()
         if self._broker.running:
-            await asyncio.gather(*(subscriber.stop() for subscriber in self._broker.subscribers))
             for topic in self._answers:
                 await self._let_go(topic)
         await self._broker.stop()
+
+    def _taking(self, handler: Handler, sign: Sign | None = None, every: float = 0.0) -> Any:
+        """What FastStream calls with a message.
+
+        Args:
+            sign: what is said while the handler is at work, so that nobody else gets the message.
+            every: seconds between two times.
+        """
+
+        async def take(message: Any = _MESSAGE) -> None:
+            # FastStream cancels this again and again, which would let nothing that is at work clear up.
+            work = asyncio.ensure_future(_handled(handler, message, sign, every))
+            self._at_work.add(work)
+            work.add_done_callback(self._at_work.discard)
+            try:
+                await asyncio.shield(work)
+            finally:
+                work.cancel()
+
+        return take
+
+    async def _stop_taking(self) -> None:
+        """Take no more messages, and end what is still at work after a while.
+
+        FastStream cancels it then, and does not wait; what ended after the connection is closed would connect
+        again.
+        """
+        readers = [task for each in self._broker.subscribers for task in getattr(each, "tasks", ())]
+        await asyncio.gather(*(each.stop() for each in self._broker.subscribers))
+        await asyncio.gather(*readers, return_exceptions=True)
+        work = list(self._at_work)
+        for each in work:
+            if not each.cancelling():
+                each.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+
+
+async def _handled(handler: Handler, message: Any, sign: Sign | None, every: float) -> None:
+    headers = {str(name): str(value) for name, value in message.headers.items()}
+    signs = None if sign is None else asyncio.ensure_future(_saying(sign, message, every))
+    try:
+        await handler(Message(bytes(message.body), headers))
+    finally:
+        if signs is not None:
+            signs.cancel()
+            await asyncio.gather(signs, return_exceptions=True)  # without it, the message goes to others
+
+
+async def _saying(sign: Sign, message: Any, every: float) -> None:
+    while True:
+        await asyncio.sleep(every)
+        await sign(message)
 
 
 class Redis(_FastStream):
@@ -102,8 +131,8 @@ class Redis(_FastStream):
 
         super().__init__()
         quiet: Any = None
-        self._broker = RedisBroker(url, logger=quiet)
-        self._url, self._consumer = url, uuid.uuid4().hex
+        self._broker = RedisBroker(url, logger=quiet, graceful_timeout=_GRACE)
+        self._consumer = uuid.uuid4().hex
         self._handled: set[str] = set()
         self._known: set[str] = set()
         self._living: asyncio.Future[None] | None = None
@@ -126,7 +155,7 @@ class Redis(_FastStream):
         for source in sources:
             self._broker.subscriber(
                 stream=source, max_workers=at_once, ack_policy=AckPolicy.NACK_ON_ERROR, no_reply=True
-            )(_taking(handler, sign, redeliver_after / 3))
+            )(self._taking(handler, sign, redeliver_after / 3))
 
     async def publish(self, topic: str, message: Message) -> None:
         """Add a message to a stream, whose readers get it even if none has come yet."""
@@ -147,13 +176,12 @@ class Redis(_FastStream):
             await self._live()
             self._living = asyncio.ensure_future(self._go_on_living())
 
-    async def close(self) -> None:
-        """Disconnect; topics for answers go."""
+    async def _stop_taking(self) -> None:
+        """Take no more messages, and no longer say that this caller is there."""
+        await super()._stop_taking()
         if self._living is not None:
             self._living.cancel()
-        await self._broker.stop()  # before they go: it reads from them until then
-        for topic in self._answers:
-            await self._let_go(topic)
+            await asyncio.gather(self._living, return_exceptions=True)
 
     async def _live(self) -> None:
         for topic in self._answers:
@@ -167,11 +195,8 @@ class Redis(_FastStream):
                 await self._live()
 
     async def _let_go(self, topic: str) -> None:
-        clients: Any = redis.Redis
-        client = clients.from_url(self._url)
         with suppress(redis.RedisError):  # it goes by itself, too
-            await client.delete(topic)
-        await client.aclose()
+            await self._client.delete(topic)
 
     async def _declare(self, topic: str) -> None:
         """Make a stream and its group of readers, who read it from its beginning."""
@@ -198,7 +223,7 @@ class Nats(_FastStream):
         from faststream.nats import NatsBroker
 
         super().__init__()
-        self._broker = NatsBroker(url, logger=None)
+        self._broker = NatsBroker(url, logger=None, graceful_timeout=_GRACE)
         self._known: set[str] = set()
 
     def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
@@ -225,7 +250,7 @@ class Nats(_FastStream):
             max_workers=at_once,
             ack_policy=AckPolicy.NACK_ON_ERROR,
             no_reply=True,
-        )(_taking(handler, sign, redeliver_after / 3))
+        )(self._taking(handler, sign, redeliver_after / 3))
 
     async def start(self) -> None:
         """Connect, and begin to take messages."""
@@ -274,7 +299,7 @@ class Rabbit(_FastStream):
         from faststream.rabbit import RabbitBroker
 
         super().__init__()
-        self._broker = RabbitBroker(url, logger=None)
+        self._broker = RabbitBroker(url, logger=None, graceful_timeout=_GRACE)
         self._known: set[str] = set()
 
     def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
@@ -287,7 +312,7 @@ class Rabbit(_FastStream):
             channel=Channel(prefetch_count=at_once),
             ack_policy=AckPolicy.NACK_ON_ERROR,
             no_reply=True,
-        )(_taking(handler))
+        )(self._taking(handler))
 
     async def publish(self, topic: str, message: Message) -> None:
         """Add a message to a queue."""

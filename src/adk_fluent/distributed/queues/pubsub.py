@@ -47,6 +47,7 @@ class PubSub:
         self._known: set[str] = set()
         self._pulls: list[Any] = []
         self._tasks: set[Future[None]] = set()
+        self._at_work: set[asyncio.Task[None]] = set()
         self._publisher: Any = None
         self._subscriber: Any = None
 
@@ -78,11 +79,26 @@ class PubSub:
 
         def take(given: Any) -> None:
             message = Message(bytes(given.data), {str(k): str(v) for k, v in given.attributes.items()})
-            task = asyncio.run_coroutine_threadsafe(_handled(handler, message), loop)
+            task = asyncio.run_coroutine_threadsafe(self._do(handler, message), loop)
             self._tasks.add(task)
             task.add_done_callback(partial(self._settle, given))
 
         return take
+
+    async def _do(self, handler: Handler, message: Message) -> None:
+        work = asyncio.current_task()
+        assert work is not None
+        self._at_work.add(work)
+        try:
+            await handler(message)
+        finally:
+            self._at_work.discard(work)
+
+    async def _end_work(self) -> None:
+        """Cancel what is at work, which goes to others, and wait until it has ended."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._at_work, return_exceptions=True)
 
     def _settle(self, given: Any, task: Future[None]) -> None:
         self._tasks.discard(task)
@@ -103,13 +119,13 @@ class PubSub:
 
     async def close(self) -> None:
         """Disconnect; what was not acknowledged goes to others, and subscriptions for answers go."""
-        for task in list(self._tasks):
-            task.cancel()
+        await self._end_work()
         for pull in self._pulls:
             pull.cancel()
         for pull in self._pulls:
             await asyncio.to_thread(pull.exception, _WAIT)  # whatever ended one that was cancelled
         self._pulls.clear()
+        await self._end_work()  # what came meanwhile
         if self._publisher is None:
             return
         for topic in filter(caller_in, self._handled):
@@ -152,10 +168,6 @@ class PubSub:
 
     def _subscription(self, topic: str) -> str:
         return f"projects/{self._project}/subscriptions/{topic}.{_GROUP}"
-
-
-async def _handled(handler: Handler, message: Message) -> None:
-    await handler(message)
 
 
 def _short(text: str) -> str:

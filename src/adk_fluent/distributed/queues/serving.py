@@ -83,7 +83,10 @@ class QueueWorker:
             raise not_there(self.segment, error) from error
 
     async def stop(self) -> None:
-        """Take no more work; what is not finished goes to other workers."""
+        """Take no more work; what is not finished goes to other workers.
+
+        Except with Pub/Sub, which gives it to others at once, it has 15 seconds to finish.
+        """
         await self._broker.close()
         await self._journal.close()
 
