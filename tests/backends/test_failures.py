@@ -36,7 +36,7 @@ from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import each, play, raises_from, script
-from tests.cli.gemini import Behaviour, Gemini, serve
+from tests.cli.gemini import Behaviour, Gemini, serve_models
 
 A, B = Agent("a"), Agent("b")
 
@@ -418,9 +418,7 @@ REFUSALS: dict[Behaviour, tuple[int, str, str]] = {
 def gemini(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Gemini]:
     """A server in Gemini's place; `gemini.failing` says how the agent `writer` fares there."""
     caplog.set_level(logging.CRITICAL + 1, "google_adk")  # what ADK logs would keep the client alive
-    with serve(Gemini({"other": "I can."})) as served:
-        monkeypatch.setenv("GOOGLE_API_KEY", "none")
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", served.url)
+    with serve_models(Gemini({"other": "I can."}), monkeypatch) as served:
         yield served
 
 

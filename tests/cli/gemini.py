@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, cast
 
+import pytest
+
 Behaviour = Literal["answer", "bad_key", "404", "429", "500", "break", "hang_up"]
 
 CACHED: Mapping[str, Any] = {"usageMetadata": {"totalTokenCount": 5000}}
@@ -70,6 +72,15 @@ def serve(gemini: Gemini) -> Generator[Gemini]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             gc.collect()
+
+
+@contextmanager
+def serve_models(gemini: Gemini, monkeypatch: pytest.MonkeyPatch) -> Generator[Gemini]:
+    """Serve until the block ends, and have the models of this process ask here, with a key."""
+    with serve(gemini):
+        monkeypatch.setenv("GOOGLE_API_KEY", "none")
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
+        yield gemini
 
 
 class _Server(ThreadingHTTPServer):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import ANSI, PIPELINES, Cli, environment, in_terminal, state, stored
-from tests.cli.gemini import Gemini, serve
+from tests.cli.gemini import Gemini, serve_models
 
 KEYS = (
     *(
@@ -399,9 +399,8 @@ def test_gemini_text_that_breaks_off_is_not_stored(
     (tmp_path / "cloud.py").write_text(
         "from adk_fluent import Agent\npipeline = Agent('writer', 'gemini-2.5-flash').writes('draft')\n"
     )
-    with serve(Gemini({"writer": "A long answer that stops in the middle."}, {"writer": "break"})) as gemini:
-        monkeypatch.setenv("GOOGLE_API_KEY", "none")
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
+    torn = Gemini({"writer": "A long answer that stops in the middle."}, {"writer": "break"})
+    with serve_models(torn, monkeypatch):
         done = cli("run", "cloud.py", "Hi", "-v", "--session-db", "kept.db", "--session", "s")
     assert done.code == 1
     assert "A long answer" in done.out

@@ -11,7 +11,7 @@ from google.adk.sessions import InMemorySessionService
 from adk_fluent import Agent, C
 from adk_fluent.context.spec import Context
 from adk_fluent.expr.workflow import Pipeline
-from tests.cli.gemini import Gemini, serve
+from tests.cli.gemini import Gemini, serve_models
 
 MODEL = "gemini-2.5-flash"
 SAYS = {"writer": "W-TEXT", "critic": "C-TEXT", "me": "M-TEXT", "": "BRIEF"}
@@ -21,9 +21,7 @@ VECTORS = {"GO": [1.0, 0.0], "W-TEXT": [0.1, 1.0], "C-TEXT": [2.0, 0.1]}
 @pytest.fixture
 def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gemini]:
     """A server in Gemini's place; the helpers, which have no agent's name, get `BRIEF`."""
-    with serve(Gemini(SAYS, vectors=VECTORS)) as served:
-        monkeypatch.setenv("GOOGLE_API_KEY", "none")
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", served.url)
+    with serve_models(Gemini(SAYS, vectors=VECTORS), monkeypatch) as served:
         yield served
 
 

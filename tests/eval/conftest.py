@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.gemini import Gemini, serve
+from tests.cli.gemini import Gemini, serve_models
 
 
 @pytest.fixture
 def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gemini]:
     """A server in Gemini's place; what it answers the test says."""
-    with serve(Gemini({})) as served:
-        monkeypatch.setenv("GOOGLE_API_KEY", "none")
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", served.url)
+    with serve_models(Gemini({}), monkeypatch) as served:
         yield served

@@ -17,7 +17,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError
 from adk_fluent.testing import mock_backend
 from tests.backends.support import system
-from tests.cli.gemini import Gemini, serve
+from tests.cli.gemini import Gemini, serve_models
 
 
 async def test_a_built_in_planner() -> None:
@@ -49,9 +49,7 @@ async def test_a_code_executor() -> None:
 @pytest.fixture
 def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gemini]:
     """A server in Gemini's place, to which every request looks long."""
-    with serve(Gemini({"a": "ok"}, prompt_tokens=5000, cached="a")) as served:
-        monkeypatch.setenv("GOOGLE_API_KEY", "none")
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", served.url)
+    with serve_models(Gemini({"a": "ok"}, prompt_tokens=5000, cached="a"), monkeypatch) as served:
         yield served
 
 

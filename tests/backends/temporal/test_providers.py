@@ -8,7 +8,7 @@ import pytest
 
 from adk_fluent import Agent, C
 from tests.backends.temporal.engine import Served, Workers
-from tests.cli.gemini import Gemini, serve
+from tests.cli.gemini import Gemini, serve_models
 
 pytestmark = pytest.mark.newest
 
@@ -19,9 +19,7 @@ VECTORS = {"GO": [1.0, 0.0], "W-TEXT": [0.1, 1.0], "C-TEXT": [2.0, 0.1]}
 @pytest.fixture
 def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gemini]:
     """A server in Gemini's place."""
-    with serve(Gemini(SAYS, vectors=VECTORS)) as served:
-        monkeypatch.setenv("GOOGLE_API_KEY", "none")
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", served.url)
+    with serve_models(Gemini(SAYS, vectors=VECTORS), monkeypatch) as served:
         yield served
 
 

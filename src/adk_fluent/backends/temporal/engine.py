@@ -20,7 +20,7 @@ from temporalio.exceptions import (
 )
 
 from adk_fluent.backends.adk.compat.ids import deterministic
-from adk_fluent.backends.adk.durable.failures import raised
+from adk_fluent.backends.adk.durable.failures import raise_again
 from adk_fluent.backends.adk.durable.pieces import Pieces
 from adk_fluent.backends.adk.durable.steps import Json, Step, use
 from adk_fluent.backends.temporal.policy import StepPolicy
@@ -109,8 +109,7 @@ class TemporalEngine:
                 if is_cancelled_exception(error):
                     raise asyncio.CancelledError from None
                 if isinstance(cause, ApplicationError) and cause.details:
-                    own = raised(cast("Mapping[str, Json]", cause.details[0]))
-                    raise own from own.__cause__
+                    raise_again(cast("Mapping[str, Json]", cause.details[0]))
                 raise
         finally:
             del self._children[call]
@@ -156,8 +155,7 @@ class TemporalEngine:
             if is_cancelled_exception(error):
                 raise asyncio.CancelledError from None  # which nobody takes for a failure of the step
             if isinstance(cause, ApplicationError) and cause.details:
-                own = raised(cast("Mapping[str, Json]", cause.details[0]))
-                raise own from own.__cause__
+                raise_again(cast("Mapping[str, Json]", cause.details[0]))
             if isinstance(cause, TimeoutError):
                 policy = self.policy
                 raise RunError(

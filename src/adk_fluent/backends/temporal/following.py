@@ -23,7 +23,7 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
 from temporalio.service import RPCError, RPCStatusCode
 
-from adk_fluent.backends.adk.durable.failures import raised
+from adk_fluent.backends.adk.durable.failures import raise_again
 from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.temporal.messages import Page
 from adk_fluent.errors import EngineError, RunError, sentence, what_happened
@@ -89,7 +89,7 @@ class Following:
             if not ended:
                 await stopped(self._handle, gently=True)
         if self.page.error is not None:
-            raise raised(self.page.error)
+            raise_again(self.page.error)
 
     async def _next(self, cursor: int, asked: WorkflowUpdateHandle[Page] | None) -> Page:
         for _ in range(PATIENCE):
@@ -223,8 +223,7 @@ def raise_failure(error: WorkflowFailureError, what: str) -> NoReturn:
     """
     match error.cause:
         case ApplicationError(details=[told, *_]):
-            own = raised(cast("Mapping[str, Any]", told))
-            raise own from own.__cause__
+            raise_again(cast("Mapping[str, Any]", told))
         case CancelledError() | TerminatedError():
             raise RunError(f"The {what} was stopped from outside, before it ended.") from error
         case TimeoutError():

@@ -15,7 +15,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from adk_fluent.backends.adk.durable.failures import raised, told_of
+from adk_fluent.backends.adk.durable.failures import raise_again, told_of
 from adk_fluent.backends.adk.durable.sessions import HeldSession
 from adk_fluent.backends.adk.durable.steps import Json, jsonable, state_json
 from adk_fluent.backends.adk.durable.values import event_json, prompt_of
@@ -330,6 +330,5 @@ async def _sessions(asked: dict[str, Any]) -> Json:
     except ActivityError as error:
         cause = error.cause
         if isinstance(cause, ApplicationError) and cause.details:
-            own = raised(cast("Mapping[str, Json]", cause.details[0]))
-            raise own from own.__cause__
+            raise_again(cast("Mapping[str, Json]", cause.details[0]))
         raise

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from adk_fluent._redacting import Redactor
 from adk_fluent.backends.adk.durable.steps import Json
@@ -61,6 +61,12 @@ def raised(told: Mapping[str, Json]) -> BaseException:
     if isinstance(cause := told.get("cause"), Mapping):
         error.__cause__ = raised(cast("Mapping[str, Json]", cause))
     return error
+
+
+def raise_again(told: Mapping[str, Json]) -> NoReturn:
+    """Raise the error again, with what caused it there, and not with what carried it here."""
+    error = raised(told)
+    raise error from error.__cause__
 
 
 def _made(
