@@ -140,6 +140,13 @@ def connections_end_with_their_loop() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def garbage_is_collected() -> Iterator[None]:
+    """What the tests of a file leave open is told here, not in whichever test the collector runs."""
+    yield
+    gc.collect()
+
+
 def open_in(loop: asyncio.AbstractEventLoop) -> list[asyncio.WriteTransport]:
     """The connections of a loop that nobody has closed."""
     every: list[asyncio.WriteTransport] = [*cast(Any, loop)._transports.values()]

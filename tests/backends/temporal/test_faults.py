@@ -58,7 +58,7 @@ def crew(pair: Crew) -> Crew:
 
 def _backend(crew: Crew, **policy: int) -> TemporalBackend:
     return TemporalBackend(
-        crew.address, queue=crew.queue, policy=StepPolicy(heartbeat=1.0, **policy), worker_timeout=60
+        crew.address, queue=crew.queue, policy=StepPolicy(heartbeat=2.0, **policy), worker_timeout=60
     )
 
 

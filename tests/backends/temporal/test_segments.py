@@ -85,7 +85,7 @@ async def test_workers_of_segments_die_apart(temporal: DevServer, tmp_path: Path
     """Each segment has a worker process of its own; that of one is killed, and only its step is repeated."""
     crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
     backend = TemporalBackend(
-        crew.address, queue=crew.queue, policy=StepPolicy(heartbeat=1.0), worker_timeout=60
+        crew.address, queue=crew.queue, policy=StepPolicy(heartbeat=2.0), worker_timeout=60
     )
     crew.hold("second")
     try:
