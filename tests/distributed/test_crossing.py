@@ -57,6 +57,22 @@ events = st.lists(
     st.builds(Happened, st.just({"author": "a", "content": {"parts": [{"text": "Hi ☂"}]}}), states),
     max_size=2,
 ).map(tuple)
+
+
+def told(cause: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Errors as data, with what caused them."""
+    return st.fixed_dictionaries(
+        {
+            "type": st.text(max_size=5),
+            "message": st.text(max_size=5),
+            "attributes": st.dictionaries(
+                st.text(max_size=3), st.none() | st.integers() | st.text(max_size=3)
+            ),
+            "cause": cause,
+        }
+    )
+
+
 crossings = st.builds(
     Crossing,
     segment=st.text(min_size=1, max_size=8),
@@ -65,7 +81,7 @@ crossings = st.builds(
     state=states,
     history=events,
     events=events,
-    error=st.none() | st.tuples(st.text(max_size=5), st.text(max_size=5)),
+    error=st.none() | st.recursive(told(st.none()), told, max_leaves=2),
 )
 
 

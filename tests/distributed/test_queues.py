@@ -22,6 +22,7 @@ from adk_fluent.errors import (
     ArgumentError,
     BackendError,
     MissingExtraError,
+    ModelError,
     SegmentError,
     StepError,
 )
@@ -203,11 +204,42 @@ async def test_a_failure_is_told_once_and_not_tried_again(board: Board, tmp_path
     script = mock_backend({"clerk": "sums"})
     served = QueueWorker(made, backend=script, journal=tmp_path / "journal.db")
     RAN.clear()
-    with pytest.raises(StepError, match="ValueError: no such task"):
+    with pytest.raises(StepError, match="ValueError: no such task") as caught:
         await made.run("Go", backend=DistributedBackend(script))
+    assert isinstance(caught.value.__cause__, ValueError)
     await board.again("heavy")
     await served.stop()
     assert RAN == ["broken"]
+
+
+class Refused(Exception):
+    """What a provider's client raises."""
+
+    def __init__(self, message: str, status_code: int) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.response = object()
+
+
+@pytest.mark.parametrize("serialization", ["json", "protobuf", "arrow"])
+async def test_an_error_comes_back_as_it_was(board: Board, tmp_path: Path, serialization: Any) -> None:
+    """Its class, its short attributes and what caused it; no secret, and nothing that is no data."""
+
+    async def busy(request: Any) -> AsyncGenerator[str]:
+        raise Refused("Busy; the key was sk-abcdefghijklmnop1234.", 503)
+        yield ""
+
+    made = clerk >> Agent("heavy").execution_boundary(transport=QUEUE, serialization=serialization)
+    script = mock_backend({"clerk": "sums", "heavy": busy})
+    served = QueueWorker(made, backend=script, journal=tmp_path / "journal.db")
+    with pytest.raises(ModelError, match="Agent 'heavy' got no answer") as caught:
+        await made.run("Go", backend=DistributedBackend(script))
+    await served.stop()
+    cause = caught.value.__cause__
+    assert isinstance(cause, Refused)
+    assert (str(cause), cause.status_code) == ("Busy; the key was [redacted].", 503)
+    assert vars(cause) == {"status_code": 503}
+    assert "sk-abc" not in "".join(str(message) for topic in board.sent.values() for message in topic)
 
 
 async def test_runs_of_one_session_take_turns(board: Board, tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ class Crossing:
         own: where a paused segment goes on, the events of it until then, with what they wrote.
         answer: where a paused segment goes on, what the person answered, as JSON-able data of `Content`.
         streaming: whether pieces of answers are wanted.
-        error: on the way back, why the segment failed: the error's class and message.
+        error: on the way back, why the segment failed, as JSON-able data: the error's class (`type`, as
+            `module:name`), `message`, `attributes` and `cause`, without secrets.
     """
 
     segment: str
@@ -63,7 +64,7 @@ class Crossing:
     own: tuple[Happened, ...] = ()
     answer: Json | None = None
     streaming: bool = False
-    error: tuple[str, str] | None = None
+    error: Json | None = None
 
     @property
     def key(self) -> str:
@@ -169,13 +170,15 @@ def outward(
 
 def failed(crossing: Crossing, error: BaseException) -> Crossing:
     """What comes back from a segment that failed."""
+    from adk_fluent.backends.adk.durable.failures import told_of
+
     return Crossing(
         segment=crossing.segment,
         ir_hash=crossing.ir_hash,
         run_id=crossing.run_id,
         user_id=crossing.user_id,
         session_id=crossing.session_id,
-        error=(type(error).__name__, str(error)),
+        error=told_of(error),
     )
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from adk_fluent import errors
 from adk_fluent.backends.adk.artifacts.places import NoPlace, is_shared
+from adk_fluent.backends.adk.durable.failures import raised
 from adk_fluent.backends.adk.running.segments import continuing, run_segment
 from adk_fluent.backends.adk.steps.segment import Came, Work
 from adk_fluent.distributed.crossing import Crossing, inward, outward
 from adk_fluent.distributed.formats import from_bytes, to_bytes
-from adk_fluent.errors import ADKFluentError, BackendError, SegmentError
+from adk_fluent.errors import BackendError, SegmentError
 from adk_fluent.state.plain import unpack
 
 if TYPE_CHECKING:
@@ -158,12 +159,14 @@ def check_failed(segment: Segment, back: Crossing) -> None:
     """Raise what a segment failed with somewhere else: its own error where that is one of adk-fluent's.
 
     Raises:
-        ADKFluentError: it did.
+        ADKFluentError: it did; what caused it there is its `__cause__`.
     """
     if back.error is None:
         return
-    kind, message = back.error
-    known = getattr(errors, kind, None)
-    if isinstance(known, type) and issubclass(known, ADKFluentError):
-        raise known(message)
-    raise SegmentError(f"Segment {segment.name!r} failed: {kind}: {message}")
+    error = raised(back.error)
+    module, _, name = str(back.error["type"]).partition(":")
+    if module == errors.__name__ and type(error).__qualname__ == name:
+        raise error from error.__cause__
+    raise SegmentError(
+        f"Segment {segment.name!r} failed: {name.rpartition('.')[2]}: {back.error['message']}"
+    ) from error

@@ -43,7 +43,6 @@ def load(data: bytes) -> Crossing:
         raise SerializationError("This JSON is not what crosses an execution boundary.")
     given = cast("dict[str, Any]", said)
     check_version(given.get("needs"))
-    error = given.get("error")
     return Crossing(
         **{name: str(given.get(name, "")) for name in _NAMES},
         message=given.get("message"),
@@ -53,8 +52,18 @@ def load(data: bytes) -> Crossing:
         own=tuple(map(_happened, given.get("own", ()))),
         answer=given.get("answer"),
         streaming=bool(given.get("streaming")),
-        error=None if error is None else (str(error[0]), str(error[1])),
+        error=None if given.get("error") is None else _error(given["error"]),
     )
+
+
+def _error(data: Mapping[str, Any]) -> dict[str, Any]:
+    cause = data.get("cause")
+    return {
+        "type": str(data["type"]),
+        "message": str(data["message"]),
+        "attributes": dict(data.get("attributes", {})),
+        "cause": None if cause is None else _error(cause),
+    }
 
 
 def _event(happened: Happened) -> dict[str, Any]:

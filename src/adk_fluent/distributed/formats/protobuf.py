@@ -40,7 +40,12 @@ MESSAGES: Final[Mapping[str, tuple[tuple[str, str, int], ...]]] = {
     "Entry": (("key", "Value", 1), ("value", "Value", 2)),
     "Entries": (("entries", "repeated Entry", 1),),
     "Happened": (("event", "bytes", 1), ("delta", "Entries", 2)),
-    "Error": (("kind", "string", 1), ("message", "string", 2)),
+    "Error": (
+        ("type", "string", 1),
+        ("message", "string", 2),
+        ("attributes", "bytes", 3),
+        ("cause", "Error", 4),
+    ),
     "Crossing": (
         ("version", "uint32", 1),
         ("needs", "uint32", 2),
@@ -59,7 +64,8 @@ MESSAGES: Final[Mapping[str, tuple[tuple[str, str, int], ...]]] = {
         ("error", "Error", 15),
     ),
 }
-"""The messages: name → fields as (name, type, number). `bytes` of messages and events hold JSON."""
+"""The messages: name → fields as (name, type, number). `bytes` of messages, events and attributes hold
+JSON."""
 
 _TYPES: Final = {
     "bool": 8, "sint64": 18, "string": 9, "double": 1, "bytes": 12, "uint32": 13,
@@ -109,7 +115,7 @@ def dump(crossing: Crossing) -> bytes:
             if happened.delta:
                 _put_state(added.delta, happened.delta)
     if crossing.error is not None:
-        made.error.kind, made.error.message = crossing.error
+        _put_error(made.error, crossing.error)
     return made.SerializeToString(deterministic=True)
 
 
@@ -130,12 +136,29 @@ def load(data: bytes) -> Crossing:
         **given,
         state=_state(made.state),
         streaming=made.streaming,
-        error=(made.error.kind, made.error.message) if made.HasField("error") else None,
+        error=_error(made.error) if made.HasField("error") else None,
     )
 
 
 def _happened(made: Any) -> Happened:
     return Happened(json.loads(made.event), _state(made.delta))
+
+
+def _put_error(made: Any, error: Mapping[str, Any]) -> None:
+    made.type = error["type"]
+    made.message = error["message"].encode("utf-8", "replace").decode()  # half of a pair protobuf refuses
+    made.attributes = json.dumps(error["attributes"]).encode()
+    if error["cause"] is not None:
+        _put_error(made.cause, error["cause"])
+
+
+def _error(made: Any) -> dict[str, Any]:
+    return {
+        "type": made.type,
+        "message": made.message,
+        "attributes": json.loads(made.attributes) if made.attributes else {},
+        "cause": _error(made.cause) if made.HasField("cause") else None,
+    }
 
 
 def _put_state(entries: Any, state: Mapping[Any, Any]) -> None:
