@@ -18,7 +18,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adk_fluent import Agent, C, Loop, RemoteAgent, Route, gate
+from adk_fluent import Agent, C, FanOut, Loop, RemoteAgent, Route, S, T, gate, map_over, race
 from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import cache, fallback_model, retry
 
@@ -55,7 +55,7 @@ class Noting(BaseLlm):
         """The answer."""
         parts = [part for content in llm_request.contents for part in content.parts or []]
         if self.model == "caller" and not any(part.function_response for part in parts):
-            call = types.FunctionCall(name="look", args={})
+            call = types.FunctionCall(name="look", args={"request": "Go."})
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
             return
         if stream:
@@ -149,3 +149,18 @@ blocked = Route("x").when(blocks, agent("first")).otherwise(agent("last"))
 
 blocked_later = agent("caller").tool(look) >> blocked
 """A model call before it."""
+
+
+everything = (
+    S.set(items=["a", "b"])
+    >> FanOut(agent("left"), agent("right"))
+    >> Loop(agent("again"), max_iterations=2)
+    >> Route("said_left").contains("left", agent("routed"))
+    >> map_over("items", agent("each"), concurrency=1)
+    >> race(agent("quick"), agent("late"))
+    >> (Agent("broken", Broken(model="broken")) // agent("spare"))
+    >> agent("timed").timeout(300)
+    >> Agent("boss", Noting(model="caller")).tools(T.agent(Agent("look", Noting(model="inner"))))
+    >> agent("last")
+)
+"""A model call in each composite, and in a tool."""
