@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import AsyncGenerator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -46,16 +49,20 @@ async def step(name: str) -> None:
     write(f"{name} ends")
 
 
+CALLS = {"caller": "look", "shouter": "shout"}
+"""Model → the tool that it calls first."""
+
+
 class Noting(BaseLlm):
-    """Answers with its name, in two pieces when streaming; `caller` first calls the tool `look`."""
+    """Answers with its name, in two pieces when streaming; those of `CALLS` call a tool first."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """The answer."""
         parts = [part for content in llm_request.contents for part in content.parts or []]
-        if self.model == "caller" and not any(part.function_response for part in parts):
-            call = types.FunctionCall(name="look", args={"request": "Go."})
+        if self.model in CALLS and not any(part.function_response for part in parts):
+            call = types.FunctionCall(name=CALLS[self.model], args={"request": "Go.", "text": "hi"})
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
             return
         if stream:
@@ -112,6 +119,19 @@ def remote() -> Expr[str]:
     """A remote agent, whose address is in the file `endpoint`, between two model calls."""
     far = RemoteAgent("far", endpoint=(folder() / "endpoint").read_text())
     return agent("first") >> far >> agent("last")
+
+
+def shouting() -> Expr[str]:
+    """A tool of an MCP server over stdin and stdout, between two model calls."""
+    from google.adk.tools.mcp_tool.mcp_session_manager import StdioConnectionParams
+    from google.adk.tools.mcp_tool.mcp_toolset import McpToolset
+
+    server = Path(__file__).parents[1] / "mcp_server.py"
+    parameters: Any = import_module("mcp").StdioServerParameters(
+        command=sys.executable, args=[str(server), str(folder() / "mcp")]
+    )
+    tools = McpToolset(connection_params=StdioConnectionParams(server_params=parameters, timeout=60))
+    return agent("first") >> agent("shouter").tools(tools) >> agent("last")
 
 
 class Broken(BaseLlm):

@@ -28,6 +28,7 @@ from tests.backends.temporal.steps import (
     poisoned,
     remote,
     sharing,
+    shouting,
 )
 
 pytestmark = pytest.mark.newest
@@ -215,6 +216,33 @@ async def test_a_worker_is_killed_in_a_remote_call(
     assert len(calls) == 2
     begun = Counter(line for line in crew.log() if line.endswith("begins"))
     assert begun == {"first begins": 1, "last begins": 2}
+
+
+async def test_a_worker_is_killed_in_a_call_of_an_mcp_tool(
+    server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next worker starts a server of its own and calls the tool again; no model is asked again."""
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    crew = Crew(server.address, tmp_path, str(uuid.uuid4()))
+    crew.hold("shout")
+    notes = tmp_path / "mcp"
+    try:
+        crew.start("shouting")
+        run = asyncio.ensure_future(shouting().run("hi", backend=_backend(crew)))
+        while "call" not in (notes.read_text() if notes.exists() else ""):
+            await asyncio.sleep(0.02)
+        crew.kill("first begins", "shouting")
+        crew.release("shout")
+        result = await run
+    finally:
+        crew.end()
+    (answer,) = [answer for event in result for answer in event.tool_responses]
+    assert "HI" in str(answer.result)
+    assert result.text == "I am last."
+    assert notes.read_text().split()[::2] == ["start", "call"] * 2
+    assert Counter(crew.log()) == {
+        f"{name} {what}": 1 for name in ("first", "shouter", "last") for what in _BOTH
+    }
 
 
 async def test_killed_workers_asked_other_models(server: DevServer, tmp_path: Path) -> None:
