@@ -409,3 +409,19 @@ async def test_journals_keep_what_was_done(redis: str, tmp_path: Path) -> None:
         assert await other.hold("session", "somebody")
         await one.close()
         await other.close()
+
+
+@pytest.mark.needs("redis-server")
+async def test_no_cancellation_in_a_journal_is_lost(redis: str) -> None:
+    """Whatever it was about to note, who is cancelled ends; a lease would be kept for ever by one who goes on."""
+    for steps in range(60):
+        for _ in range(3):
+            journal = journal_of(redis)
+            holding = asyncio.ensure_future(journal.hold("session", "somebody"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if not holding.done():
+                holding.cancel()
+                (end,) = await asyncio.gather(holding, return_exceptions=True)
+                assert isinstance(end, asyncio.CancelledError), steps
+            await journal.close()

@@ -16,6 +16,7 @@ import pytest
 from adk_fluent.errors import ArgumentError, MissingExtraError
 from adk_fluent.middleware.stores import ENTRIES, FolderStore, MemoryStore, RedisStore, Store, store_of
 from tests.clock import still
+from tests.conftest import open_in
 from tests.services import redis_server
 
 TEXTS = ["", "plain", "é\n\0", "x" * 200_000, '{"a": 1}']
@@ -77,6 +78,24 @@ def test_one_redis_store_serves_many_loops(redis_url: str) -> None:
 
     asyncio.run(put())
     assert [asyncio.run(look()) for _ in range(3)] == ["kept"] * 3
+
+
+@pytest.mark.needs("redis-server")
+async def test_no_cancellation_of_a_redis_command_is_lost(redis_url: str) -> None:
+    """Whatever it was about to do, who is cancelled ends; and once closed, no connection is left."""
+    before = open_in(asyncio.get_running_loop())
+    for steps in range(60):
+        for _ in range(5):
+            store = store_of(redis_url)
+            asking = asyncio.ensure_future(store.get("other"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if not asking.done():
+                asking.cancel()
+                (end,) = await asyncio.gather(asking, return_exceptions=True)
+                assert isinstance(end, asyncio.CancelledError), steps
+            await store.close()
+    assert open_in(asyncio.get_running_loop()) == before
 
 
 @pytest.mark.needs("redis-server")

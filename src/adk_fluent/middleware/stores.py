@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from adk_fluent._apart import Apart
 from adk_fluent.errors import ArgumentError, MissingExtraError
 
 ENTRIES: Final = 1024
@@ -187,7 +188,7 @@ class RedisStore:
     def __init__(self, url: str) -> None:
         self._url = url
         # A connection belongs to the loop on which it was opened.
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._clients = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, Apart]]()
         try:
             import_module("redis.asyncio.connection").parse_url(url)
         except ValueError as error:
@@ -195,22 +196,26 @@ class RedisStore:
 
     async def get(self, key: str) -> str | None:
         """The text under a key, unless its time is over."""
-        found = await self._client().get(_PREFIX + key)
+        client, asking = self._client()
+        found = await asking(client.get(_PREFIX + key))
         return found.decode() if isinstance(found, bytes) else None
 
     async def set(self, key: str, text: str, ttl: float | None) -> None:
         """Keep a text under a key."""
         milliseconds = None if ttl is None else max(1, round(ttl * 1000))
-        await self._client().set(_PREFIX + key, text.encode(), px=milliseconds)
+        client, asking = self._client()
+        await asking(client.set(_PREFIX + key, text.encode(), px=milliseconds))
 
     async def close(self) -> None:
         """Close the connections of the running loop."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
+        here = self._clients.pop(asyncio.get_running_loop(), None)
+        if here is not None:
+            client, asking = here
+            await asking.end()
             await client.aclose()
 
-    def _client(self) -> Any:
+    def _client(self) -> tuple[Any, Apart]:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = import_module("redis.asyncio").Redis.from_url(self._url)
+            self._clients[loop] = import_module("redis.asyncio").Redis.from_url(self._url), Apart()
         return self._clients[loop]

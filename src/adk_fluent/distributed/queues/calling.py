@@ -78,7 +78,8 @@ class Queue:
         limit: float | None = self._patience
         while True:
             try:
-                message = await asyncio.wait_for(heard.get(), limit)
+                async with asyncio.timeout(limit):
+                    message = await heard.get()
             except TimeoutError:
                 raise SegmentError(
                     f"No worker took the work of segment {self._segment.name!r} from the queue "

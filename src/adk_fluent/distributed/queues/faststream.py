@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
 from faststream import AckPolicy, Context
 from redis import asyncio as redis
 
+from adk_fluent._apart import Apart
 from adk_fluent.distributed.queues.brokers import DAY, Handler, Message, caller_in
 
 _GROUP: Final = "adk_fluent"
@@ -22,7 +23,7 @@ _SIGN_OF_LIFE: Final = 3600.0
 _MESSAGE: Any = Context("message")
 
 
-Sign = Callable[[Any], Awaitable[object]]
+Sign = Callable[[Any], Coroutine[Any, Any, object]]
 """Says of a message that somebody is at work on it."""
 
 
@@ -31,14 +32,15 @@ class _FastStream(ABC):
 
     Attributes:
         _answers: the topics for answers that this reads.
-        _at_work: what handles a message now, each in a task of its own.
+        _at_work: what handles messages now.
+        _sending: what is sent now.
     """
 
     _broker: Any
 
     def __init__(self) -> None:
         self._answers: list[str] = []
-        self._at_work: set[asyncio.Task[None]] = set()
+        self._at_work, self._sending = Apart(), Apart()
 
     def handle(self, topic: str, handler: Handler, *, at_once: int, redeliver_after: float) -> None:
         """Take the messages of a topic."""
@@ -49,6 +51,14 @@ class _FastStream(ABC):
     @abstractmethod
     def _subscribe(self, topic: str, handler: Handler, at_once: int, redeliver_after: float) -> None:
         """Have FastStream take the messages of a topic."""
+
+    async def publish(self, topic: str, message: Message) -> None:
+        """Put a message into a topic."""
+        await self._sending(self._publish(topic, message))
+
+    @abstractmethod
+    async def _publish(self, topic: str, message: Message) -> None:
+        """Put a message into a topic, as this server has it."""
 
     @abstractmethod
     async def _let_go(self, topic: str) -> None:
@@ -76,13 +86,7 @@ class _FastStream(ABC):
 
         async def take(message: Any = _MESSAGE) -> None:
             # FastStream cancels this again and again, which would let nothing that is at work clear up.
-            work = asyncio.ensure_future(_handled(handler, message, sign, every))
-            self._at_work.add(work)
-            work.add_done_callback(self._at_work.discard)
-            try:
-                await asyncio.shield(work)
-            finally:
-                work.cancel()
+            await self._at_work(self._work_on(handler, message, sign, every))
 
         return take
 
@@ -95,28 +99,23 @@ class _FastStream(ABC):
         readers = [task for each in self._broker.subscribers for task in getattr(each, "tasks", ())]
         await asyncio.gather(*(each.stop() for each in self._broker.subscribers))
         await asyncio.gather(*readers, return_exceptions=True)
-        work = list(self._at_work)
-        for each in work:
-            if not each.cancelling():
-                each.cancel()
-        await asyncio.gather(*work, return_exceptions=True)
+        await self._at_work.end()
+        await self._sending.end()
 
+    async def _work_on(self, handler: Handler, message: Any, sign: Sign | None, every: float) -> None:
+        headers = {str(name): str(value) for name, value in message.headers.items()}
+        signs = None if sign is None else asyncio.ensure_future(self._saying(sign, message, every))
+        try:
+            await handler(Message(bytes(message.body), headers))
+        finally:
+            if signs is not None:
+                signs.cancel()
+                await asyncio.gather(signs, return_exceptions=True)  # without it, the message goes to others
 
-async def _handled(handler: Handler, message: Any, sign: Sign | None, every: float) -> None:
-    headers = {str(name): str(value) for name, value in message.headers.items()}
-    signs = None if sign is None else asyncio.ensure_future(_saying(sign, message, every))
-    try:
-        await handler(Message(bytes(message.body), headers))
-    finally:
-        if signs is not None:
-            signs.cancel()
-            await asyncio.gather(signs, return_exceptions=True)  # without it, the message goes to others
-
-
-async def _saying(sign: Sign, message: Any, every: float) -> None:
-    while True:
-        await asyncio.sleep(every)
-        await sign(message)
+    async def _saying(self, sign: Sign, message: Any, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            await self._sending(sign(message))
 
 
 class Redis(_FastStream):
@@ -157,7 +156,7 @@ class Redis(_FastStream):
                 stream=source, max_workers=at_once, ack_policy=AckPolicy.NACK_ON_ERROR, no_reply=True
             )(self._taking(handler, sign, redeliver_after / 3))
 
-    async def publish(self, topic: str, message: Message) -> None:
+    async def _publish(self, topic: str, message: Message) -> None:
         """Add a message to a stream, whose readers get it even if none has come yet."""
         answers = caller_in(topic) is not None
         if not answers:
@@ -178,10 +177,10 @@ class Redis(_FastStream):
 
     async def _stop_taking(self) -> None:
         """Take no more messages, and no longer say that this caller is there."""
-        await super()._stop_taking()
         if self._living is not None:
             self._living.cancel()
             await asyncio.gather(self._living, return_exceptions=True)
+        await super()._stop_taking()
 
     async def _live(self) -> None:
         for topic in self._answers:
@@ -192,7 +191,7 @@ class Redis(_FastStream):
         while True:
             await asyncio.sleep(_SIGN_OF_LIFE)
             with suppress(redis.RedisError):  # it is said again
-                await self._live()
+                await self._sending(self._live())
 
     async def _let_go(self, topic: str) -> None:
         with suppress(redis.RedisError):  # it goes by itself, too
@@ -259,7 +258,7 @@ class Nats(_FastStream):
             await self._declare(topic)
         await super().start()
 
-    async def publish(self, topic: str, message: Message) -> None:
+    async def _publish(self, topic: str, message: Message) -> None:
         """Add a message to a subject."""
         await self._declare(topic)
         stream, subject, _ = _placed(topic)
@@ -314,7 +313,7 @@ class Rabbit(_FastStream):
             no_reply=True,
         )(self._taking(handler))
 
-    async def publish(self, topic: str, message: Message) -> None:
+    async def _publish(self, topic: str, message: Message) -> None:
         """Add a message to a queue."""
         if topic not in self._known:
             await self._broker.declare_queue(_queue(topic))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final, Protocol
 
+from adk_fluent._apart import Apart
 from adk_fluent.errors import MissingExtraError
 
 LEASE: Final = 5.0
@@ -182,41 +183,54 @@ class RedisJournal:
             ) from error
         client: Any = redis.Redis
         self._client: Any = client.from_url(url)
+        self._asking = Apart()
 
     async def load(self, key: str) -> Done:
         """What is known of a piece of work."""
+        return await self._asking(self._load(key))
+
+    async def _load(self, key: str) -> Done:
         frames: list[bytes] = await self._client.lrange(_of("frames", key), 0, -1)
         finished: int = await self._client.exists(_of("finished", key))
         return Done(frames, bool(finished))
 
     async def attempt(self, key: str) -> int:
         """Count one more attempt at it."""
+        return await self._asking(self._attempt(key))
+
+    async def _attempt(self, key: str) -> int:
         count = await self._client.incr(_of("attempts", key))
         await self._client.expire(_of("attempts", key), KEPT)
         return int(count)
 
     async def add(self, key: str, frame: bytes) -> None:
         """Keep one more thing that came back."""
+        await self._asking(self._add(key, frame))
+
+    async def _add(self, key: str, frame: bytes) -> None:
         await self._client.rpush(_of("frames", key), frame)
         await self._client.expire(_of("frames", key), KEPT)
 
     async def finish(self, key: str) -> None:
         """Keep that this was all."""
-        await self._client.set(_of("finished", key), 1, ex=KEPT)
+        await self._asking(self._client.set(_of("finished", key), 1, ex=KEPT))
 
     async def hold(self, name: str, owner: str) -> bool:
         """Hold a name."""
-        lease = _of("lease", name)
+        return await self._asking(self._hold(_of("lease", name), owner))
+
+    async def _hold(self, lease: str, owner: str) -> bool:
         if await self._client.set(lease, owner, nx=True, px=int(LEASE * 1000)):
             return True
         return bool(await self._client.eval(_RENEW, 1, lease, owner, int(LEASE * 1000)))
 
     async def release(self, name: str, owner: str) -> None:
         """Let a name go."""
-        await self._client.eval(_RELEASE, 1, _of("lease", name), owner)
+        await self._asking(self._client.eval(_RELEASE, 1, _of("lease", name), owner))
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; what is asked ends first."""
+        await self._asking.end()
         await self._client.aclose()
 
 
