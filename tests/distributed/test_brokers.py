@@ -413,7 +413,7 @@ async def test_journals_keep_what_was_done(redis: str, tmp_path: Path) -> None:
 
 @pytest.mark.needs("redis-server")
 async def test_no_cancellation_in_a_journal_is_lost(redis: str) -> None:
-    """Whatever it was about to note, who is cancelled ends; a lease would be kept for ever by one who goes on."""
+    """Whatever it was about to note, who is cancelled ends: one who went on would keep a lease for ever."""
     for steps in range(60):
         for _ in range(3):
             journal = journal_of(redis)
