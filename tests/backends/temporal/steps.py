@@ -121,6 +121,12 @@ def remote() -> Expr[str]:
     return agent("first") >> far >> agent("last")
 
 
+def remote_tool() -> Expr[str]:
+    """The same remote agent as a tool."""
+    far = T.a2a((folder() / "endpoint").read_text(), name="look")
+    return agent("first") >> agent("caller").tools(far) >> agent("last")
+
+
 def shouting() -> Expr[str]:
     """A tool of an MCP server over stdin and stdout, between two model calls."""
     from google.adk.tools.mcp_tool.mcp_session_manager import StdioConnectionParams

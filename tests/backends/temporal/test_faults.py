@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from adk_fluent.backends import StepPolicy, TemporalBackend
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.errors import RunError
+from adk_fluent.expr.base import Expr
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
@@ -27,6 +28,7 @@ from tests.backends.temporal.steps import (
     pipeline,
     poisoned,
     remote,
+    remote_tool,
     sharing,
     shouting,
 )
@@ -179,8 +181,9 @@ async def test_a_gate_waits_while_the_server_is_away(server: DevServer, tmp_path
     assert Counter(crew.log()) == {f"{name} {what}": 1 for name in ("first", "last") for what in _BOTH}
 
 
+@pytest.mark.parametrize("calling", [remote, remote_tool])
 async def test_a_worker_is_killed_in_a_remote_call(
-    server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    calling: Callable[[], Expr[str]], server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call that was on its way is made again; once it is answered, no death repeats it."""
     monkeypatch.setenv(FOLDER, str(tmp_path))
