@@ -32,6 +32,7 @@ from adk_fluent.ir import (
     from_dict,
     to_dict,
 )
+from adk_fluent.ir.codec import only_here
 from adk_fluent.ir.frozen import Frozen, frozen
 from tests.samples import NODES, Invoice, Mood, add, is_done, typed
 
@@ -428,3 +429,23 @@ def test_reading_into_another_process() -> None:
         env={"PYTHONPATH": "src:."},
     )
     assert done.returncode == 0, done.stderr
+
+
+def top_level(state: object) -> dict[str, str]:
+    """A function with an import path."""
+    return {}
+
+
+def test_what_another_process_has_as_another_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function without an import path, and one of the script that is run; no other."""
+
+    def inner(state: object) -> dict[str, str]:
+        return {}
+
+    assert only_here(Agent("a") >> top_level) == []
+    assert only_here(Agent("a") >> inner >> top_level >> tap(inner)) == [inner.__qualname__]
+    script = ModuleType("__main__")
+    script.__dict__["top_level"] = top_level
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    monkeypatch.setattr(top_level, "__module__", "__main__")
+    assert only_here(Agent("a") >> top_level) == ["top_level"]

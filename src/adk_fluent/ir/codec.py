@@ -96,6 +96,30 @@ def value_hash(value: object) -> str:
     return hashlib.sha256(data.encode()).hexdigest()
 
 
+def only_here(root: object) -> list[str]:
+    """The functions of a tree that another process has as others, if at all, each once.
+
+    Args:
+        root: an IR node, or an expression.
+
+    Returns:
+        The names of those without an import path, and of those in the script that is run.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    found: dict[str, None] = {}
+
+    def note(value: object, where: str) -> None:
+        if isinstance(value, FunctionType):
+            path = import_path(value)
+            if path is None or path.startswith("__main__:"):
+                found[value.__qualname__] = None
+
+    _encode(root_of(root), "", note)
+    return list(found)
+
+
 def _canonical(data: Json) -> Json:
     """The same data with the entries of each dict in one order, as equality does not depend on it."""
     if isinstance(data, list):

@@ -110,8 +110,9 @@ async def test_newer_code_gets_no_runs_of_older_code(workers: Workers, temporal:
     workers.work(before.node, "versions", models=models)
     run = asyncio.ensure_future(before.run("hi", backend=backend))
     await slow.asked.wait()
-    with pytest.raises(EngineError, match="none that has this very expression"):
+    with pytest.raises(EngineError, match="none that has this very expression") as caught:
         await after.run("hi", backend=TemporalBackend(temporal.address, queue="versions", worker_timeout=0.3))
+    assert ".new may be another function, since it has no import path" in str(caught.value)
     workers.work(after.node, "versions", models=models)
     assert (await after.run("hi", backend=backend)).state == {"by": "new"}
     slow.let.set()

@@ -50,6 +50,7 @@ from adk_fluent.errors import (
     what_happened,
 )
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.codec import only_here
 
 TASK: Final = timedelta(seconds=5)
 """How long a worker may take for one turn of the workflow before another one gets it."""
@@ -200,7 +201,7 @@ class TemporalBackend:
                 f"No worker took up the run within {self._worker_timeout.total_seconds():g} s: none that has "
                 f"this very expression listens on the task queue {compiled.queue!r} at {self.address.host}. "
                 "Start one (adk-fluent worker TARGET), or run the expression that the workers have. "
-                "The run was stopped."
+                f"{_others_elsewhere(compiled.native.named.root)}The run was stopped."
             ) from error
         except WorkflowAlreadyStartedError as error:
             await _settled(start)
@@ -380,6 +381,17 @@ class Durable:
     def run_id(self, user_id: str, session_id: str) -> str:
         """The workflow that runs in a session: one at a time."""
         return f"{self.app}/{user_id}/{session_id}"
+
+
+def _others_elsewhere(root: Node) -> str:
+    """What is said of functions by which a worker's expression may be another one."""
+    names = only_here(root)
+    if not names:
+        return ""
+    return (
+        f"For a worker {' and '.join(names[:3])} may be another function, since it has no import path, or "
+        "stands in the script that is run: define it at the top level of a module that both import. "
+    )
 
 
 def _told(asked: Asked) -> str:
