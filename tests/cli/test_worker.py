@@ -276,7 +276,7 @@ async def test_a_worker_with_a_server_of_its_own(tmp_path: Path) -> None:
         worker.kill()
         worker.wait()
     assert (worker.returncode, out, errors) == (0, "", "Finishing what is begun.\n")
-    assert {path.name for path in (tmp_path / ".adk-fluent").iterdir()} >= {"sessions.db", "temporal.db"}
+    assert {path.name for path in (tmp_path / ".adk-fluent").iterdir()} >= {"sessions.db", "dev-server.db"}
 
 
 def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

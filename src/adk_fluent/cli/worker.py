@@ -193,7 +193,8 @@ async def _server(place: Address, dev: Path | None, ending: _Ending) -> AsyncGen
         return
     from adk_fluent.backends.temporal.server import DevServer
 
-    ending.server = server = DevServer(dev / "temporal.db", place.port)
+    # Not the file of `durable="local"`, whose programs have a server of their own.
+    ending.server = server = DevServer(dev / "dev-server.db", place.port)
     server.start()
     try:
         yield place.at(server.address)

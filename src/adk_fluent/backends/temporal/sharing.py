@@ -6,6 +6,7 @@ import atexit
 import os
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,9 @@ from adk_fluent.errors import EngineError, sentence, what_happened
 
 _NOTE: Final = "server.db"
 """Who uses the server. One program at a time has it open; who dies then has written nothing."""
+
+_RUNS: Final = "temporal.db"
+"""What the server keeps."""
 
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS server (port INTEGER, pid INTEGER)",
@@ -49,8 +53,8 @@ def server_of(folder: Path) -> str:
 def _running(folder: Path, note: sqlite3.Connection) -> int:
     """The port of the server."""
     known: tuple[int, int] | None = note.execute("SELECT port, pid FROM server").fetchone()
-    if known is None or not (_lives(known[1]) and answers(known[0])):
-        server = _used[folder] = DevServer(folder / "temporal.db")
+    if known is None or not (_serves(known[1], folder) and answers(known[0])):
+        server = _used[folder] = DevServer(folder / _RUNS)
         server.start()
         known = server.port, server.pid or 0
         note.execute("DELETE FROM server")
@@ -70,16 +74,16 @@ def leave_servers() -> None:
                 note.execute("DELETE FROM users WHERE pid = ?", (os.getpid(),))
                 users: list[tuple[int]] = note.execute("SELECT pid FROM users").fetchall()
                 if not any(_lives(pid) for (pid,) in users):
-                    _end(note, own)
+                    _end(note, folder, own)
 
 
-def _end(note: sqlite3.Connection, own: DevServer | None) -> None:
+def _end(note: sqlite3.Connection, folder: Path, own: DevServer | None) -> None:
     known: tuple[int, int] | None = note.execute("SELECT port, pid FROM server").fetchone()
     note.execute("DELETE FROM server")
     note.execute("DELETE FROM users")
     if own is not None and known is not None and own.pid == known[1]:
         own.stop()
-    elif known is not None and _lives(known[1]) and answers(known[0]):
+    elif known is not None and _serves(known[1], folder):
         os.kill(known[1], signal.SIGKILL)
 
 
@@ -101,3 +105,15 @@ def _lives(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _serves(pid: int, folder: Path) -> bool:
+    """Whether a process is the server of a folder, and not another one that has its number by now."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it is over, or this is no Linux
+        if not _lives(pid):
+            return False
+        asked = subprocess.run(["ps", "-p", str(pid), "-o", "args="], capture_output=True, check=False)
+        command = asked.stdout
+    return os.fsencode(folder / _RUNS) in command
