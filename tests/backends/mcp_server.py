@@ -1,7 +1,7 @@
 """A small MCP server over stdin and stdout, in plain Python; it notes when it starts and ends in a file.
 
-Run as `python mcp_server.py LOG`. Its one tool, `shout`, gives text back in capitals; it notes each call, and
-waits while there is a file `hold-shout` beside the log.
+Run as `python mcp_server.py LOG`. Its one tool, `shout`, gives text back in capitals; it notes each call in a
+file `called` beside the log, and waits while there is a file `hold-shout`.
 """
 
 import json
@@ -29,8 +29,9 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "tools/list":
         return {"tools": [TOOL]}
     if method == "tools/call":
-        note(sys.argv[1], "call")
-        while Path(sys.argv[1]).with_name("hold-shout").exists():
+        folder = Path(sys.argv[1]).parent
+        note(str(folder / "called"), "call")
+        while (folder / "hold-shout").exists():
             time.sleep(0.02)
         return {"content": [{"type": "text", "text": params["arguments"]["text"].upper()}]}
     return {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -205,3 +207,24 @@ async def test_one_run_at_a_time_in_a_session(workers: Workers) -> None:
         await expression.run("again", session_id="one", backend=backend)
     answer.set()
     assert (await first).text == "done"
+
+
+ENDING = """
+import atexit, os, threading
+import adk_fluent.backends.temporal.connecting
+
+ending = threading.Event()
+
+def answer():
+    ending.wait()
+    os.write(1, b"There was time.")
+
+threading.Thread(target=answer, daemon=True).start()
+atexit.register(ending.set)
+"""
+
+
+def test_a_program_may_end_right_after_an_answer() -> None:
+    """A thread of Temporal's client may still be at it, and would abort a Python that has begun to end."""
+    told = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, check=True)
+    assert told.stdout == b"There was time."

@@ -228,11 +228,10 @@ async def test_a_worker_is_killed_in_a_call_of_an_mcp_tool(
     monkeypatch.setenv(FOLDER, str(tmp_path))
     crew = Crew(server.address, tmp_path, str(uuid.uuid4()))
     crew.hold("shout")
-    notes = tmp_path / "mcp"
     try:
         crew.start("shouting")
         run = asyncio.ensure_future(shouting().run("hi", backend=_backend(crew)))
-        while "call" not in (notes.read_text() if notes.exists() else ""):
+        while not (tmp_path / "called").exists():
             await asyncio.sleep(0.02)
         crew.kill("first begins", "shouting")
         crew.release("shout")
@@ -242,7 +241,8 @@ async def test_a_worker_is_killed_in_a_call_of_an_mcp_tool(
     (answer,) = [answer for event in result for answer in event.tool_responses]
     assert "HI" in str(answer.result)
     assert result.text == "I am last."
-    assert notes.read_text().split()[::2] == ["start", "call"] * 2
+    assert (tmp_path / "mcp").read_text().split()[::2] == ["start", "start"]
+    assert (tmp_path / "called").read_text().split()[::2] == ["call", "call"]
     assert Counter(crew.log()) == {
         f"{name} {what}": 1 for name in ("first", "shouter", "last") for what in _BOTH
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import re
+import time
 import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
@@ -64,7 +66,7 @@ class Address:
         return clients[self]
 
     async def _connect(self) -> Client:
-        # Temporal's own threads, once they tried in vain, may abort a process that ends right after.
+        # Temporal's own client would try for longer before it says that nobody listens.
         try:
             _, writer = await asyncio.open_connection(self.host.rpartition(":")[0], self.port)
         except OSError as error:
@@ -111,6 +113,10 @@ class Address:
             "does), or give another address."
         )
 
+
+# A thread of Temporal's client is still at its last answer when that has been read: if it wants Python once
+# that ends, the process aborts (temporalio/sdk-python#300). It needs far less than this.
+atexit.register(time.sleep, 0.1)
 
 _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Client]] = (
     weakref.WeakKeyDictionary()
