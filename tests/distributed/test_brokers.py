@@ -19,7 +19,7 @@ import pytest
 
 from adk_fluent import Agent, S
 from adk_fluent.distributed import DistributedBackend, QueueWorker, TransportConfig
-from adk_fluent.distributed.queues import calling, faststream, journal
+from adk_fluent.distributed.queues import calling, journal
 from adk_fluent.distributed.queues.brokers import Message, broker_of
 from adk_fluent.distributed.queues.journal import held, journal_of
 from adk_fluent.errors import SegmentError
@@ -209,7 +209,7 @@ async def test_a_worker_that_stops_has_ended_its_work(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When it has stopped nothing of it runs, its session is free, and another one does what is left."""
-    monkeypatch.setattr(faststream, "_GRACE", 0.1)
+    monkeypatch.setattr(import_module("adk_fluent.distributed.queues.faststream"), "_GRACE", 0.1)
     HEARD.clear()
     BOTH.append(asyncio.Barrier(2))
     pipeline = S.capture("task") >> S.fn(begin).execution_boundary(
