@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Apart:
-    """Does work in tasks of its own, which end by themselves or with `end`.
+    """Does work in tasks of its own, which go on when who waits for one is cancelled.
 
     On Python 3.11 `asyncio.wait_for`, in which clients of brokers send, loses a cancellation that comes when
     what it waits for is there: who was cancelled goes on. And a command that goes on when its connections are
@@ -27,9 +27,11 @@ class Apart:
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
-    async def end(self) -> None:
-        """Cancel what is under way, and wait until it has ended."""
-        tasks = list(self._tasks)
-        for task in tasks:
+    def cancel(self) -> None:
+        """Cancel what is under way."""
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def settled(self) -> None:
+        """Wait until what is under way has ended, however it ends."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -211,7 +211,7 @@ class RedisStore:
         here = self._clients.pop(asyncio.get_running_loop(), None)
         if here is not None:
             client, asking = here
-            await asking.end()
+            await asking.settled()
             await client.aclose()
 
     def _client(self) -> tuple[Any, Apart]:

@@ -99,8 +99,9 @@ class _FastStream(ABC):
         readers = [task for each in self._broker.subscribers for task in getattr(each, "tasks", ())]
         await asyncio.gather(*(each.stop() for each in self._broker.subscribers))
         await asyncio.gather(*readers, return_exceptions=True)
-        await self._at_work.end()
-        await self._sending.end()
+        self._at_work.cancel()
+        await self._at_work.settled()
+        await self._sending.settled()
 
     async def _work_on(self, handler: Handler, message: Any, sign: Sign | None, every: float) -> None:
         headers = {str(name): str(value) for name, value in message.headers.items()}

@@ -230,7 +230,7 @@ class RedisJournal:
 
     async def close(self) -> None:
         """Close the connection; what is asked ends first."""
-        await self._asking.end()
+        await self._asking.settled()
         await self._client.aclose()
 
 
