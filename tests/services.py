@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -10,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,17 @@ def _lacking(item: pytest.Item) -> str | None:
     """The first program that a test needs and this machine has not."""
     needed = (mark.args[0] for mark in item.iter_markers("needs"))
     return next((name for name in needed if program(name) is None), None)
+
+
+async def cancelled_after(steps: int, work: Coroutine[Any, Any, object]) -> None:
+    """Cancel some work after so many steps of the loop, unless it is done; it must end by that."""
+    task = asyncio.ensure_future(work)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    if not task.done():
+        task.cancel()
+        (end,) = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(end, asyncio.CancelledError), steps
 
 
 def free_port() -> int:

@@ -26,7 +26,7 @@ from adk_fluent.errors import SegmentError
 from adk_fluent.state import declares
 from adk_fluent.testing import mock_backend
 from tests.distributed import served
-from tests.services import nats_server, pubsub_emulator, rabbitmq_server, redis_server
+from tests.services import cancelled_after, nats_server, pubsub_emulator, rabbitmq_server, redis_server
 
 pytestmark = pytest.mark.newest
 BROKERS = [
@@ -417,11 +417,5 @@ async def test_no_cancellation_in_a_journal_is_lost(redis: str) -> None:
     for steps in range(60):
         for _ in range(3):
             journal = journal_of(redis)
-            holding = asyncio.ensure_future(journal.hold("session", "somebody"))
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            if not holding.done():
-                holding.cancel()
-                (end,) = await asyncio.gather(holding, return_exceptions=True)
-                assert isinstance(end, asyncio.CancelledError), steps
+            await cancelled_after(steps, journal.hold("session", "somebody"))
             await journal.close()

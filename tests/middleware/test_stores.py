@@ -17,7 +17,7 @@ from adk_fluent.errors import ArgumentError, MissingExtraError
 from adk_fluent.middleware.stores import ENTRIES, FolderStore, MemoryStore, RedisStore, Store, store_of
 from tests.clock import still
 from tests.conftest import open_in
-from tests.services import redis_server
+from tests.services import cancelled_after, redis_server
 
 TEXTS = ["", "plain", "é\n\0", "x" * 200_000, '{"a": 1}']
 
@@ -87,13 +87,7 @@ async def test_no_cancellation_of_a_redis_command_is_lost(redis_url: str) -> Non
     for steps in range(60):
         for _ in range(5):
             store = store_of(redis_url)
-            asking = asyncio.ensure_future(store.get("other"))
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            if not asking.done():
-                asking.cancel()
-                (end,) = await asyncio.gather(asking, return_exceptions=True)
-                assert isinstance(end, asyncio.CancelledError), steps
+            await cancelled_after(steps, store.get("other"))
             await store.close()
     assert open_in(asyncio.get_running_loop()) == before
 
