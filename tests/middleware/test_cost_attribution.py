@@ -15,7 +15,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_fluent import Agent, C, FanOut, S
+from adk_fluent import Agent, C, FanOut, S, tap
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.cost import Price
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
@@ -194,10 +194,7 @@ async def test_a_budget_of_one_run_starts_anew_with_each() -> None:
     """A budget under `temp:` is that of one run: the next one that is given the same amount has all of it."""
     left: list[str] = []
 
-    def note(state: dict[str, Any]) -> dict[str, Any]:
-        left.append(state["temp:budget"])
-        return {}
-
+    note = tap(lambda state: left.append(state["temp:budget"]))
     pipeline = (A >> note).middleware(cost_attribution("temp:budget", PRICES))
     backend = mock_backend({"a": using(1000, 0)})
     for _ in range(2):
@@ -207,7 +204,7 @@ async def test_a_budget_of_one_run_starts_anew_with_each() -> None:
 
 @pytest.mark.parametrize("key", ["budget", "user:budget"])
 async def test_middleware_of_each_request_counts_one_budget(key: str) -> None:
-    """Of turns at once that make an object each, as web servers do, no cost is lost, and one value is kept."""
+    """Of turns at once that make an object each, no cost is lost, and one value is kept."""
     service, turns = InMemorySessionService(), 10
     together, begun = asyncio.Event(), list[int]()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -23,10 +23,9 @@ from adk_fluent.backends.adk.events.asides import in_full, in_place_of
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.answers import content_of, response_of
 from adk_fluent.backends.adk.middleware.calls import step_of, surround, take_step, wrap_tools
-from adk_fluent.backends.adk.middleware.context import HookContext
+from adk_fluent.backends.adk.middleware.context import PLUGIN, HookContext
 from adk_fluent.backends.adk.middleware.stack import (
     NOTHING,
-    PLUGIN,
     Stack,
     callback_of,
     stack_at,
@@ -65,11 +64,28 @@ class MiddlewarePlugin(AddedPlugin):
             return self._around
         root = cast(BaseAgent, ctx.agent).root_agent
         if self._authors[0] is not root:
-            self._authors = (root, dict(reversed(list(acting(root)))))  # of one name, the outer one counts
+            self._authors = (root, dict(reversed(list(acting(root)))))  # as in `_acting`
         own = self._authors[1].get(name)
         own = stack_at(root) if own is None else own
         outer = private.caller(ctx)
         return own if outer is None else stack_of(outer).around(own.middleware)
+
+    def place_of(self, middleware: object) -> tuple[int, frozenset[str]]:
+        """Where a middleware stands among all of the app, and the names of the agents that it acts on."""
+        everything = self._everything.middleware
+        position = everything.index(middleware) if middleware in everything else -1
+        names = (name for name, stack in self._acting.items() if middleware in stack.middleware)
+        return position, frozenset(names)
+
+    def acts_on(self, middleware: object, author: str) -> bool:
+        """Whether a middleware acts on what an agent says, wherever in the app that is."""
+        return middleware in self._acting.get(author, stack_at(self._root)).middleware
+
+    @cached_property
+    def _acting(self) -> Mapping[str, Stack]:
+        if self._around is not None:
+            return {}
+        return dict(reversed(list(acting(self._root))))  # of one name, the outer one counts
 
     def begin(self, ctx: InvocationContext) -> None:
         """Note that a run begins, unless that is known."""
