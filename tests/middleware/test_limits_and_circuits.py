@@ -358,6 +358,21 @@ async def test_what_was_said_is_not_said_again() -> None:
     assert not backend.calls.get("other")
 
 
+async def test_an_async_function_gives_the_key_of_a_rate() -> None:
+    """`key` may be async: it is awaited, and each key has a rate of its own."""
+
+    async def user(ctx: Context) -> str:
+        await asyncio.sleep(0)
+        return ctx.user_id
+
+    agent = A.middleware(rate_limiter(1, per=3600, on_limit="refuse", key=user))
+    backend = mock_backend({"a": "ok"})
+    for name in ("ann", "bob"):
+        assert (await agent.run("hi", user_id=name, backend=backend)).text == "ok"
+    with pytest.raises(RateLimitError, match="of 'ann'"):
+        await agent.run("hi", user_id="ann", backend=backend)
+
+
 # --- arguments ------------------------------------------------------------------------------------
 
 

@@ -137,7 +137,8 @@ class TokenBudget(Middleware):
         ledger.expected += expected
         try:
             async for response in call(request):
-                reported = tokens_used(response) or reported
+                used = tokens_used(response)
+                reported = max(used, reported or 0) if used is not None else reported
                 said = (said if response.partial else 0) + estimate_tokens(text_in(response))
                 # It is counted before it is given on: then what is stored is never more than what is known.
                 now = asked + said if reported is None else reported

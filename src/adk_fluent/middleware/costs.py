@@ -11,7 +11,7 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, cast
 
-from adk_fluent.cost.budget import COST, COUNTED
+from adk_fluent.cost.budget import CACHED, COST, COUNTED
 from adk_fluent.cost.prices import Price, Tokens, amount, cost_of, price_of, tokens_of
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
 from adk_fluent.middleware.keeping import Kept, Scope
@@ -219,7 +219,7 @@ class CostAttribution(Middleware):
         used, noted = None, False
         try:
             async for response in call(request):
-                if response.usage_metadata is not None:
+                if response.usage_metadata is not None and not (response.custom_metadata or {}).get(CACHED):
                     used = response
                 if response.partial or used is None:
                     yield response

@@ -24,7 +24,7 @@ from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import AgentEvent, Spent, ToolCallInfo, ToolResponseInfo, Usage
 from adk_fluent.backends.turns import EMPTY, no_prompt
 from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
-from adk_fluent.cost.budget import COST
+from adk_fluent.cost.budget import CACHED, COST
 from adk_fluent.cost.prices import tokens_of
 from adk_fluent.errors import ArgumentError, CompileError
 from adk_fluent.telemetry.setup import of_a_run
@@ -75,7 +75,7 @@ def to_agent_event(
         p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result
     )
     text = spoken_text(event) or None
-    usage = event.usage_metadata
+    usage = None if (event.custom_metadata or {}).get(CACHED) else event.usage_metadata
     metadata = dict(event.custom_metadata or {})
     model = event.model_version or (models.get(event.author) if usage is not None else None)
     return AgentEvent(
