@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from adk_fluent import Agent, C, FanOut, S, tap
 from adk_fluent.backends.adk.middleware import runs
-from adk_fluent.cost import Price
+from adk_fluent.cost import Price, register_price, unregister_price
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
 from adk_fluent.middleware import cost_attribution, fallback_model, retry
 from adk_fluent.middleware.costs import _Budget, _Seen  # pyright: ignore[reportPrivateUsage]  # the arithmetic alone
@@ -253,3 +253,20 @@ def test_wrong_arguments(wrong: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         cost_attribution(*wrong)
     assert str(caught.value).startswith(message)
+
+
+async def test_the_tier_follows_each_call() -> None:
+    """Two calls below the limit of a tier cost the lower price, though their sum is above it."""
+    low = Price.per_million(input=1, output=1)
+    price = low.replace(tiers=((1000, Price.per_million(input=100, output=100)),))
+    costs = cost_attribution("budget", {"m": price})
+    register_price("m", price)
+    try:
+        result = await play(A.middleware(costs) * 2, {"a": using(800, 0)}, state={"budget": "1"})
+        ((_, usage),) = result.usage.items()
+        assert usage.cost == costs.total == 1 - Decimal(result.state["budget"]) == Decimal("0.0016")
+        dear = await play(A, {"a": using(1600, 0)})
+        ((_, usage),) = dear.usage.items()
+        assert usage.cost == Decimal("0.16")
+    finally:
+        unregister_price("m")

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from google.adk.agents import BaseAgent, LlmAgent
@@ -398,7 +399,7 @@ async def test_runs_that_the_reader_left_have_no_duration(
     duration, pipeline = Measured(), (Agent("a") >> Agent("b")).middleware(OTelEnrichment("shop"))
     found = SimpleNamespace(errors=Measured(), duration=duration, cost=Measured(), tokens=Measured())
     monkeypatch.setattr("adk_fluent.telemetry.metrics.instruments", lambda: found)
-    monkeypatch.setattr(OTelEnrichment, "idle", lambda self: False)
+    monkeypatch.setattr(OTelEnrichment, "idle", Mock(return_value=False))
     backend, message = mock_backend(default="ok"), types.Content(role="user", parts=[types.Part(text="hi")])
     for left_at in ("a", "b"):
         if way == "stream":

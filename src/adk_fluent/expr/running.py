@@ -203,16 +203,22 @@ class Run(Generic[T_co]):
 
     async def result(self, prompt: Any) -> RunResult[T_co]:
         """All events of the run, with the state after it."""
+        from adk_fluent.backends.spending import noting_calls
+
         session_id = self._session_id()
-        return await self._collect(await self._events(prompt, session_id), session_id)
+        with noting_calls():
+            return await self._collect(await self._events(prompt, session_id), session_id)
 
     async def turn(self, prompt: Any, session_id: str) -> tuple[RunResult[T_co], Run[T_co]]:
         """One turn of a conversation, and what the next one runs.
 
         A backend that stores no sessions is told of the turns before; one that failed is none of them.
         """
-        events = await self._events(prompt, session_id)
-        result = await self._collect(events, session_id)
+        from adk_fluent.backends.spending import noting_calls
+
+        with noting_calls():
+            events = await self._events(prompt, session_id)
+            result = await self._collect(events, session_id)
         if self.sessions is not None:
             options = {name: value for name, value in self._options.items() if name != "state"}
             options["session_id"] = session_id  # it exists, and the state given was for its start
@@ -290,6 +296,8 @@ class Run(Generic[T_co]):
 
     async def resume(self, approvals: Mapping[str, Any], session_id: str) -> RunResult[T_co]:
         """The rest of a paused run."""
+        from adk_fluent.backends.spending import noting_calls
+
         sessions, form = self._storing("resume()"), self._form
         source = sessions.resume(
             form.compiled,
@@ -298,9 +306,10 @@ class Run(Generic[T_co]):
             user_id=self._user_id,
             services=self._services,
         )
-        async with _closing(source) as stream:
-            events = [event async for event in stream]
-        return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
+        with noting_calls():
+            async with _closing(source) as stream:
+                events = [event async for event in stream]
+            return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
 
     async def live(
         self, session_id: str, modality: Literal["audio", "text"]
@@ -344,6 +353,7 @@ class Run(Generic[T_co]):
         self, events: Sequence[AgentEvent], session_id: str, *, resumed: bool = False
     ) -> RunResult[T_co]:
         from adk_fluent.backends.events import RunResult, answers
+        from adk_fluent.backends.spending import noted_calls, untold
 
         reading = self._form.reading
         answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
@@ -356,6 +366,7 @@ class Run(Generic[T_co]):
             parse=reading.answered([*earlier, *events], state, pending),
             pending=pending,
             earlier=earlier,
+            untold=untold(noted_calls() or (), events),
         )
         self._raise_uncaught(events, result)
         return result
