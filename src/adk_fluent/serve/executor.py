@@ -15,6 +15,7 @@ from google.genai import types
 from adk_fluent.backends.adk.events.signals import REFUSED
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+from adk_fluent.backends.adk.running.sqlite import turns_of
 from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
 from adk_fluent.errors import ADKFluentError, SessionError, what_happened
 from adk_fluent.serve import asked
@@ -61,9 +62,10 @@ class FluentExecutor(AgentExecutor):
             if context.current_task is None:
                 await event_queue.enqueue_event(sdk.new_task(context))
             ids = _ids_asked(context)  # before the task goes on, which its status tells
-            await updater.start_work()
-            async with limit:
-                await self._run(context, updater, ids)
+            async with turns_of(("conversation", id(self), _whose(context), context.context_id)).taken():
+                await updater.start_work()
+                async with limit:
+                    await self._run(context, updater, ids)
         except asyncio.CancelledError:
             if not self.is_stopping:
                 raise
