@@ -17,6 +17,8 @@ from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.serve.admission import Admission, check_auth
 from adk_fluent.serve.limits import Authenticate, ServeLimits
 from adk_fluent.serve.listening import Listening
+from adk_fluent.serve.requests import log_in_one_line, mistake_in
+from adk_fluent.serve.routes import routes
 from adk_fluent.serve.stores import stores
 
 if TYPE_CHECKING:
@@ -140,7 +142,9 @@ class A2AServer:
                 left = await self._stores.hand_back(HANDED_BACK, self._limits.seconds)
                 if left:
                     logger.warning("%d tasks of a server that died are handed back to their callers.", left)
-                self._app = Admission(self._routed(), self._auth, self._limits, self._executor)
+                self._app = Admission(
+                    self._routed(), self._auth, self._limits, self._executor, mistake_in
+                )
 
     async def _close(self) -> None:
         await self._executor.stop()
@@ -154,29 +158,12 @@ class A2AServer:
 
     def _routed(self) -> ASGIApp:
         from starlette.applications import Starlette
-        from starlette.requests import Request
-        from starlette.responses import JSONResponse
-        from starlette.routing import Route
-
-        async def health(request: Request) -> JSONResponse:
-            refusal = self._executor.refusal
-            told = {"status": "ok"} if refusal is None else {"status": "busy", "why": refusal}
-            return JSONResponse(told, status_code=200 if refusal is None else 503)
-
-        async def card(request: Request) -> JSONResponse:
-            return JSONResponse(self.card(str(request.base_url)))
 
         calls, self._end_waiting = sdk.rpc_routes(
             self._executor, self._stores.tasks, self.card("http://localhost/"), 0.0
         )
-        return Starlette(
-            routes=[
-                Route("/health", health),
-                Route("/.well-known/agent-card.json", card),
-                Route("/.well-known/agent.json", card),
-                *calls,
-            ]
-        )
+        log_in_one_line()
+        return Starlette(routes=[*routes(lambda: self._executor.refusal, self.card), *calls])
 
     def card(self, url: str) -> dict[str, Any]:
         """The card as JSON; one that was not given names this URL, unless `endpoint` did."""

@@ -155,6 +155,26 @@ def json_of(card: Any) -> dict[str, Any]:
     raise ValueError(f"{card!r:.60} is no agent card")
 
 
+def card_forms(card: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """A card as the newest version of the protocol that the library speaks writes it, and as version 0.3 does.
+
+    The second is `None` where the card offers nothing of that version.
+    """
+    if not is_newer():
+        older = json_of(card_of(card))
+        return older, older
+    from a2a.compat.v0_3.conversions import to_compat_agent_card
+    from a2a.utils.errors import VersionNotSupportedError
+    from google.protobuf.json_format import MessageToDict
+
+    held = card_of(card)
+    try:
+        compat: Any = to_compat_agent_card(held)
+    except VersionNotSupportedError:
+        return MessageToDict(held), None
+    return MessageToDict(held), compat.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
 def urls_in(card: Mapping[str, Any]) -> tuple[str, ...]:
     """Every URL to which the JSON of a card sends calls, in its order."""
     interfaces: list[Any] = [
