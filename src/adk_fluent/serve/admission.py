@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.serve.limits import Authenticate, ServeLimits
+from adk_fluent.serve.routes import CARD, CHALLENGES, OLDER_CARD
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-OPEN = frozenset({"/health", "/.well-known/agent-card.json", "/.well-known/agent.json"})
-"""What everybody may ask for: whether the server is well, and what it can do."""
+OPEN = frozenset({"/health", CARD, OLDER_CARD})
+"""What everybody may ask for, beside the tokens of directories: the health and the cards."""
 CLOSE = {"connection": "close"}
 
 
@@ -44,14 +45,14 @@ class Admission:
         auth: AuthConfig | Authenticate | None,
         limits: ServeLimits,
         room: Room,
-        mistake_in: Callable[[bytes], bytes | None] | None = None,
+        mistake_in: Callable[[bytes], bytes | None] = lambda body: None,
     ) -> None:
         self._app, self._auth, self._limits, self._room = app, auth, limits, room
         self._mistake_in = mistake_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI's entry."""
-        if scope["type"] != "http" or scope["path"] in OPEN:
+        if scope["type"] != "http" or scope["path"] in OPEN or scope["path"].startswith(CHALLENGES):
             await self._app(scope, receive, send)
             return
         headers = {
@@ -70,10 +71,9 @@ class Admission:
         if body is None:
             await refuse(send, 413, f"a request may have {self._limits.body} bytes")
             return
-        if self._mistake_in is not None and scope["method"] == "POST":
-            if (answer := self._mistake_in(body)) is not None:
-                await reply(send, 200, answer)
-                return
+        if scope["method"] == "POST" and (answer := self._mistake_in(body)) is not None:
+            await reply(send, 200, answer)
+            return
         if user:
             from starlette.authentication import SimpleUser
 

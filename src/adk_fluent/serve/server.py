@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.advertising import card_json
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from adk_fluent.serve.executor import FluentExecutor
 
 logger: logging.Logger = logging.getLogger("adk_fluent.serve")
+
+_TOKENS: Final = 100
+"""Tokens of directories that one server shows at most."""
 
 
 class A2AServer:
@@ -101,6 +105,7 @@ class A2AServer:
         self._end_waiting: Callable[[], Awaitable[None]] | None = None
         self._listening = Listening(self, self._limits.grace)
         self._lock = asyncio.Lock()
+        self._tokens: deque[str] = deque(maxlen=_TOKENS)
 
     def _made(self, backend: ADKBackend | None) -> FluentExecutor:
         from adk_fluent.serve.executor import FluentExecutor
@@ -142,9 +147,7 @@ class A2AServer:
                 left = await self._stores.hand_back(HANDED_BACK, self._limits.seconds)
                 if left:
                     logger.warning("%d tasks of a server that died are handed back to their callers.", left)
-                self._app = Admission(
-                    self._routed(), self._auth, self._limits, self._executor, mistake_in
-                )
+                self._app = Admission(self._routed(), self._auth, self._limits, self._executor, mistake_in)
 
     async def _close(self) -> None:
         await self._executor.stop()
@@ -163,7 +166,7 @@ class A2AServer:
             self._executor, self._stores.tasks, self.card("http://localhost/"), 0.0
         )
         log_in_one_line()
-        return Starlette(routes=[*routes(lambda: self._executor.refusal, self.card), *calls])
+        return Starlette(routes=[*routes(lambda: self._executor.refusal, self.card, self._tokens), *calls])
 
     def card(self, url: str) -> dict[str, Any]:
         """The card as JSON; one that was not given names this URL, unless `endpoint` did."""
@@ -171,6 +174,14 @@ class A2AServer:
             return self._card
         auth = self._auth if isinstance(self._auth, AuthConfig) else None
         return card_json(self._expression.node, self._endpoint or url, auth=auth)
+
+    def show(self, token: str) -> None:
+        """Show a token of an agent directory, which proves to it that this server is yours.
+
+        `AgentDirectory.register(card, server=...)` calls it. The newest hundred are shown.
+        """
+        if token not in self._tokens:
+            self._tokens.append(token)
 
     # --- listening --------------------------------------------------------------------------------
 

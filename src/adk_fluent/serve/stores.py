@@ -119,7 +119,7 @@ def _opened(url: str) -> Stores:
     from a2a.server.tasks import DatabaseTaskStore
     from sqlalchemy.ext.asyncio import create_async_engine
 
-    from adk_fluent.backends.adk.running.sqlite import BUSY, sqlite_sessions, turns_of_file, use_write_ahead_log
+    from adk_fluent.backends.adk.running import sqlite
 
     if not url.startswith(_SQLITE):
         from google.adk.sessions.database_session_service import DatabaseSessionService
@@ -130,11 +130,11 @@ def _opened(url: str) -> Stores:
         return Stores(DatabaseSessionService(url, pool_pre_ping=True), tasks, engine, place, is_shared=True)
     place = url.removeprefix(_SQLITE)
     # Those who wait for a connection wait for the reads of others, which are short, however many they are.
-    engine = create_async_engine(url, connect_args={"timeout": BUSY}, pool_timeout=None)
-    tasks = _Discreet(_owned(DatabaseTaskStore(engine)), turns_of_file(place))
+    engine = create_async_engine(url, connect_args={"timeout": sqlite.BUSY}, pool_timeout=None)
+    tasks = _Discreet(_owned(DatabaseTaskStore(engine)), sqlite.turns_of_file(place))
     try:
-        sessions = sqlite_sessions(Path(place))
-        use_write_ahead_log(place)
+        sessions = sqlite.sqlite_sessions(Path(place))
+        sqlite.use_write_ahead_log(place)
     except ArgumentError as error:
         raise ArgumentError(f"store={place!r} cannot be used: {error.__cause__}.") from error.__cause__
     return Stores(sessions, tasks, engine, place)

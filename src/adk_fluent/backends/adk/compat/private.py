@@ -301,8 +301,8 @@ def merges_dicts(service: type[BaseSessionService]) -> bool:
 def sqlite_file(service: BaseSessionService) -> str | None:
     """The SQLite file in which a session service keeps its sessions; `None` for any other service.
 
-    ADK offers no public way to ask. The classes are not imported here: they need packages that a user of other
-    services may not have.
+    ADK offers no public way to ask. The classes are not imported here: they need packages that a user of
+    other services may not have.
     """
     kinds = {each.__name__ for each in type(service).__mro__}
     path: object = None

@@ -156,7 +156,7 @@ def json_of(card: Any) -> dict[str, Any]:
 
 
 def card_forms(card: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """A card as the newest version of the protocol that the library speaks writes it, and as version 0.3 does.
+    """A card in the newest version of the protocol that the library speaks, and in version 0.3.
 
     The second is `None` where the card offers nothing of that version.
     """

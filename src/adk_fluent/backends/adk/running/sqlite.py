@@ -28,7 +28,7 @@ BUSY: Final = 30.0
 class Turns:
     """A queue that lets one holder in at a time, first come, first served.
 
-    Unlike `asyncio.Lock` it works across event loops and threads: `ask()` runs each call in a loop of its own.
+    Unlike `asyncio.Lock` it works across event loops and threads: each `ask()` runs in a loop of its own.
     """
 
     def __init__(self) -> None:
