@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.advertising import card_json
-from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.serve.admission import Admission, check_auth
+from adk_fluent.serve.keeping import Kept
 from adk_fluent.serve.limits import Authenticate, ServeLimits
 from adk_fluent.serve.listening import Listening
 from adk_fluent.serve.requests import log_in_one_line, mistake_in
@@ -114,7 +116,10 @@ class A2AServer:
         if self._stores.sessions is not None:
             chosen.keep_in(Services(self._stores.sessions))
         compiled = chosen.compile(self._expression.node, self._config, state=None)
-        return FluentExecutor(chosen, compiled, self._limits)
+        kept = None
+        if self._stores.engine is None:
+            kept = Kept(self._limits, partial(_forget, chosen, compiled), self._stores.tasks.delete)
+        return FluentExecutor(chosen, compiled, self._limits, kept)
 
     # --- as an ASGI app ---------------------------------------------------------------------------
 
@@ -221,3 +226,11 @@ class A2AServer:
 
     async def __aexit__(self, *raised: object) -> None:
         await self.stop()
+
+
+async def _forget(backend: ADKBackend, compiled: Compiled, user: str, session: str) -> None:
+    """Forget a session that is in the memory of this process; others are for their own service to keep."""
+    from google.adk.sessions import InMemorySessionService
+
+    if isinstance(backend.services().session_service, InMemorySessionService):
+        await backend.forget(compiled, session_id=session, user_id=user)
