@@ -171,6 +171,13 @@ class ToolError(RunError):
     """A tool raised, and nothing caught it; its error is the `__cause__`."""
 
 
+class CallbackError(RunError):
+    """A callback, planner, code executor, toolset or plugin raised, and nothing caught it.
+
+    Its error is the `__cause__`.
+    """
+
+
 class MiddlewareError(RunError):
     """A hook of a middleware raised, or gave what cannot be used; its error is the `__cause__`."""
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.adk.sessions import InMemorySessionService
 from pydantic import BaseModel
 
-from adk_fluent import Agent, errors, gate
+from adk_fluent import Agent, S, errors, gate
 from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.backends.protocol import gathered
 from adk_fluent.errors import (
@@ -39,6 +39,11 @@ A, B = Agent("a").writes("k"), Agent("b")
 
 class Size(BaseModel):
     size: int
+
+
+def divide(state: Any) -> Any:
+    """Fail."""
+    return 1 / 0
 
 
 def broken() -> str:
@@ -90,7 +95,7 @@ FAILING: dict[str, tuple[Expr[Any], dict[str, Any], type[RunError]]] = {
     "model": (A >> B, {"b": OSError("down")}, ModelError),
     "model's error": (A >> B, {"b": LlmResponse(error_code="SAFETY")}, RunError),
     "tool": (A >> B.tool(broken), {"b": call_tool("broken")}, ToolError),
-    "step": (A >> (lambda state: 1 / 0), {}, StepError),
+    "step": (A >> S.fn(divide), {}, StepError),
     "time": (A >> B.timeout(0.01), {"b": Hang()}, AgentTimeoutError),
 }
 
@@ -136,9 +141,9 @@ async def test_a_backend_that_stores_no_sessions(way: Way) -> None:
 
 
 class Full(InMemorySessionService):
-    """A store that is full after the first answer, and cannot be read any more."""
+    """A store that is full after the first answer."""
 
-    full = False
+    full, reads = False, 0
 
     async def append_event(self, session: Any, event: Any) -> Any:
         if event.author == "b":
@@ -147,20 +152,19 @@ class Full(InMemorySessionService):
         return await super().append_event(session, event)
 
     async def get_session(self, **options: Any) -> Any:
-        if self.full:
-            raise OSError("no space left")
+        self.reads += self.full
         return await super().get_session(**options)
 
 
 async def test_a_store_that_fails() -> None:
-    """Where the store is what failed, the state is that of the events."""
-    service: BaseSessionService = Full()
+    """Where the store is what failed, it is not asked again: the state is that of the events."""
+    service = Full()
     with pytest.raises(SessionStoreError) as caught:
         await (A >> B).run("hi", backend=script(), session_service=service, session_id="s")
     result = caught.value.result
     assert result is not None
     assert result.state == {"k": "ok"}
-    assert result.session_id == "s"
+    assert (result.session_id, service.reads) == ("s", 0)
 
 
 async def test_ask_holds_what_cannot_be_an_answer() -> None:
@@ -189,12 +193,17 @@ async def test_an_error_of_another_run_is_told_of_this_one() -> None:
     assert [event.content for event in caught.value.result.by("a")] == ["said"]
 
 
+def pickled(error: Any) -> Any:
+    """What another process gets."""
+    return pickle.loads(pickle.dumps(error))
+
+
 KINDS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, RunError)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("twin", [lambda error: pickle.loads(pickle.dumps(error)), copy.deepcopy])
-def test_an_error_travels_with_what_it_holds(kind: type[RunError], twin: Callable[[RunError], Any]) -> None:
+@pytest.mark.parametrize("twin", [pickled, copy.deepcopy])
+def test_an_error_travels_with_what_it_holds(kind: type[RunError], twin: Callable[[Any], Any]) -> None:
     """Pickle and deepcopy keep the message of an error, the result and the answers that it holds."""
     error = kind("It is over.")
     error.result = RunResult([AgentEvent("a", "said", is_final=True)], state={"k": 1})
@@ -266,6 +275,20 @@ async def test_an_answer_counts_while_its_session_is_deleted() -> None:
     with raises_from(ValueError) as caught:
         await mapped
     assert caught.value.answers == {0: "paid for"}
+
+
+async def test_no_prompt_is_asked_after_the_first_error() -> None:
+    """Once a prompt has failed, those that wait for their turn are not asked any more."""
+    asked: list[str] = []
+
+    class Failing(Plain):
+        async def run(self, compiled: Any, prompt: Any, **options: Any) -> list[AgentEvent]:
+            asked.append(prompt)
+            raise RunError("It is over.")
+
+    with pytest.raises(RunError, match=r"It is over\."):
+        await A.map(["x", "y", "z"], concurrency=1, backend=Failing())
+    assert asked == ["x"]
 
 
 async def test_an_error_of_the_engine_has_the_other_answers() -> None:

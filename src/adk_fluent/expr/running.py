@@ -298,17 +298,20 @@ class Run(Generic[T_co]):
         _ = self.compiled  # what cannot run, or be asked, is found before anything is paid for
         for prompt in prompts:
             self._told(prompt, "", streaming=False)
-        slots, answers = asyncio.Semaphore(concurrency), dict[int, T_co]()
+        slots, answers, failed = asyncio.Semaphore(concurrency), dict[int, T_co](), asyncio.Event()
 
         async def one(index: int, prompt: Any) -> ADKFluentError | None:
             """Ask one prompt; what went wrong, where errors are returned."""
             async with slots:
+                if failed.is_set():  # before the others are cancelled
+                    return None
                 try:
                     with _as_ours(index):
                         await self.answer(prompt, lambda answer: answers.update({index: answer}))
                 except ADKFluentError as error:
                     if return_exceptions:
                         return error
+                    failed.set()
                     raise
                 return None
 
