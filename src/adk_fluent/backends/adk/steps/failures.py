@@ -8,7 +8,6 @@ or from the functions in its traceback.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from pydantic_core import to_json
 
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.stack import hook_error
+from adk_fluent.backends.adk.resources import BEHIND
 from adk_fluent.errors import (
     ADKFluentError,
     CallbackError,
@@ -262,7 +262,7 @@ def _callbacks(agent: BaseAgent, code: CodeType) -> dict[str, str]:
         for function in getattr(agent, f"canonical_{hook}_callbacks", ()):
             while isinstance(function, functools.partial):
                 function = cast("functools.partial[Any]", function).func
-            function = inspect.unwrap(function)
+            function = getattr(function, BEHIND, function)
             called = function if hasattr(function, "__code__") else type(function).__call__
             if getattr(called, "__code__", None) is code:
                 found[hook] = getattr(function, "__name__", type(function).__name__)
