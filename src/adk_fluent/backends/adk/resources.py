@@ -344,6 +344,10 @@ def _hints(function: Callable[..., Any], gone: Iterable[str]) -> dict[str, Any]:
         return raw
 
 
+BEHIND: Final = "__adk_fluent_function__"
+"""The attribute of a callback that is given resources: the user's function."""
+
+
 def callback(
     function: Callable[..., Any], resources: Resources, agent: str, ctx_of: Callable[[Any], InvocationContext]
 ) -> Callable[..., Any]:
@@ -361,4 +365,5 @@ def callback(
         return await result if inspect.isawaitable(result) else result
 
     hide(call, function, names)
+    setattr(call, BEHIND, function)
     return call
