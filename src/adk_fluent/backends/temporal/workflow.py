@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from threading import Lock
 from typing import Any, Final, cast
 
 from pydantic_core import to_json
@@ -51,11 +53,26 @@ class Served:
 
 
 _served: dict[str, Served] = {}
+_workers: Counter[str] = Counter()
+"""How many workers of this process work on a task queue."""
+_lock: Final = Lock()
 
 
 def serve(queue: str, node: Node, backend: ADKBackend) -> None:
     """Let this process run the workflows of a task queue; they find the expression by its name."""
-    _served[queue] = Served(node, backend)
+    with _lock:
+        _served[queue] = Served(node, backend)
+        _workers[queue] += 1
+
+
+def leave(queue: str) -> None:
+    """Forget the expression of a task queue when the last worker of this process on it has ended."""
+    with _lock:
+        _workers[queue] -= 1
+        if not _workers[queue]:
+            del _workers[queue]
+            _served.pop(queue, None)
+            _segments.pop(queue, None)
 
 
 @workflow.defn(name="adk_fluent.run", sandboxed=False, failure_exception_types=[Exception])
@@ -263,7 +280,9 @@ _segments: dict[str, Segment] = {}
 
 def serve_segment(queue: str, segment: Segment) -> None:
     """Let this process run the workflows of a segment's task queue."""
-    _segments[queue] = segment
+    with _lock:
+        _segments[queue] = segment
+        _workers[queue] += 1
 
 
 @workflow.defn(name="adk_fluent.segment", sandboxed=False, failure_exception_types=[Exception])
