@@ -198,7 +198,7 @@ print(pair.ask("hi", **given))
 
 
 def test_runs_after_a_fork(place: Path) -> None:
-    """A process that had durable runs may be forked: child and parent go on with durable runs of their own."""
+    """A process that had durable runs may be forked: child and parent go on with runs of their own."""
     forking = """
 print(pair.ask("hi", **given), flush=True)
 if (child := os.fork()) == 0:

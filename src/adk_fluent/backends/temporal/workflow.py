@@ -255,10 +255,10 @@ class Run:
         return self._first + len(self._events)
 
     @workflow.signal
-    def pieces(self, call: str, attempt: int, pieces: list[Json]) -> None:
+    def pieces(self, call: str, attempt: int, first: int, pieces: list[Json]) -> None:
         """Take pieces of an answer, from the activity that asks the model."""
         if self._engine is not None:
-            self._engine.heard(call, attempt, pieces)
+            self._engine.heard(call, attempt, first, pieces)
 
     @workflow.signal
     def told(self, call: str, pieces: list[Json]) -> None:
@@ -313,10 +313,10 @@ class SegmentRun:
         return gathered
 
     @workflow.signal
-    def pieces(self, call: str, attempt: int, pieces: list[Json]) -> None:
+    def pieces(self, call: str, attempt: int, first: int, pieces: list[Json]) -> None:
         """Take pieces of an answer, from the activity that asks the model."""
         if self._engine is not None:
-            self._engine.heard(call, attempt, pieces)
+            self._engine.heard(call, attempt, first, pieces)
 
 
 def _is_stopped() -> bool:
@@ -344,7 +344,7 @@ async def _sessions(asked: dict[str, Any]) -> Json:
             "session",
             asked,
             start_to_close_timeout=_SESSIONS,
-            retry_policy=RetryPolicy(maximum_attempts=5),
+            retry_policy=RetryPolicy(maximum_attempts=8, maximum_interval=timedelta(seconds=5)),
         )
     except ActivityError as error:
         cause = error.cause
