@@ -239,7 +239,13 @@ class ADKBackend:
         """The native agents of a tree."""
         tree = with_crossings(named, config)
         return compile_tree(
-            tree, self.model_for, self.helper_for, self.another_model, self._overrides, self.remote_for
+            tree,
+            self.model_for,
+            self.helper_for,
+            self.another_model,
+            self._overrides,
+            self.remote_for,
+            tools_in_threads=config.tools_in_threads,
         )
 
     # --- running ----------------------------------------------------------------------------------
