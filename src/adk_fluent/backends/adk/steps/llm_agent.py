@@ -46,6 +46,15 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, ModelSelectorNode, templates_in
 from adk_fluent.state.answers import is_structured, returned_type, writes_of
 
+_Compile = Callable[[object, "Delivering | None"], object]
+_compiles: Final[list[_Compile]] = []
+
+
+def compile_with(compile_instruction: _Compile) -> None:
+    """Set what makes a provider of an instruction and a context: a module that needs this one has it."""
+    _compiles[:] = [compile_instruction]
+
+
 _FIELDS: Final = frozenset(AGENT_FIELDS) | {"name"}
 """The fields of ADK's agent that its node has, too."""
 
@@ -184,9 +193,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         """As ADK's; what a function in it raises is noted as this agent's."""
         try:
             if self._has_new("instruction"):
-                from adk_fluent.backends.adk.steps.instructions import compile_instruction
-
-                given = compile_instruction(self.instruction, self._delivering)
+                given = _compiles[0](self.instruction, self._delivering)
                 if callable(given):
                     return str(await resolved(given(ctx))), True
             return await super().canonical_instruction(ctx)
