@@ -25,6 +25,9 @@ T_co = TypeVar("T_co", covariant=True)
 DISCARDS: Final = "adk_fluent.discards"
 """Metadata of an event that withdraws the answers of earlier ones, listed by event id."""
 
+RAISED: Final = "adk_fluent.raised"
+"""Metadata of an event that reports an exception, which ADK raises unless it runs the agent again."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCallInfo:
@@ -274,8 +277,12 @@ def standing(events: Iterable[AgentEvent]) -> list[AgentEvent]:
 
 
 def uncaught(events: Iterable[AgentEvent]) -> AgentEvent | None:
-    """The first event that reports a failure which nothing caught, if there is one."""
-    return next((event for event in standing(events) if event.error and not event.is_partial), None)
+    """The first event that reports a failure which nothing caught, if there is one.
+
+    One that reports an exception does not count: where nothing caught that, the run raises it.
+    """
+    failed = (event for event in standing(events) if event.error and not event.is_partial)
+    return next((event for event in failed if RAISED not in event.metadata), None)
 
 
 def blanked(event: AgentEvent) -> AgentEvent:

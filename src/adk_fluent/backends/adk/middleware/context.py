@@ -177,6 +177,12 @@ class HookContext:
             )
             await ctx.session_service.append_event(session=ctx.session, event=event)
 
+    async def keep(self) -> None:
+        """Store what was written for a call that failed, since ADK drops the event that would carry it."""
+        if self.operation is None and not isinstance(self.native, InvocationContext):
+            self._delta.update(private.written(self.native))
+            await self.store()
+
 
 class HelperContext(CallbackContext):
     """The context of a question to a helper model.

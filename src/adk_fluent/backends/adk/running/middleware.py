@@ -284,10 +284,14 @@ async def _before_model(
     if not hooks:
         return None
     ctx = HookContext(callback_context)
-    for hook in hooks:
-        answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request)
-        if answer is not None:
-            return answer
+    try:
+        for hook in hooks:
+            answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request)
+            if answer is not None:
+                return answer
+    except Exception:
+        await ctx.keep()
+        raise
     return None
 
 
@@ -295,9 +299,13 @@ async def _after_model(
     self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_response: LlmResponse
 ) -> LlmResponse | None:
     ctx, current = HookContext(_in_step(callback_context)), llm_response
-    for hook in stack_of(ctx.invocation).of("after_model"):
-        changed = await hook.ask(ctx, partial(response_of, hook.name, current), current)
-        current = current if changed is None else changed
+    try:
+        for hook in stack_of(ctx.invocation).of("after_model"):
+            changed = await hook.ask(ctx, partial(response_of, hook.name, current), current)
+            current = current if changed is None else changed
+    except Exception:
+        await ctx.keep()
+        raise
     return None if current is llm_response else current
 
 
@@ -305,10 +313,15 @@ async def _on_model_error(
     self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
 ) -> LlmResponse | None:
     ctx = HookContext(_in_step(callback_context))
-    for hook in stack_of(ctx.invocation).of("on_model_error"):
-        answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request, error)
-        if answer is not None:
-            return answer
+    try:
+        for hook in stack_of(ctx.invocation).of("on_model_error"):
+            answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request, error)
+            if answer is not None:
+                return answer
+    except Exception:
+        await ctx.keep()
+        raise
+    await ctx.keep()
     return None
 
 
@@ -326,10 +339,14 @@ async def _before_tool(
     self: MiddlewarePlugin, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
 ) -> Any:
     ctx = HookContext(tool_context, tool=tool)
-    for hook in stack_of(ctx.invocation).of("before_tool"):
-        answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args)
-        if answer is not None:
-            return answer
+    try:
+        for hook in stack_of(ctx.invocation).of("before_tool"):
+            answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args)
+            if answer is not None:
+                return answer
+    except Exception:
+        await ctx.keep()
+        raise
     return None
 
 
@@ -342,9 +359,13 @@ async def _after_tool(
     result: Any,
 ) -> Any:
     ctx, current = HookContext(tool_context, tool=tool), result
-    for hook in stack_of(ctx.invocation).of("after_tool"):
-        changed = await hook.ask(ctx, _as_it_is, tool.name, tool_args, current)
-        current = current if changed is None else changed
+    try:
+        for hook in stack_of(ctx.invocation).of("after_tool"):
+            changed = await hook.ask(ctx, _as_it_is, tool.name, tool_args, current)
+            current = current if changed is None else changed
+    except Exception:
+        await ctx.keep()
+        raise
     return None if current is result else current
 
 
@@ -357,11 +378,17 @@ async def _on_tool_error(
     error: BaseException,
 ) -> Any:
     ctx = HookContext(tool_context, tool=tool)
-    for hook in stack_of(ctx.invocation).of("on_tool_error"):
-        if hook.native or isinstance(error, Exception):  # ADK 2.x tells plugins of a cancellation, too
-            answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args, error)
-            if answer is not None:
-                return answer
+    try:
+        for hook in stack_of(ctx.invocation).of("on_tool_error"):
+            if hook.native or isinstance(error, Exception):  # ADK 2.x tells plugins of a cancellation, too
+                answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args, error)
+                if answer is not None:
+                    return answer
+    except Exception:
+        await ctx.keep()
+        raise
+    if isinstance(error, Exception):
+        await ctx.keep()
     return None
 
 
@@ -397,8 +424,16 @@ _PREPARED: Final = frozenset({"after_model", "on_model_error", "around_model", "
 """Hooks that `before_model` prepares: where writes to state are stored, and what tools there are."""
 
 
+_WRITING: Final[Mapping[str, frozenset[str]]] = {
+    "on_model_error": frozenset({"before_model", "around_model", "after_model"}),
+    "on_tool_error": frozenset({"before_tool", "around_tool"}),
+}
+"""Hooks of a call, by the callback that keeps what they wrote if the call fails."""
+
+
 def _callbacks(stack: Stack) -> frozenset[str]:
     used = _ALWAYS | (stack.hooks.keys() & _CALLBACKS.keys())
+    used |= {name for name, hooks in _WRITING.items() if stack.hooks.keys() & hooks}
     return used | {"before_model"} if stack.hooks.keys() & _PREPARED else used
 
 
