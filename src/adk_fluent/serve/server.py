@@ -137,7 +137,7 @@ class A2AServer:
                 "A2AServer(): runs that are durable need store=, the file or database in which their tasks "
                 "outlive this process."
             )
-        compiled = backend.compile(self._expression.node, self._config)
+        compiled = backend.compile(self._expression.node, self._config, state=None)
         root = compiled.native.named.root
         return FluentExecutor(backend, compiled, root, self._limits, is_durable=True)
 
