@@ -83,6 +83,7 @@ def test_escapes_that_are_whole_characters_are_read() -> None:
         ({"jsonrpc": "2.0", "id": "a", "method": 5, "params": {}}, "a", -32600),
         ({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": [1]}, 1, -32602),
         ({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": None}, 1, -32602),
+        ({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": "x"}, 1, -32600),
     ],
 )
 def test_an_envelope_that_is_no_request_says_what_is_wrong(told: Any, id: object, code: int) -> None:
