@@ -55,6 +55,14 @@ def test_a_target_is_served_until_the_process_is_told_to_end(tmp_path: Path) -> 
     assert (process.returncode, told) == (0, "Stopping: running tasks may finish.\n")
 
 
+def test_durable_tasks_need_a_store(cli: Cli, tmp_path: Path) -> None:
+    """They would be lost with the process otherwise: it is wrong usage."""
+    (tmp_path / "desk.py").write_text(TARGET)
+    told = cli("serve", f"{tmp_path}/desk.py:clerk", "--durable")
+    assert told.code == 2
+    assert "--durable needs --store, where the tasks outlive this process." in told.err
+
+
 def test_a_token_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:
     """Nobody is let in by accident: an unset variable is wrong usage."""
     (tmp_path / "desk.py").write_text(TARGET)
