@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -131,16 +131,17 @@ def shape(answer: httpx.Response) -> Any:
     return answer.status_code, kind, _outline(answer.json() if answer.content else None)
 
 
-def _outline(told: Any) -> Any:
-    if not isinstance(told, dict):
-        return type(told).__name__
+def _outline(answer: object) -> Any:
+    if not isinstance(answer, dict):
+        return type(answer).__name__
+    told = cast("dict[str, Any]", answer)
     if "error" in told:
         return "error", told.get("id"), told["error"]["code"]
-    held = told.get("result")
-    if not isinstance(held, dict):
-        return type(held).__name__
+    if not isinstance(told.get("result"), dict):
+        return type(told.get("result")).__name__
+    held: dict[str, Any] = told["result"]
     held = held.get("task") or held.get("statusUpdate") or held
-    status = held.get("status") or {}
+    status: dict[str, Any] = held.get("status") or {}
     return sorted(set(held) - {"metadata"}), status.get("state"), told["id"]
 
 

@@ -520,7 +520,7 @@ async def test_a_store_keeps_every_conversation(tmp_path: Path) -> None:
     """The limit is one of memory: what is in a file stays there."""
     limits = ServeLimits(conversations=1)
     store = tmp_path / "served.db"
-    async with served(Agent("clerk"), {"clerk": lambda request: "ok"}, limits=limits, store=store) as server:
+    async with served(Agent("clerk"), {"clerk": ["ok", "ok"]}, limits=limits, store=store) as server:
         told = [await task(server.url, "hi", contextId=each) for each in ("a", "b")]
         found = [(await call(server.url, asking(each["id"]))).json() for each in told]
     assert all("result" in each for each in found)

@@ -114,7 +114,7 @@ async def test_bad_bodies_leave_no_traceback(version: str | None, caplog: pytest
     caplog.set_level(logging.INFO)
     headers = {} if version is None else {"a2a-version": version}
     async with (
-        served(Agent("clerk"), {"clerk": lambda request: "ok"}) as server,
+        served(Agent("clerk"), {"clerk": "ok"}) as server,
         httpx.AsyncClient(timeout=30) as client,
     ):
         for body in bad_bodies():
