@@ -10,12 +10,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from adk_fluent import Agent, S
+from adk_fluent.backends.adk.middleware import runs as middleware_runs
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.adk.running.sqlite import OneWriter, Turns, one_writer, sqlite_sessions, turns_of
+from adk_fluent.middleware import Context, Middleware
 from adk_fluent.testing import mock_backend
 from tests.backends.support import close
 
@@ -34,6 +37,16 @@ def through_sqlalchemy(path: Path) -> BaseSessionService:
 def own(path: Path) -> BaseSessionService:
     """A service as a user makes it."""
     return SqliteSessionService(str(path))
+
+
+class Counts(Middleware):
+    """Middleware that keeps a value for each session."""
+
+    def __init__(self) -> None:
+        self.calls = self.per_session(list[str])
+
+    async def before_model(self, ctx: Context, request: LlmRequest) -> None:
+        self.calls(ctx).append("call")
 
 
 MAKERS: list[Callable[[Path], BaseSessionService]] = [own, sqlite_sessions, through_sqlalchemy]
@@ -97,6 +110,19 @@ def test_a_service_has_one_writer_that_goes_with_it(tmp_path: Path) -> None:
     assert one_writer(first) is first
     for other in (InMemorySessionService(), SqliteSessionService(":memory:")):
         assert one_writer(other) is other
+
+
+async def test_what_middleware_keeps_goes_with_its_session(tmp_path: Path) -> None:
+    """A session in a file that is deleted leaves no values of middleware, as one in memory leaves none."""
+    service = own(tmp_path / "sessions.db")
+    backend = mock_backend(default="ok", session_service=service)
+    before = middleware_runs.kept()[1]
+    steps = Agent("a").middleware(Counts())
+    await steps.run("hi", session_id="s", backend=backend)
+    assert middleware_runs.kept()[1] == before + 1
+    compiled = backend.compile(steps.node)
+    await backend.forget(compiled, session_id="s")
+    assert middleware_runs.kept()[1] == before
 
 
 async def test_who_leaves_the_queue_holds_up_nobody() -> None:
