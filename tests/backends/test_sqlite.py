@@ -10,8 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
-from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from adk_fluent import Agent, S
@@ -78,7 +79,7 @@ async def test_writers_of_a_file_come_one_after_another(
     path, writing, most = tmp_path / "sessions.db", 0, 0
     append = SqliteSessionService.append_event
 
-    async def watched(self: SqliteSessionService, session: object, event: object) -> object:
+    async def watched(self: SqliteSessionService, session: Session, event: Event) -> Event:
         nonlocal writing, most
         writing += 1
         most = max(most, writing)

@@ -162,6 +162,10 @@ async def test_durable_conversations_run_side_by_side(
 
 def test_durable_runs_need_a_store() -> None:
     """Else their tasks would be lost with the server: it is told before anything listens."""
-    for options in ({"config": ExecutionConfig(durable="local")}, {"backend": TemporalBackend()}):
+    given: list[dict[str, Any]] = [
+        {"config": ExecutionConfig(durable="local")},
+        {"backend": TemporalBackend()},
+    ]
+    for options in given:
         with pytest.raises(ArgumentError, match="runs that are durable need store="):
             A2AServer(Agent("clerk"), **options)
