@@ -265,6 +265,9 @@ def _add_serve(commands: _Commands) -> None:
         "--store", metavar="PLACE", help="keep sessions and tasks in this file or PostgreSQL database"
     )
     made.add_argument(
+        "--durable", action="store_true", help="tasks go on after a crash of this process; needs --store"
+    )
+    made.add_argument(
         "--token-env", metavar="NAME", dest="token", help="the environment variable with a token to ask for"
     )
     made.add_argument("--endpoint", metavar="URL", help="what the card names, if not where it listens")
