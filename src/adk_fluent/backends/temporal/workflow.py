@@ -75,7 +75,7 @@ def leave(queue: str) -> None:
             _segments.pop(queue, None)
 
 
-@workflow.defn(name="adk_fluent.run", sandboxed=False, failure_exception_types=[Exception])
+@workflow.defn(name="adk_fluent.run", sandboxed=False, failure_exception_types=[ADKFluentError])
 class Run:
     """One run, from a prompt to its end; it waits for people as long as they take."""
 
@@ -105,6 +105,8 @@ class Run:
             await self._end("failed", told_of(error))
             raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
         except asyncio.CancelledError:
+            if self._engine is not None and self._engine.difference is not None:
+                raise self._engine.difference from None
             if _is_stopped():
                 await self._end("failed", told_of(RunError(_STOPPED)))
             raise
@@ -285,7 +287,7 @@ def serve_segment(queue: str, segment: Segment) -> None:
         _workers[queue] += 1
 
 
-@workflow.defn(name="adk_fluent.segment", sandboxed=False, failure_exception_types=[Exception])
+@workflow.defn(name="adk_fluent.segment", sandboxed=False, failure_exception_types=[ADKFluentError])
 class SegmentRun:
     """A segment of a run, for the workflow that runs what is around it."""
 
@@ -310,6 +312,10 @@ class SegmentRun:
                         gathered.append(piece)
         except Exception as error:
             raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
+        except asyncio.CancelledError:
+            if self._engine.difference is not None:
+                raise self._engine.difference from None
+            raise
         return gathered
 
     @workflow.signal
@@ -324,7 +330,7 @@ def _is_stopped() -> bool:
     return workflow.cancellation_reason() is not None
 
 
-@workflow.defn(name="adk_fluent.session", sandboxed=False, failure_exception_types=[Exception])
+@workflow.defn(name="adk_fluent.session", sandboxed=False, failure_exception_types=[ADKFluentError])
 class SessionWorkflow:
     """Looks after a stored session: reads, rewinds or deletes it."""
 
