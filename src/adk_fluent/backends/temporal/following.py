@@ -45,7 +45,7 @@ _BLOCKED: Final = "TMPRL1101"
 _FRAME: Final = re.compile(r'File "[^"]*?([^"/\\]+)", line (\d+), in (\S+)')
 _OURS: Final = str(Path("adk_fluent", "backends"))
 T = TypeVar("T")
-_AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN)
+AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN)
 
 
 class OtherVersion(EngineError):
@@ -119,7 +119,7 @@ class Following:
             except RPCError as error:
                 if error.status == _GONE:
                     return await self._closed(cursor)
-                if error.status not in _AWAY and STUMBLED not in str(error):
+                if error.status not in AWAY and STUMBLED not in str(error):
                     why = sentence(what_happened(error))
                     raise EngineError(f"The Temporal server refused: {why}") from error
                 await (decided(self._handle) if STUMBLED in str(error) else asyncio.sleep(1))
@@ -226,7 +226,7 @@ async def stopped(handle: WorkflowHandle[Any, Any], *, gently: bool = False) -> 
         )
 
 
-def raise_failure(error: WorkflowFailureError, what: str) -> NoReturn:
+def raise_failure(error: WorkflowFailureError, what: str, given: str = ": run_timeout=") -> NoReturn:
     """Raise what a workflow failed with.
 
     Raises:
@@ -238,6 +238,6 @@ def raise_failure(error: WorkflowFailureError, what: str) -> NoReturn:
         case CancelledError() | TerminatedError():
             raise RunError(f"The {what} was stopped from outside, before it ended.") from error
         case TimeoutError():
-            raise RunError(f"The {what} took longer than it may; give run_timeout more seconds.") from error
+            raise RunError(f"The {what} took longer than it may. Give it more time{given}.") from error
         case cause:
             raise RunError(f"The {what} failed: {what_happened(cause)}") from error

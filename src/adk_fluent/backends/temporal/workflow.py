@@ -25,14 +25,14 @@ from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.temporal.anew import Anew
 from adk_fluent.backends.temporal.engine import TemporalEngine, engine_of
-from adk_fluent.backends.temporal.messages import Asked, Before, Page
+from adk_fluent.backends.temporal.messages import READER, Asked, Before, Page
 from adk_fluent.backends.temporal.policy import StepPolicy, config_of
 from adk_fluent.backends.temporal.sizes import PAGE, SMALLER, check_size, pages, whole
 from adk_fluent.errors import ADKFluentError, RunError
 from adk_fluent.ir.base import Node
 
-READER: Final = timedelta(seconds=10)
-"""How long a streamed run waits for its reader before it goes on alone."""
+WAITING: Final = "waiting"
+"""The note that a run waits for a person, in what the server lists of it."""
 
 _STOPPED: Final = "The run was stopped from outside, before it ended."
 
@@ -151,8 +151,10 @@ class Run:
         left = await self._turn(turn, asked, session)
         while left is None and await self._waits(compiled, whose, given):
             self._status = "waiting"
+            workflow.upsert_memo({WAITING: True})
             await workflow.wait_condition(lambda: bool(self._answers))
             self._status = "running"
+            workflow.upsert_memo({WAITING: None})
             turn = backend.resume(compiled, approvals=self._answers.pop(0), services=given, **whose)
             left = await self._turn(turn, asked, session)
         return left
@@ -249,8 +251,11 @@ class Run:
 
     @workflow.update
     async def approve(self, approvals: dict[str, Any]) -> int:
-        """Answer what the run waits for; the number of events until then."""
-        await workflow.wait_condition(lambda: self._status != "running")
+        """Answer what the run waits for; the number of events until then, or -1 if it does not wait."""
+        try:
+            await workflow.wait_condition(lambda: self._status != "running", timeout=READER)
+        except builtins.TimeoutError:
+            return -1
         if self._status == "waiting":  # else another answer was first, and the run is over it
             self._status = "running"
             self._answers.append(approvals)
