@@ -26,7 +26,7 @@ from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
 from adk_fluent.backends.adk.running.middleware import acting
 from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.events import AgentEvent
-from adk_fluent.backends.protocol import StoredSession
+from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
 from adk_fluent.backends.temporal.following import Following, raise_failure, stopped
 from adk_fluent.backends.temporal.messages import READER, Asked
@@ -112,7 +112,7 @@ class TemporalBackend:
         """Run to the end and give all events; takes what `stream` takes."""
         options["streaming"] = False
         async with aclosing(self.stream(compiled, prompt, **options)) as events:
-            return [event async for event in events]
+            return await gathered(events)
 
     async def stream(
         self,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
-from adk_fluent.backends.adk.running.native import sqlite_sessions
+from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.protocol import StoredSession
