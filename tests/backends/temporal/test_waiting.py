@@ -96,7 +96,7 @@ async def test_resume_without_a_worker(server: DevServer) -> None:
         await backend.session(backend.compile(OLD.node), session_id="one")
     async with working(OLD.node, Address(server.address), models=MODELS):
         handle = (await Address(server.address).client()).get_workflow_handle("adk_fluent_app/user/one")
-        assert await handle.query("progress") == {"status": "waiting", "events": 2}
+        assert (await handle.query("progress"))["status"] == "waiting"
 
 
 async def test_resume_from_other_code(server: DevServer) -> None:

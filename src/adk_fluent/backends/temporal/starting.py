@@ -50,6 +50,9 @@ TASK: Final = timedelta(seconds=5)
 DESCRIBING: Final = timedelta(seconds=2)
 """How long a server may take to say what it knows of a run before it counts as away."""
 
+RETURNING: Final = 20.0
+"""Seconds more that workers have after a server was away: they ask it again every ten seconds."""
+
 _LATE: Final = (RPCStatusCode.CANCELLED, *AWAY)
 _STARTED: Final = EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
 _logger: Final = logging.getLogger("adk_fluent.durable")
@@ -124,6 +127,7 @@ class Starting:
                 if known is None:
                     _logger.warning("The Temporal server at %s does not answer. Waiting for it.", self._host)
                     away -= max(spent, 1.0)
+                    left = self._worker_timeout + RETURNING
                     if away <= 0:
                         raise EngineError(
                             f"The Temporal server at {self._host} has not answered for {PATIENCE} s. If it "
