@@ -115,6 +115,13 @@ class Starting:
             EngineError: no worker took the run up in time, or the server stayed away.
             SessionConflictError: a run of another prompt is on its way in the session.
         """
+        try:
+            return await self._begun()
+        except asyncio.CancelledError:
+            await stopped(self._handle)
+            raise
+
+    async def _begun(self) -> WorkflowUpdateHandle[Page]:
         left, away, is_there = self._worker_timeout, float(PATIENCE), False
         while True:
             since = time.monotonic()
@@ -187,7 +194,6 @@ class Starting:
     async def _late(self, error: RPCError | WorkflowUpdateRPCTimeoutOrCancelledError) -> Any:
         """Go on after an error of a call, or raise it."""
         if is_cancelled():
-            await stopped(self._handle)
             raise asyncio.CancelledError from error
         if STUMBLED in str(error):  # a worker stumbled over its last task; it gets another one
             await decided(self._handle)
