@@ -134,7 +134,18 @@ def _add_running(commands: _Commands) -> None:
 
 
 def _add_worker(commands: _Commands) -> None:
-    worker = commands.add("worker", "work on durable runs of a pipeline, for a Temporal server")
+    worker = commands.add(
+        "worker",
+        "work on durable runs of a pipeline, for a Temporal server",
+        on_target=False,
+        epilog=TARGET_HELP,
+    )
+    worker.add_argument("target", metavar="TARGET", nargs="?")
+    worker.add_argument(
+        "--versions",
+        action="store_true",
+        help="list the queues that have runs in flight or waiting, and leave; TARGET is marked, if given",
+    )
     worker.add_argument(
         "--address", metavar="HOST:PORT", help="where the server is; 127.0.0.1:7233 unless given"
     )

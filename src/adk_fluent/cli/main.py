@@ -135,28 +135,38 @@ def _command(arguments: argparse.Namespace) -> int:
 
         return tide(as_json=arguments.json)
     if arguments.command == "worker":
-        from adk_fluent.cli.worker import Security, worker
-
-        return worker(
-            arguments.target,
-            segment=arguments.segment,
-            address=arguments.address,
-            queue=arguments.queue,
-            sessions=arguments.session_db,
-            dev=arguments.dir if arguments.dev else None,
-            namespace=arguments.namespace,
-            security=Security(
-                arguments.tls,
-                arguments.tls_ca_path,
-                arguments.tls_cert_path,
-                arguments.tls_key_path,
-                arguments.tls_server_name,
-            ),
-            telemetry=arguments.telemetry,
-        )
+        return _worker(arguments)
     from adk_fluent.cli.new import new
 
     return new(arguments.folder)
+
+
+def _worker(arguments: argparse.Namespace) -> int:
+    from adk_fluent.cli.worker import Security, versions, worker
+
+    security = Security(
+        arguments.tls,
+        arguments.tls_ca_path,
+        arguments.tls_cert_path,
+        arguments.tls_key_path,
+        arguments.tls_server_name,
+    )
+    address, namespace = arguments.address, arguments.namespace
+    if arguments.versions:
+        return versions(arguments.target, address=address, namespace=namespace, security=security)
+    if arguments.target is None:
+        raise UsageError("A worker needs a TARGET to work on; only --versions goes without one.")
+    return worker(
+        arguments.target,
+        segment=arguments.segment,
+        address=address,
+        queue=arguments.queue,
+        sessions=arguments.session_db,
+        dev=arguments.dir if arguments.dev else None,
+        namespace=namespace,
+        security=security,
+        telemetry=arguments.telemetry,
+    )
 
 
 def _recordings(arguments: argparse.Namespace) -> int:

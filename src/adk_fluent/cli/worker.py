@@ -127,6 +127,34 @@ def _read(option: str, file: Path | None) -> bytes | None:
         raise UsageError(f"{option} {file}: {error.strerror}.") from error
 
 
+def versions(target: str | None, *, address: str | None, namespace: str, security: Security) -> int:
+    """List the task queues that have runs in flight or waiting, one a line.
+
+    Args:
+        target: the pipeline whose own queue is marked; none unless given.
+        address: of the Temporal server; by default that of one on this machine.
+        namespace: the namespace on the server.
+
+    Raises:
+        UsageError: TARGET cannot be loaded, or options do not go together.
+        EngineError: no server answers.
+    """
+    from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
+    from adk_fluent.backends.temporal.listing import queues
+
+    own = None if target is None else queue_of(inside(target).node).rpartition("@")[2]
+    place = Address(address or LOCAL, namespace, security.config(), os.environ.get(API_KEY) or None)
+    found = asyncio.run(queues(place))
+    if not found:
+        print(f"No runs are in flight or waiting at {place.host}.")
+    for queue in found:
+        runs = f"{queue.in_flight} in flight, {queue.waiting} waiting"
+        workers = "NO WORKER" if not queue.workers else f"workers: {queue.workers}"
+        mark = ", this version" if own is not None and f"@{own}" in queue.name else ""
+        print(f"{queue.name}  {runs}, since {queue.since:%Y-%m-%d %H:%M} UTC, {workers}{mark}")
+    return 0
+
+
 async def _work(
     node: Node,
     segment: str | None,

@@ -13,8 +13,9 @@ from typing import Any
 from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.running.runner import fresh_services
-from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
+from adk_fluent.backends.temporal.backend import TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
+from adk_fluent.backends.temporal.starting import Durable
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.ir import Node
 

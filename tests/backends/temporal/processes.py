@@ -9,6 +9,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from adk_fluent.backends import StepPolicy, TemporalBackend
+
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.backends.temporal.served"])
 
@@ -91,3 +93,10 @@ class Crew:
     def clear(self) -> None:
         """Forget what was written down."""
         (self.folder / "log").unlink(missing_ok=True)
+
+
+def backend_of(crew: Crew, **policy: int) -> TemporalBackend:
+    """What starts runs for the workers of a test, and soon notices that one is dead."""
+    return TemporalBackend(
+        crew.address, queue=crew.queue, policy=StepPolicy(heartbeat=2.0, **policy), worker_timeout=60
+    )

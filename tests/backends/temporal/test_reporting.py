@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from google.adk.sessions import InMemorySessionService, Session
@@ -39,7 +38,7 @@ async def test_pieces_that_arrived_are_not_told_twice(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch arrives and its acknowledgement does not: it is sent again, and read once."""
-    signal: Callable[..., Any] = WorkflowHandle.signal
+    signal = cast(Any, WorkflowHandle).signal
 
     async def signals(self: Any, name: str, **given: Any) -> None:
         await signal(self, name, **given)

@@ -40,7 +40,7 @@ def steps(table: Table, client: Client) -> list[Callable[..., Any]]:
             try:
                 given = await table.perform(step, pieces.tell)
                 check_size(given, f"What the {step.kind} {step.key!r} gave", "Keep it as an artifact.")
-                return {"given": given, "pieces": pieces.rest()}
+                return {"given": given, "pieces": pieces.rest(), "of": told["of"]}
             except asyncio.CancelledError:
                 if _is_unwanted():
                     raise

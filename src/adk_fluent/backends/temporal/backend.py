@@ -3,61 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import uuid
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
-from dataclasses import asdict, dataclass
+from contextlib import aclosing
+from dataclasses import asdict
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from temporalio.client import (
-    Client,
     TLSConfig,
-    WithStartWorkflowOperation,
-    WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
-    WorkflowUpdateHandle,
     WorkflowUpdateRPCTimeoutOrCancelledError,
     WorkflowUpdateStage,
 )
-from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from adk_fluent.backends.adk.durable.steps import Json, state_json
 from adk_fluent.backends.adk.durable.values import check_approvals, event_of, prompt_json, session_of
 from adk_fluent.backends.adk.middleware.parting import check_places
-from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend, Compiled
+from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
 from adk_fluent.backends.adk.running.middleware import acting
 from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
-from adk_fluent.backends.temporal.following import STUMBLED, Following, decided, raise_failure, stopped, stuck
-from adk_fluent.backends.temporal.messages import Asked, Page
+from adk_fluent.backends.temporal.following import Following, raise_failure, stopped
+from adk_fluent.backends.temporal.messages import READER, Asked
 from adk_fluent.backends.temporal.policy import StepPolicy, config_json
 from adk_fluent.backends.temporal.sizes import check_size, whole
-from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import (
-    ArgumentError,
-    BackendError,
-    EngineError,
-    SessionConflictError,
-    SessionError,
-    sentence,
-    what_happened,
+from adk_fluent.backends.temporal.starting import (
+    TASK,
+    Durable,
+    Starting,
+    check_version,
+    check_worker,
+    described_by,
+    is_taken_up,
+    no_worker,
+    unreachable,
 )
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import ArgumentError, BackendError, EngineError, SessionConflictError, SessionError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.codec import only_here
-
-TASK: Final = timedelta(seconds=5)
-"""How long a worker may take for one turn of the workflow before another one gets it."""
-
-_LATE: Final = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
 
 
 class TemporalBackend:
@@ -167,7 +156,9 @@ class TemporalBackend:
         check_size([asked.prompt, asked.state], "What the run is given", "Keep files as artifacts.")
         client = await self.address.client()
         run = Following(client, compiled.run_id(user_id, session_id), streaming)
-        first = await self._begun(client, compiled, asked)
+        timeout = self._worker_timeout.total_seconds()
+        starting = Starting(client, self.address.host, compiled, asked, timeout, self._run_timeout)
+        first = await starting.begun()
         async with aclosing(run.events(0, first)) as events:
             async for event in events:
                 yield event_of(event, compiled.native, session_id)
@@ -181,89 +172,9 @@ class TemporalBackend:
     async def _queue_of_run(self, compiled: Durable, user_id: str, session_id: str) -> str | None:
         """The task queue of the run that is on its way, or waits, in a session."""
         client = await self.address.client()
-        try:
-            run = await client.get_workflow_handle(compiled.run_id(user_id, session_id)).describe()
-        except RPCError as error:
-            if error.status == RPCStatusCode.NOT_FOUND:
-                return None
-            raise self._unreachable(error) from error
-        return run.task_queue if run.status == WorkflowExecutionStatus.RUNNING else None
-
-    async def _begun(self, client: Client, compiled: Durable, asked: Asked) -> WorkflowUpdateHandle[Page]:
-        """Start a run; its first page, which is on its way."""
-        run_id = compiled.run_id(asked.user_id, asked.session_id)
-        start = WithStartWorkflowOperation[Any, Any](
-            "adk_fluent.run",
-            asked,
-            id=run_id,
-            task_queue=compiled.queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-            task_timeout=TASK,
-            execution_timeout=self._run_timeout,
-            memo={"prompt": _told(asked)},
-        )
-        try:
-            return await cast(Any, client).start_update_with_start_workflow(
-                "read",
-                args=[0, not asked.streaming],
-                start_workflow_operation=start,
-                wait_for_stage=WorkflowUpdateStage.ACCEPTED,
-                rpc_timeout=self._worker_timeout,
-                result_type=Page,
-            )
-        except (WorkflowUpdateRPCTimeoutOrCancelledError, RPCError) as error:
-            await _settled(start)
-            if is_cancelled():
-                await stopped(client.get_workflow_handle(run_id))
-                raise asyncio.CancelledError from error
-            if STUMBLED in str(error):  # a worker stumbled over its first task; it gets another one
-                return await self._asked(client.get_workflow_handle(run_id), asked)
-            if isinstance(error, RPCError) and error.status not in _LATE:
-                raise self._unreachable(error) from error
-            handle = client.get_workflow_handle(run_id)
-            why = await stuck(handle)
-            await stopped(handle)
-            raise why or EngineError(
-                f"No worker took up the run within {self._worker_timeout.total_seconds():g} s: none that has "
-                f"this very expression listens on the task queue {compiled.queue!r} at {self.address.host}. "
-                "Start one (adk-fluent worker TARGET), or run the expression that the workers have. "
-                f"{_others_elsewhere(compiled.native.named.root)}The run was stopped."
-            ) from error
-        except WorkflowAlreadyStartedError as error:
-            await _settled(start)
-            if (known := await self._same(client, run_id, asked)) is not None:
-                return known
-            raise SessionConflictError(
-                f"Session {asked.session_id!r} has a run that has not ended, or waits for approval. Wait for "
-                "it, call resume(), or give another session_id."
-            ) from error
-
-    async def _same(self, client: Client, run_id: str, asked: Asked) -> WorkflowUpdateHandle[Page] | None:
-        """The first page of the run that is on its way in the session, if it is of the same prompt."""
-        handle = client.get_workflow_handle(run_id)
-        described = await handle.describe()
-        if await described.memo_value("prompt", "") != _told(asked):
-            return None
-        return await self._asked(handle, asked)
-
-    async def _asked(self, handle: WorkflowHandle[Any, Any], asked: Asked) -> WorkflowUpdateHandle[Page]:
-        """The first page of a run that has begun."""
-        while True:
-            try:
-                return await cast(Any, handle).start_update(
-                    "read",
-                    args=[0, not asked.streaming],
-                    wait_for_stage=WorkflowUpdateStage.ACCEPTED,
-                    result_type=Page,
-                )
-            except RPCError as error:
-                if STUMBLED not in str(error):
-                    raise self._unreachable(error) from error
-            await decided(handle)
-
-    def _unreachable(self, error: RPCError) -> EngineError:
-        why = sentence(what_happened(error))
-        return EngineError(f"The Temporal server at {self.address.host} refused: {why}")
+        handle = client.get_workflow_handle(compiled.run_id(user_id, session_id))
+        found = await described_by(handle, self.address.host)
+        return None if found is None else found.task_queue
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -312,11 +223,24 @@ class TemporalBackend:
                 task_timeout=TASK,
                 execution_timeout=timedelta(minutes=1),
             )
-            return await handle.result() if wait else None
+            return await self._in_time(handle, queue) if wait else None
         except WorkflowFailureError as error:
-            raise_failure(error, f"session {asked['session_id']!r}")
+            raise_failure(error, f"session {asked['session_id']!r}", "")
         except RPCError as error:
-            raise self._unreachable(error) from error
+            raise unreachable(self.address.host, error) from error
+
+    async def _in_time(self, handle: WorkflowHandle[Any, Any], queue: str) -> Json:
+        """What a workflow gives, which a worker must take up in time."""
+        seconds = self._worker_timeout.total_seconds()
+        result = asyncio.ensure_future(handle.result())
+        try:
+            if not (await asyncio.wait({result}, timeout=seconds))[0] and not await is_taken_up(handle):
+                await stopped(handle)
+                raise no_worker(queue, self.address.host, seconds, "Sessions are read by workers")
+            return await result
+        finally:
+            result.cancel()
+            await asyncio.gather(result, return_exceptions=True)
 
     async def resume(
         self,
@@ -331,24 +255,59 @@ class TemporalBackend:
 
         Raises:
             SessionError: there is no such session, or it does not wait for one of these approvals.
+            EngineError: the run is one of another version of the expression, or no worker answers within
+                `worker_timeout`; it waits on.
             ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
         """
         _refuse(services)
-        stored = await self._loaded(compiled, user_id, session_id)
-        answers = check_approvals(stored, approvals)
         client = await self.address.client()
         handle = client.get_workflow_handle(compiled.run_id(user_id, session_id))
-        try:
-            count: int = await cast(Any, handle).execute_update("approve", answers, result_type=int)
-        except RPCError as error:
-            raise SessionError(
-                f"The run of session {session_id!r} waits no more: it was stopped, or took longer than "
-                "run_timeout. Run the prompt again."
-            ) from error
+        waiting = await described_by(handle, self.address.host)
+        if waiting is not None:
+            check_version(waiting, compiled, session_id)
+            within = self._worker_timeout.total_seconds()
+            await check_worker(handle, compiled.queue, self.address.host, within)
+        answers = check_approvals(await self._loaded(compiled, user_id, session_id), approvals)
+        count = await self._approved(handle, answers, session_id)
         run = Following(client, handle.id, reads_along=False)
         async with aclosing(run.events(count, None)) as events:
             async for event in events:
                 yield event_of(event, compiled.native, session_id)
+
+    async def _approved(
+        self, handle: WorkflowHandle[Any, Any], answers: Mapping[str, Any], session_id: str
+    ) -> int:
+        """Hand over the answers; how many events the run had given until then."""
+        within = self._worker_timeout + READER
+        try:
+            update = await cast(Any, handle).start_update(
+                "approve",
+                answers,
+                wait_for_stage=WorkflowUpdateStage.ACCEPTED,
+                rpc_timeout=within,
+                result_type=int,
+            )
+            count: int = await update.result(rpc_timeout=within)
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            if is_cancelled():
+                raise asyncio.CancelledError from error
+            raise EngineError(
+                f"The run of session {session_id!r} took longer than {within.total_seconds():g} s to take "
+                "the answers. They may still count: look at its session before you call resume() again."
+            ) from error
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise unreachable(self.address.host, error) from error
+            raise SessionError(
+                f"The run of session {session_id!r} waits no more: it was stopped, or took longer than "
+                "run_timeout. Run the prompt again."
+            ) from error
+        if count < 0:
+            raise SessionConflictError(
+                f"The run of session {session_id!r} does not wait: another resume() was first, and it goes "
+                "on. Wait for that one."
+            )
+        return count
 
     async def rewind(
         self,
@@ -383,56 +342,6 @@ class TemporalBackend:
         await self._sessions(
             compiled, {"do": "forget", "user_id": user_id, "session_id": session_id}, wait=False
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Durable:
-    """What `TemporalBackend` runs.
-
-    Attributes:
-        node: the expression.
-        native: the expression as ADK runs it.
-        queue: the task queue of its workers.
-        config: the configuration as JSON.
-    """
-
-    node: Node
-    native: Compiled
-    queue: str
-    config: dict[str, Any]
-
-    @property
-    def app(self) -> str:
-        """The name of ADK's app."""
-        return self.native.config.app_name
-
-    def run_id(self, user_id: str, session_id: str) -> str:
-        """The workflow that runs in a session: one at a time."""
-        return f"{self.app}/{user_id}/{session_id}"
-
-
-def _others_elsewhere(root: Node) -> str:
-    """What is said of functions by which a worker's expression may be another one."""
-    names = only_here(root)
-    if not names:
-        return ""
-    return (
-        f"For a worker {' and '.join(names[:3])} may be another function, since it has no import path, or "
-        "stands in the script that is run: define it at the top level of a module that both import. "
-    )
-
-
-def _told(asked: Asked) -> str:
-    """What tells prompts apart."""
-    data = json.dumps([asked.prompt, asked.state], sort_keys=True)
-    return hashlib.sha256(data.encode()).hexdigest()
-
-
-async def _settled(start: WithStartWorkflowOperation[Any, Any]) -> None:
-    """Take note of what else became of a start that failed."""
-    with suppress(Exception, asyncio.CancelledError):  # the start may have ended with either
-        async with asyncio.timeout(0):
-            await start.workflow_handle()
 
 
 def _refuse(services: Mapping[str, Any] | None) -> None:

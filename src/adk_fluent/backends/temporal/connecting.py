@@ -17,9 +17,9 @@ from temporalio.client import Client, TLSConfig
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
+from adk_fluent.backends.temporal.versions import version_of
 from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.codec import ir_hash
 from adk_fluent.ir.naming import resolve_names
 
 LOCAL = "127.0.0.1:7233"
@@ -169,9 +169,9 @@ def _reason(error: Exception) -> str:
 
 
 def queue_of(node: Node, name: str | None = None) -> str:
-    """The task queue on which the runs of an expression are: its name, or another, and its hash.
+    """The task queue on which the runs of an expression are: its name, or another, and its version.
 
     So a worker with newer code never gets the runs of the older one.
     """
     root = resolve_names(node).root  # as that of the agents which are built of it
-    return f"{name or root.name}@{ir_hash(root)[:12]}"
+    return f"{name or root.name}@{version_of(root)[:12]}"

@@ -25,11 +25,23 @@ from adk_fluent.backends.adk.durable.pieces import Pieces
 from adk_fluent.backends.adk.durable.steps import Json, Step, use
 from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.backends.temporal.sizes import SMALLER, check_history, check_size
+from adk_fluent.backends.temporal.versions import parts_of
 from adk_fluent.errors import EngineError, RunError
 
 
+class Difference(Exception):
+    """A run asks for another step than its history has; the worker has other code than the run began with.
+
+    It fails the task of the workflow, not the run, which goes on with a worker that has the right code.
+    """
+
+
 class TemporalEngine:
-    """Does steps as activities of the workflow at hand."""
+    """Does steps as activities of the workflow at hand.
+
+    Attributes:
+        difference: why the history cannot be that of this code; then the task of the run is cancelled.
+    """
 
     def __init__(self, policy: StepPolicy, patience: float) -> None:
         self.policy: StepPolicy = policy
@@ -37,6 +49,8 @@ class TemporalEngine:
         self._answers: dict[str, Pieces] = {}
         self._children: dict[str, list[list[Json]]] = {}
         self._calls = self._on = 0
+        self._run = asyncio.current_task()
+        self.difference: Difference | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -135,7 +149,8 @@ class TemporalEngine:
     async def _begun(self, step: Step, call: str) -> Json:
         info = workflow.info()
         check_history(info.get_current_history_length(), info.get_current_history_size())
-        told = {"kind": step.kind, "key": step.key, "agent": step.agent, "data": dict(step.data)}
+        of = {"kind": step.kind, "key": step.key, "agent": step.agent, **parts_of(step.data)}
+        told = {"of": of, "kind": step.kind, "key": step.key, "agent": step.agent, "data": dict(step.data)}
         check_size(told, f"What the {step.kind} {step.key!r} is given", SMALLER)
         activity = workflow.execute_activity(
             step.kind,
@@ -149,9 +164,25 @@ class TemporalEngine:
         )
         self._on += 1
         try:
-            return await self._done(step, activity)
+            done = await self._done(step, activity)
+            if done["of"] != of:
+                await self._differs(step, done["of"], of)
+            return done
         finally:
             self._on -= 1
+
+    async def _differs(self, step: Step, then: Mapping[str, Json], now: Mapping[str, Json]) -> None:
+        """End the decisions of the run, past all that might catch an error in the tree."""
+        names = sorted(name for name in {*then, *now} if then.get(name) != now.get(name))
+        self.difference = Difference(
+            f"{step.agent!r}: the run {workflow.info().workflow_id!r} recorded the {then['kind']} "
+            f"{then['key']!r} of {then['agent']!r}, and this worker asks for the {step.kind} {step.key!r} "
+            f"with other values of {', '.join(names)}. It has other code, settings or data than the run "
+            "began with. Start a worker that has those, or cancel the run and begin it again."
+        )
+        assert self._run is not None
+        self._run.cancel()
+        await asyncio.Future()  # until it is
 
     async def _done(self, step: Step, activity: Any) -> Json:
         try:

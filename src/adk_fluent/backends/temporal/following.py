@@ -25,6 +25,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from adk_fluent.backends.adk.durable.failures import raise_again
 from adk_fluent.backends.adk.steps.concurrency import is_cancelled
+from adk_fluent.backends.temporal.engine import Difference
 from adk_fluent.backends.temporal.messages import Page
 from adk_fluent.errors import EngineError, RunError, sentence, what_happened
 
@@ -44,7 +45,11 @@ _BLOCKED: Final = "TMPRL1101"
 _FRAME: Final = re.compile(r'File "[^"]*?([^"/\\]+)", line (\d+), in (\S+)')
 _OURS: Final = str(Path("adk_fluent", "backends"))
 T = TypeVar("T")
-_AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN)
+AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN)
+
+
+class OtherVersion(EngineError):
+    """A run that only workers with other code can go on with; it is left as it is."""
 
 
 class Following:
@@ -114,7 +119,7 @@ class Following:
             except RPCError as error:
                 if error.status == _GONE:
                     return await self._closed(cursor)
-                if error.status not in _AWAY and STUMBLED not in str(error):
+                if error.status not in AWAY and STUMBLED not in str(error):
                     why = sentence(what_happened(error))
                     raise EngineError(f"The Temporal server refused: {why}") from error
                 await (decided(self._handle) if STUMBLED in str(error) else asyncio.sleep(1))
@@ -173,6 +178,8 @@ async def unless_stuck(handle: WorkflowHandle[Any, Any], work: Coroutine[Any, An
     try:
         while not (await asyncio.wait({waiting}, timeout=LOOK))[0]:
             why = await stuck(handle)
+            if isinstance(why, OtherVersion):
+                raise why
             if why is not None and was_stuck:  # not only for a moment
                 await stopped(handle)
                 raise why
@@ -194,6 +201,8 @@ async def stuck(handle: WorkflowHandle[Any, Any]) -> EngineError | None:
                     failure = event.workflow_task_failed_event_attributes.failure
     if failure is None or not failure.message:
         return None
+    if failure.application_failure_info.type == Difference.__name__:
+        return OtherVersion(failure.message)
     if _BLOCKED not in failure.message:
         return EngineError(
             f"The run {handle.id!r} cannot go on: workers fail to decide what comes next: "
@@ -217,7 +226,7 @@ async def stopped(handle: WorkflowHandle[Any, Any], *, gently: bool = False) -> 
         )
 
 
-def raise_failure(error: WorkflowFailureError, what: str) -> NoReturn:
+def raise_failure(error: WorkflowFailureError, what: str, given: str = ": run_timeout=") -> NoReturn:
     """Raise what a workflow failed with.
 
     Raises:
@@ -229,6 +238,6 @@ def raise_failure(error: WorkflowFailureError, what: str) -> NoReturn:
         case CancelledError() | TerminatedError():
             raise RunError(f"The {what} was stopped from outside, before it ended.") from error
         case TimeoutError():
-            raise RunError(f"The {what} took longer than it may; give run_timeout more seconds.") from error
+            raise RunError(f"The {what} took longer than it may. Give it more time{given}.") from error
         case cause:
             raise RunError(f"The {what} failed: {what_happened(cause)}") from error

@@ -24,10 +24,11 @@ from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.protocol import StoredSession
-from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
+from adk_fluent.backends.temporal.backend import TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.backends.temporal.sharing import server_of, shared
+from adk_fluent.backends.temporal.starting import Durable
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.errors import ArgumentError
 

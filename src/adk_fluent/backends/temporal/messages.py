@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
+
+READER: Final = timedelta(seconds=10)
+"""How long a streamed run waits for its reader before it goes on alone."""
 
 
 @dataclass(frozen=True)

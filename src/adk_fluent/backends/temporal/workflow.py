@@ -25,14 +25,14 @@ from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.temporal.anew import Anew
 from adk_fluent.backends.temporal.engine import TemporalEngine, engine_of
-from adk_fluent.backends.temporal.messages import Asked, Before, Page
+from adk_fluent.backends.temporal.messages import READER, Asked, Before, Page
 from adk_fluent.backends.temporal.policy import StepPolicy, config_of
 from adk_fluent.backends.temporal.sizes import PAGE, SMALLER, check_size, pages, whole
 from adk_fluent.errors import ADKFluentError, RunError
 from adk_fluent.ir.base import Node
 
-READER: Final = timedelta(seconds=10)
-"""How long a streamed run waits for its reader before it goes on alone."""
+WAITING: Final = "waiting"
+"""The note that a run waits for a person, in what the server lists of it."""
 
 _STOPPED: Final = "The run was stopped from outside, before it ended."
 
@@ -75,7 +75,7 @@ def leave(queue: str) -> None:
             _segments.pop(queue, None)
 
 
-@workflow.defn(name="adk_fluent.run", sandboxed=False, failure_exception_types=[Exception])
+@workflow.defn(name="adk_fluent.run", sandboxed=False, failure_exception_types=[ADKFluentError])
 class Run:
     """One run, from a prompt to its end; it waits for people as long as they take."""
 
@@ -105,6 +105,8 @@ class Run:
             await self._end("failed", told_of(error))
             raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
         except asyncio.CancelledError:
+            if self._engine is not None and self._engine.difference is not None:
+                raise self._engine.difference from None
             if _is_stopped():
                 await self._end("failed", told_of(RunError(_STOPPED)))
             raise
@@ -149,8 +151,10 @@ class Run:
         left = await self._turn(turn, asked, session)
         while left is None and await self._waits(compiled, whose, given):
             self._status = "waiting"
+            workflow.upsert_memo({WAITING: True})
             await workflow.wait_condition(lambda: bool(self._answers))
             self._status = "running"
+            workflow.upsert_memo({WAITING: None})
             turn = backend.resume(compiled, approvals=self._answers.pop(0), services=given, **whose)
             left = await self._turn(turn, asked, session)
         return left
@@ -247,8 +251,11 @@ class Run:
 
     @workflow.update
     async def approve(self, approvals: dict[str, Any]) -> int:
-        """Answer what the run waits for; the number of events until then."""
-        await workflow.wait_condition(lambda: self._status != "running")
+        """Answer what the run waits for; the number of events until then, or -1 if it does not wait."""
+        try:
+            await workflow.wait_condition(lambda: self._status != "running", timeout=READER)
+        except builtins.TimeoutError:
+            return -1
         if self._status == "waiting":  # else another answer was first, and the run is over it
             self._status = "running"
             self._answers.append(approvals)
@@ -285,7 +292,7 @@ def serve_segment(queue: str, segment: Segment) -> None:
         _workers[queue] += 1
 
 
-@workflow.defn(name="adk_fluent.segment", sandboxed=False, failure_exception_types=[Exception])
+@workflow.defn(name="adk_fluent.segment", sandboxed=False, failure_exception_types=[ADKFluentError])
 class SegmentRun:
     """A segment of a run, for the workflow that runs what is around it."""
 
@@ -310,6 +317,10 @@ class SegmentRun:
                         gathered.append(piece)
         except Exception as error:
             raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
+        except asyncio.CancelledError:
+            if self._engine.difference is not None:
+                raise self._engine.difference from None
+            raise
         return gathered
 
     @workflow.signal
@@ -324,7 +335,7 @@ def _is_stopped() -> bool:
     return workflow.cancellation_reason() is not None
 
 
-@workflow.defn(name="adk_fluent.session", sandboxed=False, failure_exception_types=[Exception])
+@workflow.defn(name="adk_fluent.session", sandboxed=False, failure_exception_types=[ADKFluentError])
 class SessionWorkflow:
     """Looks after a stored session: reads, rewinds or deletes it."""
 

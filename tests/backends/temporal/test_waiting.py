@@ -1,0 +1,199 @@
+"""Runs that wait, and callers that wait for them: found again, answered in time, refused exactly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adk_fluent import Agent, gate
+from adk_fluent.backends import TemporalBackend
+from adk_fluent.backends.temporal import local
+from adk_fluent.backends.temporal.connecting import Address
+from adk_fluent.backends.temporal.listing import queues
+from adk_fluent.backends.temporal.server import DevServer
+from adk_fluent.backends.temporal.sharing import leave_servers
+from adk_fluent.backends.temporal.worker import working
+from adk_fluent.cli.main import main
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import EngineError, SessionError
+from adk_fluent.expr.base import Expr
+from adk_fluent.testing import mock_backend
+
+pytestmark = pytest.mark.newest
+
+MODELS = mock_backend({"first": "one", "last": "two"})
+
+
+def always(state: object) -> bool:
+    """Ask."""
+    return True
+
+
+OLD = Agent("first") >> gate(always, message="Go on?") >> Agent("last")
+NEW = Agent("first").instruct("Else.") >> gate(always, message="Go on?") >> Agent("last")
+
+
+@pytest.fixture
+def server() -> Iterator[DevServer]:
+    """A server of the test's own, that has no other runs."""
+    with DevServer() as server:
+        yield server
+
+
+async def _asked(expression: Expr[Any], server: DevServer, session_id: str) -> dict[str, bool]:
+    """The approvals for which a run waits that no worker works on any more."""
+    async with working(expression.node, Address(server.address), models=MODELS, grace=0):
+        asked = await expression.run("hi", session_id=session_id, backend=TemporalBackend(server.address))
+    return {asked.pending[0].id: True}
+
+
+async def test_versions_that_have_runs(
+    server: DevServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`adk-fluent worker --versions` lists the queues whose runs are in flight or wait, and their workers."""
+    command = ["worker", "--versions", "--address", server.address]
+    assert await asyncio.to_thread(main, command) == 0
+    assert capsys.readouterr().out == f"No runs are in flight or waiting at {server.address}.\n"
+    await _asked(OLD, server, "one")
+    begun = asyncio.Event()
+
+    async def hangs(state: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    busy, backend = Agent("first") >> hangs, TemporalBackend(server.address)
+    old, new = (backend.compile(each.node).queue for each in (OLD, busy))
+    async with working(busy.node, Address(server.address), models=MODELS, grace=0):
+        run = asyncio.ensure_future(busy.run("hi", backend=backend))
+        await begun.wait()
+        while (
+            len(found := await queues(Address(server.address))) < 2 or not found[0].waiting + found[1].waiting
+        ):
+            await asyncio.sleep(0.02)  # the server lists a little later
+        listed = {queue.name: (queue.in_flight, queue.waiting, queue.workers > 0) for queue in found}
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+    assert listed[old][:2] == (0, 1)
+    assert listed[new] == (1, 0, True)
+    assert await asyncio.to_thread(main, command) == 0
+    assert f"{old}  0 in flight, 1 waiting, since 20" in capsys.readouterr().out
+    assert main(["worker"]) == 2
+    assert "needs a TARGET" in capsys.readouterr().err
+
+
+async def test_resume_without_a_worker(server: DevServer) -> None:
+    """It ends in time and says so, as `session` does; the run waits on."""
+    approvals = await _asked(OLD, server, "one")
+    backend = TemporalBackend(server.address, worker_timeout=1)
+    with pytest.raises(EngineError, match=r"No worker listens on the task queue 'sequence@.* waits on"):
+        await OLD.resume(session_id="one", approvals=approvals, backend=backend)
+    with pytest.raises(EngineError, match="No worker listens"):
+        await backend.session(backend.compile(OLD.node), session_id="one")
+    async with working(OLD.node, Address(server.address), models=MODELS):
+        handle = (await Address(server.address).client()).get_workflow_handle("adk_fluent_app/user/one")
+        assert (await handle.query("progress"))["status"] == "waiting"
+
+
+async def test_resume_from_other_code(server: DevServer) -> None:
+    """It is refused at once, with both versions named; so is a new run of the prompt in the session."""
+    approvals = await _asked(OLD, server, "one")
+    backend = TemporalBackend(server.address)
+    for call in (
+        lambda: NEW.resume(session_id="one", approvals=approvals, backend=backend),
+        lambda: NEW.run("hi", session_id="one", backend=backend),
+    ):
+        with pytest.raises(
+            EngineError, match="begun by another version of the expression: it is on"
+        ) as found:
+            await call()
+        assert backend.compile(OLD.node).queue in str(found.value)
+        assert backend.compile(NEW.node).queue in str(found.value)
+
+
+async def test_resume_without_a_run(server: DevServer) -> None:
+    """A run that was cancelled while it waited waits no more."""
+    backend = TemporalBackend(server.address)
+    async with working(OLD.node, Address(server.address), models=MODELS):
+        asked = await OLD.run("hi", session_id="one", backend=backend)
+        handle = (await Address(server.address).client()).get_workflow_handle("adk_fluent_app/user/one")
+        await handle.cancel()
+        await asyncio.gather(handle.result(), return_exceptions=True)
+        with pytest.raises(SessionError, match="waits no more"):
+            await OLD.resume(session_id="one", approvals={asked.pending[0].id: True}, backend=backend)
+
+
+@pytest.mark.parametrize("calling", ["resume", "session"])
+async def test_a_cancellation_is_not_swallowed(server: DevServer, calling: str) -> None:
+    """Who cancels `resume` or `session` that waits for a worker gets the cancellation."""
+    approvals = await _asked(OLD, server, "one")
+    backend = TemporalBackend(server.address, worker_timeout=100)
+    compiled = backend.compile(OLD.node)
+    call: Coroutine[Any, Any, Any] = (
+        OLD.resume(session_id="one", approvals=approvals, backend=backend)
+        if calling == "resume"
+        else backend.session(compiled, session_id="one")
+    )
+    waiting = asyncio.ensure_future(call)
+    done, _ = await asyncio.wait([waiting], timeout=1)
+    assert not done
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_local_run_of_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `durable="local"` the same: a run that older code left is not continued by newer code."""
+    monkeypatch.chdir(tmp_path)
+    config = ExecutionConfig(durable="local")
+    try:
+        asked = await OLD.run("hi", session_id="one", config=config, backend=MODELS)
+        approvals = {asked.pending[0].id: True}
+        with pytest.raises(EngineError, match="begun by another version"):
+            await NEW.resume(session_id="one", approvals=approvals, config=config, backend=MODELS)
+        done = await OLD.resume(session_id="one", approvals=approvals, config=config, backend=MODELS)
+        assert done.text == "two"
+    finally:
+        leave_servers()
+    assert local.FOLDER.is_dir()
+
+
+class Told(logging.Handler):
+    """Says when something was logged so often."""
+
+    def __init__(self, times: int, then: Callable[[], None]) -> None:
+        super().__init__()
+        self._left, self._then = times, then
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count it."""
+        self._left -= 1
+        if not self._left:
+            self._then()
+
+
+@pytest.mark.faults
+async def test_a_caller_that_starts_while_the_server_is_away(tmp_path: Path) -> None:
+    """It waits for the server, longer than for a worker, and finds its run; nothing is done twice."""
+    with DevServer(tmp_path / "runs.db") as server:
+        backend = TemporalBackend(server.address, worker_timeout=4)
+        expression = Agent("first") >> Agent("last")
+        models = mock_backend({"first": "one", "last": "two"})
+        async with working(expression.node, Address(server.address), models=models):
+            await expression.run("hi", backend=backend)
+            server.stop()
+            enough = asyncio.Event()
+            logger, told = logging.getLogger("adk_fluent.durable"), Told(1, enough.set)
+            logger.addHandler(told)
+            try:
+                run = asyncio.ensure_future(expression.run("hi", backend=backend))
+                await enough.wait()
+            finally:
+                logger.removeHandler(told)
+            await asyncio.to_thread(server.start)
+            assert (await run).text == "two"
+        assert [len(calls) for calls in models.calls.values()] == [2, 2]
