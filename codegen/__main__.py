@@ -11,9 +11,19 @@ from adk_fluent.tide.diff import diff
 from adk_fluent.tide.scan import Scan, scan
 
 from .markdown import markdown
+from .render_exports import render_exports
 from .render_expr import render_expr
 from .render_ir import NODES, OPTIONS, render_ir
-from .store import EXPR_MODULE, IR_MODULE, REFERENCE_FILE, ROOT, replaced, stored_scans, version_key
+from .store import (
+    EXPORTS_MODULE,
+    EXPR_MODULE,
+    IR_MODULE,
+    REFERENCE_FILE,
+    ROOT,
+    replaced,
+    stored_scans,
+    version_key,
+)
 
 
 def installed_adk() -> Scan:
@@ -31,6 +41,7 @@ def modules(installed: Scan) -> Mapping[Path, str]:
     return {
         IR_MODULE: render_ir(installed),
         EXPR_MODULE: render_expr(installed, older),
+        EXPORTS_MODULE: render_exports(ROOT / "src" / "adk_fluent"),
         REFERENCE_FILE: installed.to_json(),
     }
 
@@ -52,10 +63,7 @@ def check(root: Path) -> int:
     expected = modules(installed)
     stale = [p for p, text in expected.items() if not _reads(root / p, text)]
     for path in stale:
-        print(
-            f"{path} is not what google-adk {installed.adk_version} gives: run `python -m codegen write`",
-            file=sys.stderr,
-        )
+        print(f"{path} is out of date: run `python -m codegen write`", file=sys.stderr)
     return 1 if stale else 0
 
 

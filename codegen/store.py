@@ -13,6 +13,7 @@ SCANS: Final = Path("codegen/scans")
 REPORTS: Final = ROOT / "codegen" / "reports"
 IR_MODULE: Final = Path("src/adk_fluent/ir/_generated.py")
 EXPR_MODULE: Final = Path("src/adk_fluent/expr/_generated.py")
+EXPORTS_MODULE: Final = Path("src/adk_fluent/_exports.py")
 REFERENCE_FILE: Final = Path("src/adk_fluent/tide") / REFERENCE
 
 

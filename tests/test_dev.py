@@ -125,7 +125,7 @@ def test_the_core_suite_runs_on_the_oldest_python_too(checkout: Checkout) -> Non
     """With another Python than that of .venv on the machine, the core suite runs on it; the end says so."""
     stand_in(checkout.bin / "python3", "3.11.0")
     newest = stand_in(checkout.bin / "python3.14", "3.14.1")
-    ran = checkout.dev("test", python=str(newest))
+    ran = checkout.dev("test", "all", python=str(newest))
     assert ran.returncode == 0, ran.stderr
     adk = ran.stdout.splitlines()[0].split()[2]
     report = ran.stdout.splitlines()[-1]
@@ -138,9 +138,14 @@ def test_the_core_suite_runs_on_the_oldest_python_too(checkout: Checkout) -> Non
 def test_each_suite_runs_what_its_environment_can(checkout: Checkout) -> None:
     """.venv runs everything; the oldest Python and the older google-adks run the core suite."""
     stand_in(checkout.bin / "python3", "3.11.0")
-    checkout.dev("test", python=str(stand_in(checkout.bin / "python3.14", "3.14.1")))
+    checkout.dev("test", "all", python=str(stand_in(checkout.bin / "python3.14", "3.14.1")))
     suites = [line for line in checkout.log if "-m pytest" in line]
-    assert [" -m not local and not newest" in line for line in suites] == [False, True, True, True]
+    assert [" -m not local and not newest and not faults" in line for line in suites] == [
+        False,
+        True,
+        True,
+        True,
+    ]
     assert [line.split("/bin/")[0] for line in suites] == [
         ".venv",
         ".venvs/oldest-python",
@@ -156,11 +161,39 @@ def test_each_suite_runs_what_its_environment_can(checkout: Checkout) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "marks"),
+    [
+        ([], ["not faults"]),
+        (["rest"], ["faults", *["not local and not newest and not faults"] * 3]),
+        (["all"], ["", *["not local and not newest and not faults"] * 3]),
+    ],
+)
+def test_the_test_command_and_the_rest_are_all(
+    checkout: Checkout, arguments: list[str], marks: list[str]
+) -> None:
+    """`test` is for every change and quick; `test rest` runs what it leaves out, and `test all` both."""
+    stand_in(checkout.bin / "python3", "3.11.0")
+    newest = stand_in(checkout.bin / "python3.14", "3.14.1")
+    assert checkout.dev("test", *arguments, python=str(newest)).returncode == 0
+    suites = [line for line in checkout.log if "-m pytest" in line]
+    assert [line.partition("--maxprocesses 4")[2].removeprefix(" -m ") for line in suites] == marks
+
+
+def test_the_fast_tests_failing_does_not_end_the_rest(checkout: Checkout) -> None:
+    """Each suite runs, whatever came out of those before it."""
+    stand_in(checkout.bin / "python3", "3.11.0")
+    newest = stand_in(checkout.bin / "python3.14", "3.14.1", FAILS)
+    ran = checkout.dev("test", "all", python=str(newest))
+    assert ran.returncode == 1
+    assert len([line for line in checkout.log if "-m pytest" in line]) == 4
+
+
 def test_one_python_is_enough(checkout: Checkout) -> None:
     """Where .venv has the oldest Python there is, nothing runs twice."""
     oldest = stand_in(checkout.bin / "python3", "3.11.0")
     stand_in(checkout.bin / "python3.14", "3.14.1")
-    report = checkout.dev("test", python=str(oldest)).stdout.splitlines()[-1]
+    report = checkout.dev("test", "all", python=str(oldest)).stdout.splitlines()[-1]
     assert report.count("on Python 3.11.0: 3 passed") == 3
     assert "3.14.1" not in report
     assert not (checkout.root / ".venvs" / "oldest-python").exists()
@@ -169,7 +202,7 @@ def test_one_python_is_enough(checkout: Checkout) -> None:
 def test_a_failure_on_the_oldest_python_is_a_failure(checkout: Checkout) -> None:
     """Tests that fail there fail the command, after all other suites have run."""
     stand_in(checkout.bin / "python3", "3.11.0", FAILS)
-    ran = checkout.dev("test", python=str(stand_in(checkout.bin / "python3.14", "3.14.1")))
+    ran = checkout.dev("test", "all", python=str(stand_in(checkout.bin / "python3.14", "3.14.1")))
     assert ran.returncode == 1
     report = ran.stdout.splitlines()[-1]
     assert "on Python 3.11.0: 1 failed, 2 passed; " in report
@@ -182,7 +215,7 @@ def test_environments_are_made_once_for_each_python(checkout: Checkout) -> None:
     stand_in(checkout.bin / "python3", "3.11.1")
 
     def made() -> list[str]:
-        ran = checkout.dev("test", python=newest)
+        ran = checkout.dev("test", "all", python=newest)
         return [line.split()[2] for line in ran.stderr.splitlines() if "preparing" in line]
 
     everything = [".venv", ".venvs/oldest-python", ".venvs/adk-1.25.0", ".venvs/adk-1.39.1"]
@@ -201,7 +234,7 @@ def test_another_python_gets_environments_of_its_own(checkout: Checkout) -> None
     first, second = (str(stand_in(checkout.bin / f"python3.{n}", f"3.{n}.1")) for n in (14, 15))
 
     def made(python: str) -> list[str]:
-        ran = checkout.dev("test", python=python)
+        ran = checkout.dev("test", "all", python=python)
         return [line.split()[2] for line in ran.stderr.splitlines() if "preparing" in line]
 
     ours = [".venv", ".venvs/adk-1.25.0", ".venvs/adk-1.39.1"]
@@ -324,7 +357,7 @@ def test_the_end_names_the_tests_that_were_not_run(checkout: Checkout) -> None:
         "3.11.0",
         "echo 'not run, x-server is not installed: a.py::test_b'; " + PASSES,
     )
-    end = checkout.dev("test", python=str(newest)).stdout.splitlines()[-5:]
+    end = checkout.dev("test", "all", python=str(newest)).stdout.splitlines()[-5:]
     lines = [line for line in end if line.startswith("not run on ")]
     assert len(lines) >= 3
     assert all(line.endswith("x-server is not installed: a.py::test_b") for line in lines)

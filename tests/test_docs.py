@@ -10,6 +10,7 @@ import importlib
 import inspect
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -155,6 +156,53 @@ def test_documentation_runs(path: Path, page_module: ModuleType, monkeypatch: py
         del sys.modules["desk"]
     expected = sum(block.info == "python" for block in blocks(path.read_text(encoding="utf-8")))
     assert run_page(path, page_module) == expected
+
+
+TEST_NAME = re.compile(r"`(tests/[\w/.-]+\.py)::(\w+)`")
+
+
+def defined_tests(path: Path) -> set[str]:
+    """The test functions of a file, those of its classes included."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {
+        node.name for node in ast.walk(tree) if isinstance(node, functions) and node.name.startswith("test")
+    }
+
+
+def guarantees(page: str) -> Iterator[str]:
+    """The rows of a page's tables whose columns are `guarantee` and `test`."""
+    for table in re.findall(
+        r"^\| guarantee \| test \|\n\|[ -|]+\|\n((?:\|.*\n?)*)", page, flags=re.MULTILINE
+    ):
+        yield from table.splitlines()
+
+
+def unproved(page: str) -> list[str]:
+    """Say which rows name no test, and which tests do not exist."""
+    rows = [f"names no test: {row}" for row in guarantees(page) if not TEST_NAME.search(row)]
+    missing = (
+        f"does not exist: {file}::{name}"
+        for file, name in TEST_NAME.findall(page)
+        if not (ROOT / file).is_file() or name not in defined_tests(ROOT / file)
+    )
+    return [*rows, *missing]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_guarantee_names_a_test_that_exists(path: Path) -> None:
+    """Each row of a table of guarantees names at least one test, and each test that a page names exists."""
+    assert unproved(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_guarantee_without_a_test_is_found() -> None:
+    """A row without a test fails, and so does a test that was renamed or removed."""
+    head = "| guarantee | test |\n| --- | --- |\n"
+    page = f"{head}| It holds. | soon |\n| It stays. | `tests/test_docs.py::test_gone` |\n"
+    assert unproved(page) == [
+        "names no test: | It holds. | soon |",
+        "does not exist: tests/test_docs.py::test_gone",
+    ]
 
 
 def modules_of(folder: str, root: Path) -> list[str]:

@@ -1,17 +1,79 @@
-"""Names that are imported when they are first used."""
+"""Packages import their names on first use, and need no source for it."""
 
 from __future__ import annotations
 
+import compileall
+import importlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import google.adk
 import pytest
 
-import adk_fluent.cost
+from adk_fluent._exports import EXPORTS
 from adk_fluent._lazy import lazy
-from adk_fluent.cost import Tokens
+
+ROOT = Path(__file__).resolve().parent.parent
+
+DEPLOYED = """
+import asyncio, sys
+import google.adk
+import adk_fluent
+for module in sys.argv[1:]:
+    package = __import__(module, fromlist=["*"])
+    for name in package.__all__:
+        getattr(package, name)
+assert adk_fluent.__file__.endswith(".pyc"), adk_fluent.__file__
+assert google.adk.__file__.endswith(".pyc"), google.adk.__file__
+
+from adk_fluent import Agent
+from adk_fluent.testing import call_tool, mock_backend
+
+def price(flight: str) -> int:
+    return 90
+
+clerk = Agent("clerk").tool(price).writes("offer") >> (lambda state: {"done": state["offer"]})
+script = mock_backend({"clerk": [call_tool("price", flight="LH1"), "90 euros"]})
+assert clerk.check().ok
+print(asyncio.run(clerk.run("How much?", backend=script)).state["done"])
+"""
 
 
-def test_names_are_found_whoever_loaded_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not every loader gives the source: pytest's own, which loads packages that bring a plugin, does not."""
-    spec = adk_fluent.cost.__spec__
-    assert spec is not None
-    monkeypatch.setattr(spec, "loader", object())
-    assert lazy("adk_fluent.cost")("Tokens") is Tokens
+def without_sources(package: Path, place: Path) -> None:
+    """Copy a package to `place` as byte code alone."""
+    copy = place / package.name
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    assert compileall.compile_dir(copy, quiet=2, legacy=True, workers=1)
+    for source in copy.rglob("*.py"):
+        source.unlink()
+
+
+@pytest.mark.newest
+def test_a_deployment_without_sources_works(tmp_path: Path) -> None:
+    """Byte code alone, of this package and of google-adk, imports every public name, checks and runs."""
+    without_sources(ROOT / "src" / "adk_fluent", tmp_path)
+    without_sources(Path(google.adk.__path__[0]), tmp_path / "google")
+    script = tmp_path / "deployed.py"
+    script.write_text(DEPLOYED)
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", script, *sorted(EXPORTS)],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.stdout, ran.returncode) == ("90 euros\n", 0), ran.stderr
+
+
+def test_the_table_has_every_public_name_of_a_lazy_package() -> None:
+    """A name that a package promises is defined there or found through the table."""
+    for module in EXPORTS:
+        package = importlib.import_module(module)
+        assert not [name for name in package.__all__ if not hasattr(package, name)]
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    """A misspelt name raises an AttributeError that lists what the package has."""
+    with pytest.raises(AttributeError, match=r"adk_fluent.cost has no 'Token'; it has .*Tokens"):
+        lazy("adk_fluent.cost")("Token")

@@ -28,11 +28,14 @@ class Postgres:
 
     def __init__(self) -> None:
         self._programs = programs()
-        self._folder = Path(tempfile.mkdtemp(prefix="adk-fluent-postgres-"))
         self._user: str | None = None
+        place = None
         if os.geteuid() == 0:
             names = {entry.pw_name for entry in pwd.getpwall()}
             self._user = "postgres" if "postgres" in names else "nobody"
+            place = "/tmp"  # TMPDIR may lie in a folder that only root can enter
+        self._folder = Path(tempfile.mkdtemp(prefix="adk-fluent-postgres-", dir=place))
+        if self._user is not None:
             shutil.chown(self._folder, self._user)
         self._port = free_port()
         self.url = f"postgresql+asyncpg://tester@127.0.0.1:{self._port}/postgres"

@@ -110,6 +110,7 @@ def test_a_start_command_that_is_wrong_says_so_in_one_line(said: list[str], told
     """A pipeline, a segment, a place or a broker that is not there: no traceback."""
     command = [sys.executable, "-m", "adk_fluent.distributed", *said]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("PYTHONUNBUFFERED", None)  # with it, what the module prints could not come late
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     last = done.stderr.strip().splitlines()[-1]
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)

@@ -7,8 +7,9 @@ import asyncio
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from signal import SIGINT, SIGTERM
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from adk_fluent.distributed.crossing import failed
 from adk_fluent.distributed.formats import Serialization, from_bytes, to_bytes
@@ -95,6 +96,7 @@ def _main() -> None:
     backend = ADKBackend(artifact_service=artifacts_at(said.artifacts) if said.artifacts else None)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as gives:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the pipeline prints is no answer
+        cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)  # it comes before a later error
         segment = segment_of(said.target, said.segment)
         transport = segment.boundary.transport
         if transport is None or transport.endpoint is None:

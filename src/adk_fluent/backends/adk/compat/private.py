@@ -7,8 +7,9 @@ later run go wrong quietly.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
+from types import CodeType
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -289,13 +290,48 @@ async def through_plugins(ctx: InvocationContext, event: Event) -> Event:
     return event.model_copy(update={"author": event.author, **{name: getattr(given, name) for name in kept}})
 
 
+def _words(of: object) -> Iterator[str]:
+    """Yield the names and texts in the byte code of a function or of a class's functions; needs no source."""
+    if isinstance(of, type):
+        for value in vars(of).values():
+            yield from _words(value)
+        return
+    code = of if isinstance(of, CodeType) else getattr(inspect.unwrap(cast(Any, of)), "__code__", None)
+    if code is None:
+        return
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, CodeType):
+            yield from _words(constant)
+
+
 @cache
 def merges_dicts(service: type[BaseSessionService]) -> bool:
     """Whether a kind of session service merges a stored dict with a new one, as ADK's for SQLite once did.
 
     Its class is not imported here: it needs a package that a user of other services may not have.
     """
-    return service.__name__ == "SqliteSessionService" and "json_patch" in inspect.getsource(service)
+    return service.__name__ == "SqliteSessionService" and any(
+        "json_patch" in word for word in _words(service)
+    )
+
+
+def sqlite_file(service: BaseSessionService) -> str | None:
+    """The SQLite file in which a session service keeps its sessions; `None` for any other service.
+
+    ADK offers no public way to ask. The classes are not imported here: they need packages that a user of
+    other services may not have.
+    """
+    kinds = {each.__name__ for each in type(service).__mro__}
+    path: object = None
+    if "SqliteSessionService" in kinds:
+        path = getattr(service, "_db_path", None)
+    elif "DatabaseSessionService" in kinds:
+        url = getattr(getattr(service, "db_engine", None), "url", None)
+        path = getattr(url, "database", None) if str(url).startswith("sqlite") else None
+    return path if isinstance(path, str) and path not in ("", ":memory:") else None
 
 
 @cache
@@ -309,7 +345,7 @@ def clears_branches() -> bool:
     except ImportError:
         return False
     stamping = getattr(NodeRunner, "_enrich_event", None)
-    return stamping is not None and 'event.branch == ""' in inspect.getsource(stamping)
+    return stamping is not None and "" in _words(stamping)
 
 
 def keep_no_tools(toolset: BaseToolset) -> None:
@@ -324,7 +360,7 @@ def drops_failing_toolsets() -> bool:
     from google.adk.agents import llm_agent
 
     listing = getattr(llm_agent, "_convert_tool_union_to_tools", None)
-    return listing is not None and "except Exception" in inspect.getsource(listing)
+    return listing is not None and "Exception" in _words(listing)
 
 
 def confirmation_of(tool: FunctionTool) -> bool | Callable[..., Any]:
