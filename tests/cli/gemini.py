@@ -35,7 +35,7 @@ class Gemini:
             `hang_up` ends the stream in good order but half-way.
         vectors: text → its embedding.
         requests: path and body of each call, in order.
-        bytes: the body of each call as it came.
+        bodies: the body of each call as it came.
         prompt_tokens: how long it says each request was.
         cached: the agent whose instruction it is asked to keep, and which is not in requests then.
     """
@@ -44,7 +44,7 @@ class Gemini:
     failing: Mapping[str, Behaviour] = field(default_factory=dict[str, Behaviour])
     vectors: Mapping[str, list[float]] = field(default_factory=dict[str, list[float]])
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
-    bytes: list[bytes] = field(default_factory=list["bytes"])
+    bodies: list[bytes] = field(default_factory=list[bytes])
     prompt_tokens: int = 20
     cached: str = ""
     url: str = ""
@@ -104,8 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Stay silent."""
 
     def do_POST(self) -> None:
-        self.script.bytes.append(self.rfile.read(int(self.headers["Content-Length"])))
-        body = json.loads(self.script.bytes[-1])
+        self.script.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.script.bodies[-1])
         self.script.requests.append((self.path, body))
         if self.path.endswith("/cachedContents"):
             until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()

@@ -83,12 +83,12 @@ async def reached(gemini: Gemini, *middleware: Middleware) -> dict[str, bool]:
         call: Any = llm.generate_content_async
         for each in middleware:
             call = partial(each.around_model, cast(Any, None), call=call)
-        gemini.bytes.clear()
+        gemini.bodies.clear()
         with suppress(Exception):  # this API takes no such field, or the client no such value
             async for _ in call(request):
                 pass
-        if gemini.bytes:
-            found[place] = any(map(shows, gemini.bytes))
+        if gemini.bodies:
+            found[place] = any(map(shows, gemini.bodies))
     return found
 
 
@@ -188,13 +188,13 @@ def test_no_value_lets_an_address_through(
 
     look_up.__doc__ = f"Looks somebody up. Ask {ADDRESS} if it does not work."
     gemini.answers = {"a": looking_up}
-    gemini.bytes.clear()
+    gemini.bodies.clear()
     agent = S.set(known=str(state)) >> Agent("a", MODEL).instruct("Known: {known}").tools(look_up)
     mime, data = file
     prompt = [f"I am {ADDRESS}", types.Part(inline_data=types.Blob(data=data, mime_type=mime))]
     with suppress(RunError):  # JSON has no form for some sets, nor has the client
         asyncio.run(agent.middleware(pii_filter(reversible=reversible)).run(prompt))
-    assert gemini.bytes
-    for sent in gemini.bytes:
+    assert gemini.bodies
+    for sent in gemini.bodies:
         assert not shows(sent), sent
         assert ADDRESS.encode("utf-16-le") not in b"".join(decoded(json.loads(sent)))
