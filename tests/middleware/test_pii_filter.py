@@ -25,6 +25,7 @@ from adk_fluent.middleware.placeholders import Redactor, Vault
 from adk_fluent.middleware.privacy import Pieces
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import play, seen, system
+from tests.hostile import lines_run
 
 A, B = Agent("a"), Agent("b")
 ANN, BOB, CARD = "ann@example.org", "bob@example.org", "4111 1111 1111 1111"
@@ -540,3 +541,46 @@ async def test_no_piece_of_a_stream_is_empty(reversible: bool) -> None:
 def events_of(events: list[Any]) -> list[Any]:
     """The pieces of an answer."""
     return [event for event in events if event.is_partial]
+
+
+# --- how much work it is --------------------------------------------------------------------------
+
+
+def sizes(count: int) -> dict[str, Any]:
+    """Parts of a request that grow with `count`: many of them, keys that become alike, and hostile text."""
+    mails = [f"ann{n}@example.org" for n in range(count)]
+    results = {"many": [{mail: [mail, n]} for n, mail in enumerate(mails)], "keys": dict.fromkeys(mails, 1)}
+    quotes = json.dumps({"text": '\\"' * count, "json": json.dumps({"mails": mails})})
+    texts = [
+        *mails,
+        " ".join(mails),
+        quotes,
+        '{"' * count,
+        "[EMAIL_" * count,
+        '"\\' * count,
+        "```python\n" * count,
+    ]
+    parts = [types.Part(text=text) for text in texts]
+    called = types.FunctionResponse(name="look_up", response=results)
+    return {"parts": [*parts, types.Part(function_response=called)]}
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("reversible", [False, True])
+def test_the_work_grows_with_the_request(reversible: bool) -> None:
+    """A request that is four times as large, or an answer, is about four times the work."""
+
+    def work(count: str) -> None:
+        content = types.Content(role="user", parts=sizes(int(count))["parts"])
+        request = LlmRequest(contents=[content, content])
+        vault = Vault(lambda text: [*find_personal_data(text), *knowing(NASTY)(text)])
+        vault.hide(NASTY)
+        hiding = vault.hide if reversible else Redactor(find_personal_data).hide
+        Filter(hiding, numbers=True).request(request)
+        Filter(vault.restore).model(request.contents[0])
+        stream = vault.stream()
+        for part in request.contents[0].parts or ():
+            stream.feed(part.text or "")
+
+    small, large = (lines_run(work, str(count)) for count in (10, 40))
+    assert large < 1.3 * 4 * small
