@@ -192,7 +192,12 @@ async def test_errors_that_are_worth_another_call() -> None:
         T.retry(look, on=cast(Any, "KeyError"))
 
 
-@pytest.mark.parametrize("wrap", [T.fn, lambda tool: T.retry(T.timeout(T.fn(tool), 60)), FunctionTool])
+def timed(tool: Any) -> Any:
+    """A tool within others."""
+    return T.retry(T.timeout(T.fn(tool), 60))
+
+
+@pytest.mark.parametrize("wrap", [T.fn, timed, FunctionTool])
 async def test_a_tool_that_is_not_idempotent_is_called_once(wrap: Callable[[Any], Any]) -> None:
     """A payment whose answer got lost is not made again."""
     calls = list[float]()

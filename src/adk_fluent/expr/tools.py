@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from google.adk.auth.auth_schemes import AuthScheme
     from google.adk.tools.base_tool import BaseTool
     from google.adk.tools.base_toolset import BaseToolset
+    from google.adk.tools.tool_context import ToolContext
     from google.genai.types import VertexAISearchDataStoreSpec
 
     from adk_fluent.artifacts.tools import ArtifactTool
 
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset | BaseAgent | Tool | ArtifactTool
     """What an agent takes as a tool."""
+    CacheKey = Callable[[dict[str, Any]], Hashable] | Callable[[dict[str, Any], ToolContext], Hashable]
+    """What makes two calls of a tool the same."""
     Auth = AuthConfig | tuple[AuthScheme, AuthCredential]
     """What a service asks for: a token, or ADK's scheme and credential."""
 
@@ -358,7 +361,7 @@ class T(metaclass=Namespace):
         tool: ToolLike,
         *,
         ttl: float | None = None,
-        key: Callable[..., Hashable] | None = None,
+        key: CacheKey | None = None,
     ) -> Tool:
         """Give again what a call gave for the same arguments, also in later runs of the same expression.
 
