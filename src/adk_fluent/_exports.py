@@ -99,6 +99,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "SchemaViolation": "adk_fluent.contracts.issues",
         "ScopeMismatch": "adk_fluent.contracts.issues",
         "Severity": "adk_fluent.contracts.report",
+        "SharedCache": "adk_fluent.contracts.issues",
         "StreamingEdgeWaits": "adk_fluent.contracts.issues",
         "StreamingModelConflict": "adk_fluent.contracts.issues",
         "StreamingRouteConflict": "adk_fluent.contracts.issues",

@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ import pytest
 Behaviour = Literal["answer", "bad_key", "404", "429", "500", "break", "hang_up"]
 
 CACHED: Mapping[str, Any] = {"usageMetadata": {"totalTokenCount": 5000}}
-_METHOD = re.compile(r"/v1(?:beta)?/models/(?P<model>[\w.-]+):(?P<method>\w+)")
+_METHOD = re.compile(r"/v1(?:beta1?)?/(?:publishers/google/)?models/(?P<model>[\w.-]+):(?P<method>\w+)")
 _AGENT = re.compile(r'internal name is "(\w+)"')
 
 
@@ -29,19 +29,22 @@ class Gemini:
     """What the server says, and what it was asked.
 
     Attributes:
-        answers: agent name → its answer.
+        answers: agent name → its answer: a text, or a function of the request that gives the parts of one.
+            That of "" is for every other agent.
         failing: agent name → how its calls go wrong; `break` tears the connection in the middle of a stream,
             `hang_up` ends the stream in good order but half-way.
         vectors: text → its embedding.
         requests: path and body of each call, in order.
+        bodies: the body of each call as it came.
         prompt_tokens: how long it says each request was.
         cached: the agent whose instruction it is asked to keep, and which is not in requests then.
     """
 
-    answers: Mapping[str, str]
+    answers: Mapping[str, str | Callable[[dict[str, Any]], list[dict[str, Any]]]]
     failing: Mapping[str, Behaviour] = field(default_factory=dict[str, Behaviour])
     vectors: Mapping[str, list[float]] = field(default_factory=dict[str, list[float]])
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
+    bodies: list[bytes] = field(default_factory=list[bytes])
     prompt_tokens: int = 20
     cached: str = ""
     url: str = ""
@@ -94,13 +97,15 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     script: Gemini
 
     def log_message(self, format: str, *args: object) -> None:
         """Stay silent."""
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.script.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.script.bodies[-1])
         self.script.requests.append((self.path, body))
         if self.path.endswith("/cachedContents"):
             until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
@@ -123,7 +128,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.")
         if behaviour == "500":
             return self._error(500, "INTERNAL", "An internal error has occurred.")
-        text = self.script.answers[agent]
+        answers = self.script.answers
+        text = answers[agent] if agent in answers else answers[""]
+        if not isinstance(text, str):
+            return self._json(200, self._response(text(body), found["model"], last=True))
         if found["method"] == "generateContent":
             return self._json(200, self._response(text, found["model"], last=True))
         return self._stream(text, found["model"], behaviour)
@@ -168,8 +176,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _response(self, text: str, model: str, *, last: bool) -> dict[str, Any]:
-        candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": text}]}, "index": 0}
+    def _response(self, said: str | list[dict[str, Any]], model: str, *, last: bool) -> dict[str, Any]:
+        parts = [{"text": said}] if isinstance(said, str) else said
+        candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
         found: dict[str, Any] = {"candidates": [candidate], "modelVersion": model}
         if last:
             candidate["finishReason"] = "STOP"

@@ -90,8 +90,8 @@ async def breaks() -> AsyncGenerator[LlmResponse, None]:
 
 
 async def stalls() -> AsyncGenerator[LlmResponse, None]:
-    """A beginning, and nothing more."""
-    yield reply("We", partial=True)
+    """A beginning, longer than what a filter holds back, and nothing more."""
+    yield reply("We " * 60, partial=True)
     await asyncio.Event().wait()
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from adk_fluent.errors import MiddlewareError
 from adk_fluent.middleware.detecting import Span, find_personal_data
+from adk_fluent.middleware.filtering import Filter
 from adk_fluent.middleware.placeholders import Vault
 
 words = st.sampled_from(
@@ -95,21 +96,22 @@ def test_hiding_twice_changes_nothing() -> None:
 def test_json_values() -> None:
     """Texts are replaced however deep they stand, a card number that is a number too; the rest is kept."""
     vault = Vault(find_personal_data)
+    hiding = Filter(vault.hide, numbers=True)
     value: dict[str, Any] = {
         "to": ["ann@example.org", {"card": 4111111111111111}],
         "n": 12345678901,
         "ok": True,
         "none": None,
     }
-    assert vault.hide_in(value) == {
+    assert hiding.data(value) == {
         "to": ["[EMAIL_1]", {"card": "[CREDIT_CARD_1]"}],
         "n": 12345678901,
         "ok": True,
         "none": None,
     }
     plain = {"a": [1, "x"]}
-    assert vault.hide_in(plain) is plain
-    assert vault.restore_in({"args": ["[EMAIL_1]"]}) == {"args": ["ann@example.org"]}
+    assert hiding.data(plain) is plain
+    assert Filter(vault.restore).data({"args": ["[EMAIL_1]"]}) == {"args": ["ann@example.org"]}
 
 
 def test_a_detector_of_ones_own() -> None:

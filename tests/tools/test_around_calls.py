@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent import Agent, FanOut, Loop, Route, T, map_over
 from adk_fluent.backends.adk.tools import around
 from adk_fluent.backends.events import RunResult
-from adk_fluent.errors import ToolError
+from adk_fluent.di import Resource
+from adk_fluent.errors import ArgumentError, ResourceError, ToolError
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.functions import declares
+from adk_fluent.middleware import retrying
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import called, replies, session_service
 from tests.tools.every import Box, half, shout, weather
@@ -54,14 +61,14 @@ class Counter:
         """Look somewhere."""
         self.calls += 1
         if self.calls <= self.failures:
-            raise ValueError(f"failure {self.calls}")
+            raise ConnectionError(f"failure {self.calls}")
         return f"{place} {self.calls}"
 
     def look_at_once(self, place: str) -> str:
         """Look somewhere, not async."""
         self.calls += 1
         if self.calls <= self.failures:
-            raise ValueError(f"failure {self.calls}")
+            raise ConnectionError(f"failure {self.calls}")
         return f"{place} {self.calls}"
 
 
@@ -86,12 +93,12 @@ def named(kind: Callable[[Counter], Any], counter: Counter) -> tuple[Any, Any]:
 
 WRAPPERS: list[Callable[[Any], Any]] = [
     lambda tool: T.timeout(tool, 60),
-    T.cache,
+    lambda tool: T.cache(tool, key=str),
     T.retry,
     T.confirm,
     lambda tool: T.transform(tool, post=shout),
     lambda tool: T.mock(tool, returns=1),
-    lambda tool: T.timeout(T.cache(T.retry(tool)), 60),
+    lambda tool: T.timeout(T.cache(T.retry(tool), key=str), 60),
 ]
 
 
@@ -125,11 +132,11 @@ async def test_a_tool_that_fails_is_called_again(
 ) -> None:
     """As often as it may be called; each failure is logged."""
     tool, call = named(kind, counter := Counter(failures=2))
-    with caplog.at_level(logging.INFO, "adk_fluent.tools"):
-        assert await given(T.retry(tool, 3), call) == ["x 3"]
-    assert [message.split(" failed, ")[1] for message in caplog.messages] == [
-        "attempt 1 of 3: failure 1",
-        "attempt 2 of 3: failure 2",
+    with caplog.at_level(logging.INFO, "adk_fluent.middleware"):
+        assert await given(T.retry(tool, 3, backoff_base=0), call) == ["x 3"]
+    assert [message.split(": ", 2)[2] for message in caplog.messages] == [
+        "ConnectionError: failure 1; trying again in 0.0 s",
+        "ConnectionError: failure 2; trying again in 0.0 s",
     ]
     assert counter.calls == 3
 
@@ -137,9 +144,73 @@ async def test_a_tool_that_fails_is_called_again(
 async def test_the_last_failure_counts() -> None:
     """A tool that always fails ends the run with the last error, which names agent and tool."""
     counter = Counter(failures=9)
-    with pytest.raises(ToolError, match=r"^Agent 'a': its tool 'look' raised ValueError: failure 2\.$"):
-        await given(T.retry(counter.look, 2), LOOK)
+    with pytest.raises(ToolError, match=r"^Agent 'a': its tool 'look' raised ConnectionError: failure 2\.$"):
+        await given(T.retry(counter.look, 2, backoff_base=0), LOOK)
     assert counter.calls == 2
+
+
+async def test_waits_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They double, and a longer time that the error names is waited, as the middleware does it."""
+    waits = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    class Busy(ConnectionError):
+        retry_after = 7.0
+
+    errors = [ConnectionError("x"), ConnectionError("x"), Busy("x")]
+
+    async def look(place: str) -> str:
+        """Look somewhere."""
+        if errors:
+            raise errors.pop(0)
+        return place
+
+    monkeypatch.setattr(retrying, "asyncio", SimpleNamespace(sleep=sleep))
+    assert await given(T.retry(look, 4, backoff_base=0.5, jitter=False), LOOK) == ["x"]
+    assert waits == [0.5, 1.0, 7.0]
+
+
+async def test_errors_that_are_worth_another_call() -> None:
+    """By default those that may pass; else those that `on` names."""
+    counter = Counter()
+
+    async def look(place: str) -> str:
+        """Look somewhere."""
+        counter.calls += 1
+        if counter.calls < 3:
+            raise KeyError(place)
+        return place
+
+    with pytest.raises(ToolError, match="raised KeyError"):
+        await given(T.retry(look, backoff_base=0), LOOK)
+    assert counter.calls == 1
+    assert await given(T.retry(look, backoff_base=0, on=lambda error: "x" in str(error)), LOOK) == ["x"]
+    assert counter.calls == 3
+    with pytest.raises(ArgumentError, match=r"retry\(on=\) is an exception class"):
+        T.retry(look, on=cast(Any, "KeyError"))
+
+
+def timed(tool: Any) -> Any:
+    """A tool within others."""
+    return T.retry(T.timeout(T.fn(tool), 60))
+
+
+@pytest.mark.parametrize("wrap", [T.fn, timed, FunctionTool])
+async def test_a_tool_that_is_not_idempotent_is_called_once(wrap: Callable[[Any], Any]) -> None:
+    """A payment whose answer got lost is not made again."""
+    calls = list[float]()
+
+    @declares(idempotent=False)
+    def pay(amount: float) -> str:
+        """Pay."""
+        calls.append(amount)
+        raise ConnectionError("the answer got lost")
+
+    with pytest.raises(ToolError, match="the answer got lost"):
+        await given(T.retry(wrap(pay), backoff_base=0), call_tool("pay", amount=5))
+    assert calls == [5]
 
 
 async def test_each_attempt_gets_the_same_arguments() -> None:
@@ -151,10 +222,10 @@ async def test_each_attempt_gets_the_same_arguments() -> None:
         seen.append(list(numbers))
         numbers.clear()
         if len(seen) < 3:
-            raise ValueError("again")
+            raise ConnectionError("again")
         return "ok"
 
-    assert await given(T.retry(take), call_tool("take", numbers=[1, 2])) == ["ok"]
+    assert await given(T.retry(take, backoff_base=0), call_tool("take", numbers=[1, 2])) == ["ok"]
     assert seen == [[1, 2]] * 3
 
 
@@ -275,10 +346,115 @@ async def test_what_makes_two_calls_the_same() -> None:
     assert await given(tool, *calls) == ["Ulm 1", "Ulm 1", "Bonn 2"]
 
 
+def balance(account: str, tool_context: ToolContext) -> str:
+    """The balance of an account of the user."""
+    return f"{account} of {tool_context.user_id}"
+
+
+async def test_a_key_that_sees_who_calls() -> None:
+    """A key of two arguments is given the context of the call, so that each user has results of their own."""
+    seen = list[str]()
+
+    def counted(account: str, tool_context: ToolContext) -> str:
+        """The balance of an account."""
+        seen.append(tool_context.user_id)
+        return balance(account, tool_context)
+
+    tool = T.cache(counted, key=lambda args, context: (context.user_id, args["account"]))
+    agent, call = Agent("a").tools(tool), call_tool("counted", account="main")
+    backend = mock_backend({"a": replies(lambda request: "done" if called(request) else call)})
+    runs = [results(await agent.run("hi", user_id=user, backend=backend)) for user in ("ann", "bob", "ann")]
+    assert runs == [["main of ann"], ["main of bob"], ["main of ann"]]
+    assert seen == ["ann", "bob"]
+
+
+async def test_an_equal_expression_has_a_cache_of_its_own() -> None:
+    """What one expression was given, another one that is made alike is not."""
+    counter = Counter()
+    assert [await given(T.cache(counter.look), LOOK) for _ in range(2)] == [["x 1"], ["x 2"]]
+
+
+class Native(BaseTool):
+    """A tool of ADK's own kind, which is given the context."""
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> str:
+        """Who calls."""
+        return tool_context.user_id
+
+
+class Balance:
+    """An object that can be called."""
+
+    def __call__(self, account: str, tool_context: ToolContext) -> str:
+        """The balance."""
+        return balance(account, tool_context)
+
+
+SEEING: dict[str, Any] = {
+    "a function": balance,
+    "a partial": functools.partial(balance, account="main"),
+    "an object": Balance(),
+    "T.fn": T.fn(balance, reads=["x"]),
+    "wrapped": T.timeout(T.retry(balance), 5),
+    "of ADK": FunctionTool(balance),
+    "T.agent": T.agent(Agent("b").describe("Helps.")),
+    "T.a2a": T.a2a("https://museum.example/guide"),
+    "an agent of ADK": AgentTool(Agent("b").describe("Helps.").build()),
+    "a native": Native(name="native", description="Who calls."),
+    "one of two": T.fn(weather) | T.fn(balance),
+}
+
+
+@pytest.mark.parametrize("tool", SEEING.values(), ids=SEEING)
+def test_a_tool_that_sees_who_calls_needs_a_key(tool: Any) -> None:
+    """A cache without a key would give one user what another asked for, so it is refused at once."""
+    with pytest.raises(ArgumentError, match=r"^T\.cache\(\) of .* needs key=, since it sees who calls it"):
+        T.cache(tool)
+    T.cache(tool, key=str)
+
+
+async def test_a_tool_of_a_set_that_sees_who_calls_needs_a_key() -> None:
+    """The tools of a set are known when it is opened: the call is refused."""
+
+    class Bank(BaseToolset):
+        async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
+            return [FunctionTool(balance)]
+
+    call = call_tool("balance", account="main")
+    with pytest.raises(ArgumentError, match=r"T\.cache\(\) of 'balance' needs key="):
+        await given(T.cache(Bank()), call)
+    assert await given(T.cache(Bank(), key=str), call) == ["main of user"]
+
+
+@pytest.mark.parametrize("scope", ["session", "invocation"])
+def test_a_tool_with_a_resource_of_a_session_needs_a_key(scope: Any) -> None:
+    """Check finds it, and building refuses it; a resource of the whole app is for everybody."""
+
+    def price(article: str, shop: Shop) -> int:
+        """The price of an article."""
+        return shop[article]
+
+    agent = Agent("a").tools(T.timeout(T.cache(T.retry(price)), 60))
+    wrong = agent.inject(shop=Resource(Shop, scope=scope))
+    assert [finding.code for finding in wrong.check().errors] == ["shared-cache"]
+    with pytest.raises(ResourceError, match=r"a: T\.cache\(\) of its tool 'price' gives everybody the same"):
+        wrong.build()
+    for right in (
+        agent.inject(shop=Resource(Shop)),
+        Agent("a").tools(T.cache(price, key=str)).inject(shop=Resource(Shop, scope=scope)),
+    ):
+        assert right.check().ok
+        right.build()
+
+
+class Shop(dict[str, int]):
+    """Prices."""
+
+
 async def test_what_is_not_kept() -> None:
     """Neither an error that is raised, nor one that a tool reports in its result."""
     counter = Counter(failures=1)
-    assert await given(T.retry(T.cache(counter.look), 2), LOOK, LOOK) == ["x 2", "x 2"]
+    assert await given(T.retry(T.cache(counter.look), 2, backoff_base=0), LOOK, LOOK) == ["x 2", "x 2"]
 
     def report(place: str) -> dict[str, str]:
         """Report an error."""
@@ -340,7 +516,10 @@ MOCKS: dict[str, tuple[Any, list[Any]]] = {
     "nothing": (T.mock("news"), [None, None]),
     "a function": (T.mock("news", side_effect=tell_all), ["all of x", "all of x"]),
     "a list": (T.mock("news", side_effect=["first", "last"]), ["first", "last", "last"]),
-    "a list with an error": (T.retry(T.mock("news", side_effect=[ValueError("no"), "yes"])), ["yes"]),
+    "a list with an error": (
+        T.retry(T.mock("news", side_effect=[ConnectionError("no"), "yes"]), backoff_base=0),
+        ["yes"],
+    ),
 }
 
 

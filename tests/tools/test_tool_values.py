@@ -199,7 +199,7 @@ def test_mistakes(message: str, make: Any) -> None:
 
 def test_what_a_tool_touches() -> None:
     """Declared keys are seen through every wrapper; those said with `T.fn` win; what is declared is known."""
-    tools = [measure, T.fn(measure), T.cache(T.retry(measure)), T.timeout(T.fn(measure), 1)]
+    tools = [measure, T.fn(measure), T.cache(T.retry(measure), key=str), T.timeout(T.fn(measure), 1)]
     for tool in tools:
         node = Agent("a").tools(tool).node
         assert (sorted(node.reads_keys), node.key_writes) == (["unit"], ("last",))

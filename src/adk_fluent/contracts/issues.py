@@ -307,6 +307,13 @@ class MissingResource(ContractIssue):
 
 
 @issue
+class SharedCache(ContractIssue):
+    """A cache of a tool is for everybody, and the tool is given a resource of one session or run."""
+
+    code: str = "shared-cache"
+
+
+@issue
 class UnusedResource(ContractIssue):
     """Something is injected, and no function takes it."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, Final, cast, get_type_hints
 
-from adk_fluent.contracts.issues import MissingResource
+from adk_fluent.contracts.issues import MissingResource, SharedCache
 from adk_fluent.contracts.refusals import Refusal
 from adk_fluent.errors import ResourceError
 from adk_fluent.ir.base import Node, walk
@@ -17,12 +17,14 @@ from adk_fluent.ir.resources import Call, lacking, wanted
 from adk_fluent.ir.tools import ToolSpec, agents_inside, innermost
 from adk_fluent.spelling import did_you_mean
 
+_NONE: Final[Mapping[str, object]] = {}
+
 _TOLD_TO_MODELS: Final = frozenset({str, int, float, bool, list, dict, "str", "int", "float", "bool"})
 """Types of parameters, as they are or as they are written, that need no second look."""
 
 
-def unprovided(root: Node, names: Iterable[str], given: frozenset[str] = frozenset()) -> Iterator[Refusal]:
-    """Parameters of functions that nobody fills.
+def unprovided(root: Node, names: Iterable[str], given: Mapping[str, object] = _NONE) -> Iterator[Refusal]:
+    """Parameters of functions that nobody fills, and those that must not be filled for everybody at once.
 
     Args:
         names: the unique names of the nodes, parents first.
@@ -33,7 +35,7 @@ def unprovided(root: Node, names: Iterable[str], given: frozenset[str] = frozens
     while pending:
         node, given = pending.pop()
         if own := node.annotations.resources:
-            given = given.union(name for name, _ in own)
+            given = {**given, **dict(own)}
         name = next(named)
         if (calls := node.calls()) or "tools" in node.given:  # as of few agents
             yield from _of(node, calls, name, given)
@@ -41,7 +43,7 @@ def unprovided(root: Node, names: Iterable[str], given: frozenset[str] = frozens
             pending.extend((child, given) for child in reversed(children))
 
 
-def _of(node: Node, calls: Iterable[Call], name: str, given: frozenset[str]) -> Iterator[Refusal]:
+def _of(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
     for call in calls:
         if call.function is not None and (parameter := lacking(call, given)) is not None:
             hint = _hint(parameter, name, given) if call.injected else _ELSEWHERE
@@ -51,8 +53,25 @@ def _of(node: Node, calls: Iterable[Call], name: str, given: frozenset[str]) -> 
             if (parameter := _untold(function, given)) is not None:
                 why, hint = "which no model can give and nobody injects", _hint(parameter, name, given)
                 yield _missing(name, "its tool", function, parameter, why, hint)
+        yield from _shared(node.tools, name, given)
         for tree in agents_inside(node.tools):
             yield from unprovided(tree, (inner.name or inner.label for inner in walk(tree)), given)
+
+
+def _shared(tools: Iterable[object], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
+    """Caches that could give one user what a resource of another's session said."""
+    caches = [part for tool in tools for part in innermost(tool) if _by_arguments(part)] if given else []
+    for function in functions_of(caches):
+        for resource in wanted(function, given):
+            if getattr(given[resource], "scope", "app") != "app":
+                called = function_name(function, type(function).__name__)
+                message = f"{name}: T.cache() of its tool {called!r} gives everybody the same"
+                hint = f"{resource!r} is a resource of one session or run: say whose result it is with key=."
+                yield Refusal(SharedCache, ResourceError, name, message, hint)
+
+
+def _by_arguments(part: object) -> bool:
+    return isinstance(part, ToolSpec) and part.by_arguments
 
 
 def _missing(name: str, what: str, function: object, parameter: str, why: str, hint: str) -> Refusal:
@@ -80,7 +99,7 @@ def functions_of(tools: Iterable[object]) -> Iterator[Callable[..., Any]]:
                 yield function
 
 
-def _untold(function: Callable[..., Any], given: frozenset[str]) -> str | None:
+def _untold(function: Callable[..., Any], given: Mapping[str, object]) -> str | None:
     """The first parameter of a tool that is no resource, and that ADK cannot tell a model about."""
     function = function if inspect.isroutine(function) else type(function).__call__
     written: Mapping[str, object] = getattr(function, "__annotations__", {})

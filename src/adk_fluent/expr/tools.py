@@ -16,7 +16,9 @@ from adk_fluent.expr.remote import RemoteAgent
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import Access, keys_of
+from adk_fluent.ir.tools import sees_caller, tool_name
 from adk_fluent.ir.urls import is_url
+from adk_fluent.middleware.retrying import Retry, Retryable
 from adk_fluent.state.delta import detached
 from adk_fluent.tools import sources, wrappers
 from adk_fluent.tools.spec import Tool, checked, each, together
@@ -27,12 +29,15 @@ if TYPE_CHECKING:
     from google.adk.auth.auth_schemes import AuthScheme
     from google.adk.tools.base_tool import BaseTool
     from google.adk.tools.base_toolset import BaseToolset
+    from google.adk.tools.tool_context import ToolContext
     from google.genai.types import VertexAISearchDataStoreSpec
 
     from adk_fluent.artifacts.tools import ArtifactTool
 
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset | BaseAgent | Tool | ArtifactTool
     """What an agent takes as a tool."""
+    CacheKey = Callable[[dict[str, Any]], Hashable] | Callable[[dict[str, Any], ToolContext], Hashable]
+    """What makes two calls of a tool the same."""
     Auth = AuthConfig | tuple[AuthScheme, AuthCredential]
     """What a service asks for: a token, or ADK's scheme and credential."""
 
@@ -356,31 +361,70 @@ class T(metaclass=Namespace):
         tool: ToolLike,
         *,
         ttl: float | None = None,
-        key: Callable[[dict[str, Any]], Hashable] | None = None,
+        key: CacheKey | None = None,
     ) -> Tool:
-        """Give again what a call gave for the same arguments, in any run of this process.
+        """Give again what a call gave for the same arguments, also in later runs of the same expression.
 
         The tool is not called then, so whatever else it would do, such as writing state, does not happen.
-        Errors are not kept. At most 1,000 results are, the latest used.
+        Errors are not kept. At most 1,000 results are, the latest used. An expression that is made anew has
+        a cache of its own.
+
+        A tool that sees who calls it needs a `key`: one that takes ADK's context, an expression (`T.agent`,
+        `T.a2a`), which sees the state, and one that is given a resource of a session or a run.
 
         Args:
             ttl: seconds that a result is kept.
-            key: what makes two calls the same, of their arguments; by default all of them. A tool whose
-                result depends on who asks must not be cached without one that says so.
+            key: what makes two calls the same: a function of the arguments, or of the arguments and ADK's
+                `ToolContext`; by default all arguments.
+
+        Raises:
+            ArgumentError: `ttl` or `key` is of another kind, or the tool needs a `key` and has none.
+
+        >>> from adk_fluent import T
+        >>> def balance(account: str, tool_context) -> float:
+        ...     return tool_context.state[f"user:{account}"]
+        >>> T.cache(balance, key=lambda args, context: (context.user_id, args["account"]))
+        T.cache(balance, key=<lambda>)
         """
         kept = None if ttl is None else positive_number(ttl, "T.cache(ttl=)")
         if key is not None and not callable(key):
             raise ArgumentError(f"T.cache(key=) takes a function of the arguments, not {describe(key)}.")
-        return _each(tool, lambda one: wrappers.Cache(one, kept, key), "T.cache()")
+
+        def cached(one: object) -> Tool:
+            if key is None and sees_caller(one):
+                raise ArgumentError(wrappers.needs_key(tool_name(one)))
+            return wrappers.Cache(one, kept, key)
+
+        return _each(tool, cached, "T.cache()")
 
     @staticmethod
-    def retry(tool: ToolLike, attempts: int = 3) -> Tool:
-        """Call a tool that raises again, at once, so many times in all; the last error counts.
+    def retry(
+        tool: ToolLike,
+        attempts: int = 3,
+        *,
+        backoff_base: float = 1.0,
+        on: Retryable | None = None,
+        jitter: bool = True,
+    ) -> Tool:
+        """Call a tool again when a call fails, after a wait, as the middleware `retry(tools=True)` does.
 
-        What a failed attempt wrote to state stays.
+        A tool that declares `@declares(idempotent=False)`, or that an MCP server calls not idempotent, is
+        not called again. The last error counts; what a failed attempt wrote to state stays.
+
+        Args:
+            attempts: how often to call it, the first time included.
+            backoff_base: seconds of the first wait; they double up to a minute, and a longer time that the
+                error names (`retry-after`) is waited.
+            on: which errors are worth another call: a class, a tuple of them, or a function of the error. By
+                default what may pass: timeouts, broken connections, HTTP 408, 409, 425, 429 and 5xx.
+            jitter: whether to vary the waits.
+
+        Raises:
+            ArgumentError: a number is out of range, or `on` is none of these.
         """
         times = count(attempts, "T.retry()")
-        return _each(tool, lambda one: wrappers.Retry(one, times), "T.retry()")
+        Retry(times, backoff_base, on, tools=True, jitter=jitter)  # which checks the rest
+        return _each(tool, lambda one: wrappers.Retry(one, times, backoff_base, on, jitter), "T.retry()")
 
     @staticmethod
     def transform(

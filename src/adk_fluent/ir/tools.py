@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from inspect import unwrap
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -44,6 +45,11 @@ class ToolSpec(Frozen):
     def agents(self) -> Node | None:
         """The tree of the agents that it runs, if it runs some."""
         return None
+
+    @property
+    def by_arguments(self) -> bool:
+        """Whether everybody who calls it with the same arguments may get the same result, without a call."""
+        return False
 
 
 @frozen
@@ -99,9 +105,42 @@ def is_idempotent(tool: object) -> bool:
     return False not in (*said, getattr(annotations, "idempotentHint", None))
 
 
+def sees_caller(tool: object) -> bool:
+    """Whether a tool is given more than its arguments, such as the user and the state of the session.
+
+    The tools of a set are not known until it is opened: of a set itself this says no.
+
+    >>> def balance(tool_context): ...
+    >>> sees_caller(balance), sees_caller(len)
+    (True, False)
+    """
+    if isinstance(tool, ToolSpec):
+        if tool.agents is not None or any(map(sees_caller, tool.held)):
+            return True
+        return not tool.access.reads_known or bool(tool.access.reads)
+    if hasattr(tool, "get_tools"):
+        return False
+    function = getattr(tool, "func", tool)
+    if hasattr(function, "run_async"):  # ADK gives it the context
+        return not type(function).__module__.startswith(_SHARED)
+    return callable(function) and takes_context(function)
+
+
+_SHARED: Final = ("google.adk.tools.mcp_tool", "google.adk.tools.openapi_tool", "google.adk.tools.skill")
+"""Tools of ADK's that ask a server, or read a file, with the same credentials for everybody."""
+
+
 def takes_context(function: object) -> bool:
     """Whether ADK hands the function its context, and with it the state."""
-    code = cast(Any, function).__code__
+    code = getattr(function, "__code__", None)
+    if code is None:  # an object that can be called
+        try:
+            parameters = inspect.signature(cast(Any, function)).parameters
+        except (TypeError, ValueError):
+            return False
+        return any(
+            name == "tool_context" or "Context" in _shown(p.annotation) for name, p in parameters.items()
+        )
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     hints = getattr(function, "__annotations__", {})
     return "tool_context" in names or any("Context" in _shown(hint) for hint in hints.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.context.entries import estimate_tokens
@@ -11,7 +11,7 @@ from adk_fluent.context.entries import estimate_tokens
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
-    from google.genai.types import Content, Part
+    from google.genai.types import Part
 
 FILE_TOKENS: Final = 258
 """Tokens that an image counts as: what Gemini counts for a small one; others take more."""
@@ -104,62 +104,6 @@ def problem_in(response: LlmResponse) -> str | None:
 
 
 # --- changing -------------------------------------------------------------------------------------
-
-Change = Callable[[str], str]
-ChangeJson = Callable[[Any], Any]
-
-
-def change_request(request: LlmRequest, text: Change, value: ChangeJson) -> None:
-    """Change the texts of a request, tool calls and results among them; what the session holds stays.
-
-    The request itself is changed, so that what traces and logs show of it is what the model was sent.
-    """
-    request.contents = [changed(content, text, value) for content in request.contents]
-    config: Any = request.config
-    instruction = config.system_instruction
-    if instruction is not None:
-        made = _instruction(instruction, text, value)
-        request.config = request.config.model_copy(update={"system_instruction": made})
-
-
-def _instruction(instruction: Any, text: Change, value: ChangeJson) -> Any:
-    if isinstance(instruction, str):
-        return text(instruction)
-    if isinstance(instruction, list | tuple):
-        return [_instruction(each, text, value) for each in instruction]  # pyright: ignore[reportUnknownVariableType]  # likewise
-    if hasattr(instruction, "parts"):
-        return changed(instruction, text, value)
-    return _part(instruction, text, value) if hasattr(instruction, "text") else instruction
-
-
-def changed(content: Content, text: Change, value: ChangeJson) -> Content:
-    """A content with its texts changed; the same object where nothing is."""
-    return _with_parts(content, [_part(part, text, value) for part in content.parts or ()])
-
-
-def _with_parts(content: Content, parts: Iterable[Part]) -> Content:
-    new = list(parts)
-    same = len(new) == len(content.parts or ()) and all(
-        one is other for one, other in zip(new, content.parts or (), strict=True)
-    )
-    return content if same else content.model_copy(update={"parts": new})
-
-
-def _part(part: Part, text: Change, value: ChangeJson) -> Part:
-    update: dict[str, Any] = {}
-    if part.text and (made := text(part.text)) != part.text:
-        update["text"] = made
-    for name, holding in (("function_call", "args"), ("function_response", "response")):
-        inner = getattr(part, name, None)
-        given = getattr(inner, holding, None)
-        if inner is not None and given and (made := value(given)) is not given:
-            update[name] = inner.model_copy(update={holding: made})
-    return part.model_copy(update=update) if update else part
-
-
-def with_content(response: LlmResponse, content: Content) -> LlmResponse:
-    """A response with another content; the same object for the same."""
-    return response if content is response.content else response.model_copy(update={"content": content})
 
 
 def with_note(response: LlmResponse, **notes: Any) -> LlmResponse:

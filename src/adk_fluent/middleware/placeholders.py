@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable
+from typing import Final, cast
 
 from adk_fluent.errors import MiddlewareError
 from adk_fluent.middleware.detecting import Detector, Span
+from adk_fluent.middleware.quoting import Position, escaped_strings, is_plain
 
 _PLACEHOLDER: Final = re.compile(r"\[[A-Z][A-Z0-9_]{0,40}_[0-9]{1,9}\]")
-_BEGUN: Final = re.compile(r"\[[A-Z0-9_]{0,51}\Z")
+_BEGUN: Final = re.compile(r"(?:\[[A-Z0-9_]{0,51}|`{1,3}\w{0,11})\Z")
+"""What may become a placeholder, or the beginning of a program, when more text follows."""
 LONGEST: Final = 128
 """How much of a stream waits for what follows: longer data may pass in pieces."""
 
@@ -26,6 +29,9 @@ class Vault:
 
     Args:
         detector: finds what is to be replaced.
+
+    Attributes:
+        is_plain: whether all values are written alike in prose and in JSON.
 
     Example:
         >>> from adk_fluent.middleware.detecting import find_personal_data
@@ -42,29 +48,41 @@ class Vault:
         self._values: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
         self._foreign: set[str] = set()
+        self.is_plain = True
 
     def __len__(self) -> int:
         return len(self._values)
 
     def hide(self, text: str) -> str:
         """The text with placeholders."""
-        if "[" in text:
-            self._foreign |= {match[0] for match in _PLACEHOLDER.finditer(text)} - self._values.keys()
+        self.note(text)
+        text = _within_strings(text, self.hide)
         return _replaced(text, _apart(_checked(self._detector(text), text)), self._placeholder)
 
+    def note(self, text: str) -> str:
+        """The text as it is; the placeholders that it has already are given to no value from now on."""
+        if "[" in text:
+            self._foreign |= {match[0] for match in _PLACEHOLDER.finditer(text)} - self._values.keys()
+        return text
+
     def restore(self, text: str) -> str:
-        """The text with the values again."""
+        """The text with the values again; in JSON that it holds they are written as JSON strings are."""
         if "[" not in text or not self._values:
             return text
-        return _PLACEHOLDER.sub(lambda match: self._values.get(match[0], match[0]), text)
+        stream = Restoring(self)
+        return stream.feed(text) + stream.flush()
 
-    def hide_in(self, value: Any) -> Any:
-        """A JSON value with placeholders in all its texts; a number that is personal data becomes text."""
-        return _in_texts(value, self.hide, numbers=True)
+    def restore_code(self, text: str) -> str:
+        """A program with the values again that mean nothing to it; of others the placeholders stay."""
+        return _PLACEHOLDER.sub(lambda match: self._plain(match[0]), text)
 
-    def restore_in(self, value: Any) -> Any:
-        """A JSON value with the values again in all its texts."""
-        return _in_texts(value, self.restore)
+    def value(self, placeholder: str) -> str | None:
+        """The value that a placeholder stands for, if any."""
+        return self._values.get(placeholder)
+
+    def _plain(self, placeholder: str) -> str:
+        value = self._values.get(placeholder, placeholder)
+        return value if is_plain(value) else placeholder
 
     def stream(self) -> Restoring:
         """What restores a text that comes in pieces."""
@@ -80,6 +98,7 @@ class Vault:
                     break
             self._placeholders[kind, value] = made
             self._values[made] = value
+            self.is_plain = self.is_plain and is_plain(value)
         return self._placeholders[kind, value]
 
 
@@ -101,11 +120,8 @@ class Redactor:
 
     def hide(self, text: str) -> str:
         """The text without personal data."""
+        text = _within_strings(text, self.hide)
         return _replaced(text, self.spans(text), lambda kind, value: f"[{_named(kind)}]")
-
-    def hide_in(self, value: Any) -> Any:
-        """A JSON value without personal data in its texts; a number that is some becomes text."""
-        return _in_texts(value, self.hide, numbers=True)
 
     def stream(self) -> Hiding:
         """What takes it out of a text that comes in pieces."""
@@ -150,6 +166,8 @@ class Restoring:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._held = ""
+        # Where all values are plain, the place makes no difference.
+        self._place = None if vault.is_plain else Position()
 
     def feed(self, piece: str) -> str:
         """What can be said after one more piece."""
@@ -157,12 +175,44 @@ class Restoring:
         begun = _BEGUN.search(text, max(0, len(text) - 53))
         cut = begun.start() if begun else len(text)
         self._held = text[cut:]
-        return self._vault.restore(text[:cut])
+        return self._restored(text[:cut])
 
     def flush(self) -> str:
         """The rest, when no more comes."""
         held, self._held = self._held, ""
-        return self._vault.restore(held)
+        return self._restored(held)
+
+    def _restored(self, text: str) -> str:
+        place = self._place
+        if place is None:
+            return self._vault.restore_code(text)
+        at = 0
+        pieces: list[str] = []
+        for match in _PLACEHOLDER.finditer(text):
+            value = self._vault.value(match[0])
+            if value is not None:
+                place.read(text[at : match.start()])
+                quoted = place.quoted(value)
+                pieces += text[at : match.start()], match[0] if quoted is None else quoted
+                place.read("_")
+                at = match.end()
+        place.read(text[at:])
+        return "".join([*pieces, text[at:]])
+
+
+def _within_strings(text: str, hide: Callable[[str], str]) -> str:
+    """The text with what `hide` makes of its JSON strings that have escapes: it is to see what they say."""
+    pieces: list[str] = []
+    at = 0
+    for start, end in escaped_strings(text):
+        try:
+            said = json.loads(text[start:end], strict=False)
+        except ValueError:
+            continue
+        if (hidden := hide(said)) != said:
+            pieces += text[at:start], json.dumps(hidden, ensure_ascii=text[start:end].isascii())
+            at = end
+    return "".join([*pieces, text[at:]])
 
 
 def _checked(spans: object, text: str) -> Iterable[Span]:
@@ -205,22 +255,3 @@ def _apart(spans: Iterable[Span]) -> list[Span]:
         else:
             joined.append((start, end, kind))
     return joined
-
-
-def _in_texts(value: Any, change: Any, *, numbers: bool = False) -> Any:
-    """A JSON value with a function applied to its texts; the same object where nothing changed."""
-    if isinstance(value, str):
-        return change(value)
-    if numbers and isinstance(value, int) and abs(value) >= 10_000_000:
-        text = str(value)
-        changed = change(text)
-        return value if changed == text else changed
-    if isinstance(value, Mapping):
-        given = cast("Mapping[Any, Any]", value)
-        items = {key: _in_texts(item, change, numbers=numbers) for key, item in given.items()}
-        return given if all(items[key] is item for key, item in given.items()) else items
-    if isinstance(value, list | tuple):
-        listed = cast("list[Any] | tuple[Any, ...]", value)
-        parts = [_in_texts(item, change, numbers=numbers) for item in listed]
-        return listed if all(new is old for new, old in zip(parts, listed, strict=True)) else parts
-    return value

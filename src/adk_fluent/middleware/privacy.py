@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, MiddlewareError
 from adk_fluent.middleware.arguments import flag
 from adk_fluent.middleware.detecting import Detector, find_personal_data
+from adk_fluent.middleware.filtering import Filter
 from adk_fluent.middleware.keeping import Kept
-from adk_fluent.middleware.messages import Change, ChangeJson, change_request, changed, with_content
 from adk_fluent.middleware.placeholders import Hiding, Redactor, Restoring, Vault
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
 if TYPE_CHECKING:
+    from google.adk.events.event import Event
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
     from google.genai.types import Content, Part
+
+    from adk_fluent.backends.events import AgentEvent
 
 
 def pii_filter(detector: Detector | None = None, reversible: bool = False) -> PiiFilter:
@@ -71,9 +74,8 @@ class PiiFilter(Middleware):
 
     async def on_user_message(self, ctx: Context, message: Content) -> Content | None:
         """Take personal data out of what is stored, unless it is to come back."""
-        if self._reversible:
-            return None
-        return changed(message, self._redactor.hide, self._redactor.hide_in)
+        made = message if self._reversible else self._redacting().model(message)
+        return None if made is message else made
 
     async def before_agent(self, ctx: Context, agent_name: str) -> None:
         """Refuse a live conversation, of which it would see nothing."""
@@ -87,22 +89,24 @@ class PiiFilter(Middleware):
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncIterator[LlmResponse]:
         """Hide it from the model, and from everybody what the model says of it, or put it back."""
-        hidden = self._vault(ctx) if self._reversible else self._redactor
-        change_request(request, hidden.hide, hidden.hide_in)
-        back: _Back = (
-            (hidden.restore, hidden.restore_in)
-            if isinstance(hidden, Vault)
-            else (hidden.hide, hidden.hide_in)
-        )
-        pieces = _Pieces(hidden.stream, back[1])
+        names = set[str]()
+        if self._reversible:
+            vault = self._vault(ctx)
+            Filter(vault.note).request(request)
+            Filter(vault.hide, numbers=True, names=names).request(request)
+            back, stream = Filter(vault.restore, vault.restore_code, names=names), vault.stream
+        else:
+            back, stream = self._redacting(names), self._redactor.stream
+            back.request(request)
+        pieces = Pieces(stream, back)
         async for response in call(request):
             if response.partial:
-                yield pieces.feed(response)
+                for piece in pieces.feed(response):
+                    yield piece
                 continue
             for rest in pieces.flush():
                 yield rest
-            content = response.content
-            yield with_content(response, changed(content, *back)) if content else response
+            yield back.model(response)
         for rest in pieces.flush():
             yield rest
 
@@ -110,39 +114,103 @@ class PiiFilter(Middleware):
         """Take it out of what tools are given and give, unless it is to come back."""
         if self._reversible:
             return await call(args)
-        return self._redactor.hide_in(await call(self._redactor.hide_in(args)))
+        redacting = self._redacting()
+        return redacting.data(await call(redacting.parameters(args)))
+
+    async def after_tool(
+        self, ctx: Context, tool_name: str, args: dict[str, Any], result: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Take it out of what a hook answered in place of a tool: `on_tool_error` or `before_tool`."""
+        made = result if self._reversible else self._redacting().data(result)
+        if made is result or type(result) is not dict:
+            return None if made is result else made
+        result.clear()  # a result that is returned would keep the agent's own callbacks from being called
+        result.update(made)
+        return None
+
+    async def on_event(self, ctx: Context, event: AgentEvent) -> Event | None:
+        """Take it out of results that the callbacks of an agent made after everything else."""
+        raw = event.raw
+        if self._reversible or raw is None or not event.tool_responses:
+            return None
+        made = self._redacting().model(raw.content)
+        return None if made is raw.content else raw.model_copy(update={"content": made})
+
+    def _redacting(self, names: set[str] | None = None) -> Filter:
+        return Filter(self._redactor.hide, numbers=True, names=names)
 
 
-_Back = tuple[Change, ChangeJson]
+_Stream = Restoring | Hiding
 
 
-class _Pieces:
-    """The pieces of a streamed answer; thoughts and text are streams of their own."""
+class Pieces:
+    """The pieces of a streamed answer: thoughts, text and each argument of a call are streams of their own.
 
-    def __init__(self, stream: Callable[[], Restoring | Hiding], value: ChangeJson) -> None:
-        self._stream, self._value = stream, value
-        self._streams: dict[bool, tuple[Restoring | Hiding, LlmResponse, Part]] = {}
+    Args:
+        stream: makes a stream.
+        whole: for what comes in one piece.
+    """
 
-    def feed(self, response: LlmResponse) -> LlmResponse:
-        """A piece, with as much of its text as can be said."""
+    def __init__(self, stream: Callable[[], _Stream], whole: Filter) -> None:
+        self._stream, self._whole = stream, whole
+        self._streams: dict[object, tuple[_Stream, Callable[[str], LlmResponse]]] = {}
+
+    def feed(self, response: LlmResponse) -> Iterator[LlmResponse]:
+        """The piece with as much of its text as can be said; nothing if that is none."""
         content = response.content
-        if content is None:
-            return response
-        parts: list[Part] = []
-        for part in content.parts or ():
-            if part.text:
-                thought = bool(part.thought)
-                stream = self._streams[thought][0] if thought in self._streams else self._stream()
-                self._streams[thought] = (stream, response, part)
-                part = part.model_copy(update={"text": stream.feed(part.text)})
-            parts.append(part)
-        piece = content.model_copy(update={"parts": parts})
-        return with_content(response, changed(piece, lambda text: text, self._value))
+        if content is None or not content.parts:
+            yield self._whole.model(response)
+            return
+        if any(part.function_call and part.function_call.name for part in content.parts):  # another call
+            yield from self.flush()
+        parts = [made for part in content.parts if (made := self._part(response, part)) is not None]
+        if parts:
+            yield _saying(response, parts)
 
     def flush(self) -> Iterator[LlmResponse]:
         """What was held back, as pieces."""
         streams, self._streams = self._streams, {}
-        for stream, response, part in streams.values():
-            if (rest := stream.flush()) and response.content is not None:
-                last = part.model_copy(update={"text": rest})
-                yield with_content(response, response.content.model_copy(update={"parts": [last]}))
+        for stream, saying in streams.values():
+            if rest := stream.flush():
+                yield saying(rest)
+
+    def _part(self, response: LlmResponse, part: Part) -> Part | None:
+        if part.text:
+            stream = self._at(bool(part.thought), lambda text: _saying(response, [_with_text(part, text)]))
+            said = stream.feed(part.text)
+            return _with_text(part, said) if said else None
+        call = part.function_call
+        given = getattr(call, "partial_args", None)  # not every google-genai has it
+        if call is None or not given:
+            return self._whole.model(part)
+        args = [self._argument(response, part, arg) for arg in given]
+        return part.model_copy(update={"function_call": call.model_copy(update={"partial_args": args})})
+
+    def _argument(self, response: LlmResponse, part: Part, arg: Any) -> Any:
+        if arg.string_value is None:
+            return arg
+
+        def saying(text: str) -> LlmResponse:
+            last = arg.model_copy(update={"string_value": text})
+            update = {"partial_args": [last], "name": None}  # a name begins a call
+            call = cast(Any, part.function_call).model_copy(update=update)
+            return _saying(response, [part.model_copy(update={"function_call": call})])
+
+        stream = self._at(arg.json_path, saying)
+        text = stream.feed(arg.string_value)
+        return arg.model_copy(update={"string_value": text})
+
+    def _at(self, place: object, saying: Callable[[str], LlmResponse]) -> _Stream:
+        """The stream of this place; what it holds back is said as the last piece was."""
+        stream = self._streams[place][0] if place in self._streams else self._stream()
+        self._streams[place] = (stream, saying)
+        return stream
+
+
+def _with_text(part: Part, text: str) -> Part:
+    return part.model_copy(update={"text": text})
+
+
+def _saying(response: LlmResponse, parts: list[Part]) -> LlmResponse:
+    content = cast("Content", response.content).model_copy(update={"parts": parts})
+    return response.model_copy(update={"content": content})

@@ -101,9 +101,8 @@ class Retry(Middleware):
                     async for response in responses:
                         code = None if said else problem_in(response)
                         if code in self._codes and (wait := self._wait_after(failed)) is not None:
-                            failed.append(
-                                _noted(ctx, f"{code}: {response.error_message or 'no message'}", wait)
-                            )
+                            what = f"{code}: {response.error_message or 'no message'}"
+                            failed.append(_noted(ctx.agent_name, what, wait))
                             break
                         said = True
                         whole_one = failed and not response.partial
@@ -112,24 +111,32 @@ class Retry(Middleware):
                 wait = None if said else await self._wait(error, len(failed) + 1)
                 if wait is None:
                     raise
-                failed.append(_noted(ctx, what_happened(root_of(error)), wait))
+                failed.append(_noted(ctx.agent_name, what_happened(root_of(error)), wait))
             if wait is None:
                 return
             await asyncio.sleep(wait)
 
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
         """Call until the tool gives a result, or no attempt is left."""
+        return await self.called(lambda: call(dict(args)), ctx.tool, tool_name, ctx.agent_name)
+
+    async def called(self, call: Callable[[], Awaitable[Any]], tool: object, name: str, agent: str) -> Any:
+        """The result of the first call of a tool that gives one.
+
+        Raises:
+            Exception: that of the last call.
+        """
         attempt = 0
         while True:
             attempt += 1
             try:
-                return await call(dict(args))
+                return await call()
             except Exception as error:
-                again = self._tools and is_idempotent(ctx.tool)
+                again = self._tools and is_idempotent(tool)
                 wait = await self._wait(error, attempt) if again else None
                 if wait is None:
                     raise
-                _noted(ctx, f"tool {tool_name}: {what_happened(root_of(error))}", wait)
+                _noted(agent, f"tool {name}: {what_happened(root_of(error))}", wait)
             await asyncio.sleep(wait)
 
     def _wait_after(self, failed: list[dict[str, Any]]) -> float | None:
@@ -156,9 +163,9 @@ def _predicate(on: object) -> Callable[[Exception], bool | Awaitable[bool]]:
     )
 
 
-def _noted(ctx: Context, what: str, wait: float) -> dict[str, Any]:
+def _noted(agent: str, what: str, wait: float) -> dict[str, Any]:
     """Tell the log and the trace of a failed attempt; what the event will say of it."""
-    logger.info("%s: %s; trying again in %.1f s", ctx.agent_name, what, wait)
+    logger.info("%s: %s; trying again in %.1f s", agent, what, wait)
     note = {"error": what, "waited": round(wait, 3)}
-    span_event("adk_fluent.retry", {"agent": ctx.agent_name, **note})
+    span_event("adk_fluent.retry", {"agent": agent, **note})
     return note

@@ -6,12 +6,15 @@ Around a set of tools, each of them is wrapped.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.tools import confirms, tool_access, tool_name
 from adk_fluent.tools.spec import Tool
+
+if TYPE_CHECKING:
+    from adk_fluent.middleware.retrying import Retryable
 
 Arguments = Mapping[str, Any]
 
@@ -75,26 +78,37 @@ class Cache(Wrapper):
 
     Attributes:
         ttl: seconds that a result is kept; `None` as long as the process runs.
-        key: what makes two calls the same, of their arguments; by default all of them.
+        key: what makes two calls the same, of their arguments, and of the context of the call if it takes
+            that; by default all arguments.
     """
 
     op: ClassVar[str] = "cache"
 
     ttl: float | None = None
-    key: Callable[[dict[str, Any]], Hashable] | None = None
+    key: Callable[..., Hashable] | None = None
+
+    @property
+    def by_arguments(self) -> bool:
+        return self.key is None
 
 
 @frozen
 class Retry(Wrapper):
-    """A call that raises is made again.
+    """A call that raises is made again after a wait, as the middleware `retry` does it.
 
     Attributes:
         attempts: how often the tool may be called.
+        backoff_base: seconds of the first wait.
+        on: which errors are worth another call; `None` for those that may pass.
+        jitter: whether the waits vary.
     """
 
     op: ClassVar[str] = "retry"
 
     attempts: int = 3
+    backoff_base: float = 1.0
+    on: Retryable | None = None
+    jitter: bool = True
 
 
 @frozen
@@ -110,3 +124,12 @@ class Transform(Wrapper):
 
     pre: Callable[[dict[str, Any]], Any] | None = None
     post: Callable[[Any], Any] | None = None
+
+
+def needs_key(name: str | None) -> str:
+    """What is wrong with a cache that could give one user the result of another."""
+    called = "a tool" if name is None else repr(name)
+    return (
+        f"T.cache() of {called} needs key=, since it sees who calls it: without one, a user is given the "
+        "result of another. Write key=lambda args, context: (context.user_id, *sorted(args.items()))."
+    )

@@ -24,6 +24,7 @@ REFUSED = frozenset(
         "invalid-option",
         "missing-resource",
         "nested-too-deep",
+        "shared-cache",
         "streaming-source-missing",
         "unknown-agent",
         "unknown-price",

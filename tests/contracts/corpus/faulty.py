@@ -32,6 +32,7 @@ from adk_fluent import (
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.content import Modality
 from adk_fluent.cost import ModelCandidate
+from adk_fluent.di import Resource
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import AgentNode, FallbackNode, Match, RaceNode, SequenceNode
 from adk_fluent.middleware import tool_approval
@@ -409,6 +410,7 @@ _add("error", "unknown-tool", "of a pipeline", Pipeline(Agent("b"), Agent("c"), 
 _add("error", "missing-resource", "a tool", Agent("a").tools(get_weather, look_up).inject(indx=1), "a")
 _add("error", "missing-resource", "a tool of T", Agent("a").tools(T.retry(T.fn(look_up))), "a")
 _add("error", "missing-resource", "inside a tool", Agent("boss").tools(T.agent((Agent("a") >> cast(Any, take_index)).named("both"))), "take_index")
+_add("error", "shared-cache", "a session's resource", Agent("a").tools(T.cache(look_up)).inject(index=Resource(dict, scope="session")), "a")
 _add("error", "missing-resource", "a callback", Agent("a").before_agent(cast(Any, take_index)), "a")
 _add("error", "missing-resource", "a step", Agent("a") >> cast(Any, take_index), "take_index")
 _add("error", "missing-resource", "a test", Loop(Agent("a"), max_iterations=2).until(cast(Any, take_index)), "loop")

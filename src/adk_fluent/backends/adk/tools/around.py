@@ -10,7 +10,6 @@ import asyncio
 import copy
 import inspect
 import json
-import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
@@ -24,9 +23,11 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.tools import sees_caller
+from adk_fluent.middleware.retrying import Retry
 from adk_fluent.state.delta import detached
-
-logger: logging.Logger = logging.getLogger("adk_fluent.tools")
+from adk_fluent.tools.wrappers import needs_key
 
 Native = BaseTool | BaseToolset
 
@@ -40,12 +41,14 @@ class Call:
         args: its arguments.
         context: ADK's context of the call.
         proceed: makes the call with some arguments.
+        native: the tool itself.
     """
 
     tool: str
     args: dict[str, Any]
     context: ToolContext
     proceed: Callable[[dict[str, Any]], Awaitable[Any]]
+    native: object = None
 
 
 class Around(Protocol):
@@ -68,7 +71,7 @@ def around_tool(tool: BaseTool, what: Around) -> BaseTool:
         async def proceed(args: dict[str, Any]) -> Any:
             return await tool.run_async(args=args, tool_context=tool_context)
 
-        return await what(Call(made.name, args, tool_context, proceed))
+        return await what(Call(made.name, args, tool_context, proceed, tool))
 
     made = copy.copy(tool)
     cast(Any, made).run_async = run_async
@@ -163,17 +166,18 @@ class Caching:
     """What a call gave is given again for the same arguments."""
 
     ttl: float | None
-    key: Callable[[dict[str, Any]], Hashable] | None
+    key: Callable[..., Hashable] | None
     kept: OrderedDict[Hashable, tuple[float, Any]] = field(
         default_factory=OrderedDict[Hashable, tuple[float, Any]]
     )
 
     async def __call__(self, call: Call) -> Any:
-        """The result of the call, or of an earlier one."""
-        same = (
-            json.dumps(call.args, sort_keys=True, default=repr) if self.key is None else self.key(call.args)
-        )
-        place = (call.tool, same)
+        """The result of the call, or of an earlier one.
+
+        Raises:
+            ArgumentError: a tool of a set sees who calls it, and there is no key.
+        """
+        place = (call.tool, self._same(call))
         if (found := self.kept.get(place)) is not None:
             until, result = found
             if monotonic() < until:
@@ -188,22 +192,26 @@ class Caching:
                 self.kept.popitem(last=False)
         return result
 
+    def _same(self, call: Call) -> Hashable:
+        if self.key is None:
+            if sees_caller(call.native):
+                raise ArgumentError(needs_key(call.tool))
+            return json.dumps(call.args, sort_keys=True, default=repr)
+        return self.key(call.args, call.context) if takes_two(self.key) else self.key(call.args)
+
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
     """A call that raises is made again."""
 
-    attempts: int
+    policy: Retry
 
     async def __call__(self, call: Call) -> Any:
         """The result of the first attempt that gives one; else the error of the last."""
-        for attempt in range(1, self.attempts):
-            try:
-                return await call.proceed(detached(call.args))
-            except Exception as error:  # noqa: BLE001  # whatever a tool raises; the last error is passed on
-                said = " ".join(str(error).split()) or type(error).__name__
-                logger.info("Tool %s failed, attempt %d of %d: %s", call.tool, attempt, self.attempts, said)
-        return await call.proceed(call.args)
+        agent = call.context.agent_name
+        return await self.policy.called(
+            lambda: call.proceed(detached(call.args)), call.native, call.tool, agent
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +277,17 @@ def accepted(function: Callable[..., Any], args: dict[str, Any]) -> dict[str, An
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
         return args
     return {name: value for name, value in args.items() if name in parameters}
+
+
+def takes_two(function: Callable[..., Any]) -> bool:
+    """Whether a function takes two arguments, by their places; one that is optional does not count."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return True
+    except ValueError:  # one that is built in, of which nothing is known
+        return False
+    return False
 
 
 def is_error(result: object) -> bool:

@@ -28,6 +28,7 @@ from adk_fluent.backends.adk.tools.around import (
 from adk_fluent.backends.adk.tools.injecting import bound, bound_tool, confirming, deciding
 from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.backends.adk.tools.sources import mcp, openapi, search, skill, url_context, vertex_ai_search
+from adk_fluent.middleware.retrying import retry
 from adk_fluent.tools.sources import (
     AgentTool,
     FunctionTool,
@@ -136,7 +137,8 @@ def _cache(tool: Cache, making: Making) -> Native:
 
 
 def _retry(tool: Retry, making: Making) -> Native:
-    return around(made(tool.tool, making), Retrying(tool.attempts))
+    policy = retry(tool.attempts, tool.backoff_base, tool.on, tools=True, jitter=tool.jitter)
+    return around(made(tool.tool, making), Retrying(policy))
 
 
 def _transform(tool: Transform, making: Making) -> Native:
