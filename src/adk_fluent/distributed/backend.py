@@ -72,7 +72,13 @@ class DistributedBackend(BackendOver):
         parts = cut(inside, config)
         here = Named(self.first(parts[0].node), named.origins)
         root = compile_tree(
-            here, self.model_for, self.helper_for, self.another_model, self._overrides, self.remote_for
+            here,
+            self.model_for,
+            self.helper_for,
+            self.another_model,
+            self._overrides,
+            self.remote_for,
+            tools_in_threads=config.tools_in_threads,
         )
         if len(parts) > 1:
             taken = {node.name for node in walk(named.root)}
