@@ -101,6 +101,7 @@ class PreviewBackend(MockBackend):
         _check_names(responses, dict.fromkeys([*agents, *copies]))
         made = {name: stand_in(node, root) for name, node in agents.items() if name not in responses}
         super().__init__({**made, **responses})
+        self.simulation.is_preview = True
         named = [name for name in copies if name in agents or name in responses]
         self.agents: list[str] = [name for name in named if copies[name] in agents]
         self.order: list[tuple[str, LlmRequest]] = []

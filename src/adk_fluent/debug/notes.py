@@ -283,7 +283,7 @@ def _as_json(event: AgentEvent) -> dict[str, Any]:
 
 
 def _hash_of(tree: Node | None) -> str:
-    """The hash of what runs; none of what cannot be hashed, such as a tool that holds a value within itself."""
+    """The hash of what runs; empty for what cannot be hashed, such as a tool that holds itself."""
     try:
         return "" if tree is None else pipeline_hash(tree)
     except Exception:  # noqa: BLE001  # functions of users may hold anything

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 from adk_fluent.backends.events import is_in_tool
@@ -14,7 +15,7 @@ from adk_fluent.debug.recording import Recording
 from adk_fluent.debug.requests import Asked, plain, request_json
 from adk_fluent.debug.values import LLMInteraction, RecordedRun, ToolInteraction
 from adk_fluent.errors import ArgumentError
-from adk_fluent.middleware.keeping import Kept
+from adk_fluent.middleware.keeping import Kept, Shared
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Recorder(Middleware):
 
     def clear(self) -> None:
         """Forget what was recorded."""
-        self._notes: Notes = Notes(*self._kept)
+        self._notes: Shared[Notes] = self.shared(partial(Notes, *self._kept))
 
     def install(self, expression: E) -> E:
         """The expression with this recorder around it, for all of its runs on every entry point.
@@ -128,8 +129,11 @@ class Recorder(Middleware):
         return recording
 
     def get_recording(self) -> Recording:
-        """What was recorded so far."""
-        return self._notes.recording()
+        """What was recorded so far of live runs.
+
+        If there was no live run, of those on the test backend that came last. Previews are not recorded.
+        """
+        return self._notes.current.recording()
 
     # --- what it sees -----------------------------------------------------------------------------
 
@@ -150,7 +154,7 @@ class Recorder(Middleware):
             streaming=ctx.streaming,
             live=ctx.live,
         )
-        self._notes.begin(run, cast(Placed, ctx).tree, default_model(), known)
+        self._notes(ctx).begin(run, cast(Placed, ctx).tree, default_model(), known)
 
     async def on_run_error(self, ctx: Context, error: Exception) -> None:
         """What a run ended with, on an ADK that says so; on others `run_failed` is told."""
@@ -174,7 +178,7 @@ class Recorder(Middleware):
     ) -> AsyncIterator[LlmResponse]:
         """A call of a model."""
         run, asked = self._run(ctx), asked_of(ctx, request)
-        notes = run.notes or self._notes
+        notes = run.notes or self._notes(ctx)
         noted = notes.asks(
             LLMInteraction(
                 ctx.agent_name,
@@ -196,7 +200,7 @@ class Recorder(Middleware):
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
         """A call of a tool."""
         run, native = self._run(ctx), cast(Any, ctx.native)
-        notes = run.notes or self._notes
+        notes = run.notes or self._notes(ctx)
         before = plain(native.actions)
         noted = notes.uses(
             ToolInteraction(
