@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adk_fluent._redaction import REDACTED, Redactor, address
+from adk_fluent import Agent, RemoteAgent, T
+from adk_fluent._redaction import REDACTED, Redactor, safe_url
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.annotations import TransportConfig
 
 SECRET_KEYS: list[str] = re.findall(
     r"\S+",
@@ -180,8 +183,26 @@ def test_addresses_are_told_without_passwords() -> None:
         "redis://u:pw@host:6379/0?password=pw": "redis://host:6379/0",
         "redis://:p/w@host:6379/0": "redis://...",
         "redis://:p#w@host": "redis://...",
+        "http://u:pw@[::1]:80/a": "http://[::1]:80/a",
         "redis://:pw@host:port": "redis://...",
         "rediss://[bad": "rediss://...",
         "memory": "memory",
     }.items():
-        assert address(url) == told
+        assert safe_url(url) == told
+
+
+def test_reprs_of_values_in_an_expression_have_no_passwords() -> None:
+    """A URL or a header that a boundary or a tool holds is shown without its secret."""
+    held: list[Any] = [
+        TransportConfig(type="queue", endpoint="redis://ann:hunter22@host:6379/queue"),
+        T.mcp("https://ann:hunter22@host/mcp?api_key=hunter22"),
+        RemoteAgent("r", endpoint="https://ann:hunter22@host/a2a?api_key=hunter22").node,
+    ]
+    for each in held:
+        assert "hunter22" not in repr(each), each
+    told = Agent("a").tools(held[1]).explain()
+    assert "mcp(https://host/mcp)" in str(told)
+    assert "hunter22" not in str(told)
+    with pytest.raises(ArgumentError) as caught:
+        RemoteAgent("r", endpoint="ftp://ann:hunter22@host/")
+    assert "hunter22" not in str(caught.value)

@@ -156,7 +156,7 @@ class Redactor:
     def _held(self, key: str, value: Any) -> Any:
         """What is shown under any other key; what names a part of the pipeline is never renamed."""
         if isinstance(value, str) and (key in _NAMES or (key == "name" and value.replace("_", "").isalpha())):
-            return _without_issued(value)
+            return self._without_named(_without_user_in(_without_issued(value)))
         return self(value)
 
     def names_a_secret(self, key: str) -> bool:
@@ -228,9 +228,7 @@ class Redactor:
         if len(text) < 4:
             return text
         text = _without_issued(self._without_known(self._without_named(text)))
-        if "://" in text:
-            text = _USER.sub(_without_user, text)
-        return _SCHEME.sub(_without_scheme, text)
+        return _SCHEME.sub(_without_scheme, _without_user_in(text))
 
     def _without_named(self, text: str) -> str:
         """The text, without the values that stand after names of secrets."""
@@ -328,6 +326,10 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
+def _without_user_in(text: str) -> str:
+    return _USER.sub(_without_user, text) if "://" in text else text
+
+
 def _without_user(found: re.Match[str]) -> str:
     user = found.group()
     return REDACTED if ":" in user or len(user) >= 16 else user
@@ -351,10 +353,10 @@ def _holds_a_password(text: str) -> bool:
         return False
 
 
-def address(url: object) -> str:
+def safe_url(url: object) -> str:
     """A URL for a message: its scheme, host, port and path, without user, password and query.
 
-    >>> address("redis://:pw@host:6379/0?password=x"), address("https://[bad"), address("no url")
+    >>> safe_url("redis://:pw@host:6379/0?password=x"), safe_url("https://[bad"), safe_url("no url")
     ('redis://host:6379/0', 'https://...', 'no url')
     """
     text = str(url)
@@ -368,4 +370,19 @@ def address(url: object) -> str:
         return f"{scheme}://..."
     if "@" in parts.path + parts.query + parts.fragment:  # likewise: it may have a sign that ends the host
         return f"{scheme}://..."
+    host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{host}{f':{port}' if port else ''}{parts.path}"
+
+
+def shown(name: str, value: Any) -> Any:
+    """The value of a field for a `repr`: what is a secret by its name, or by what it holds, is redacted.
+
+    >>> shown("endpoint", "redis://:pw@host/queue"), shown("headers", {"Authorization": "x"})
+    ('redis://[redacted]@host/queue', {'Authorization': '[redacted]'})
+    """
+    if not isinstance(value, str | dict) or not value:
+        return cast(Any, value)
+    redacted = Redactor(environment={})
+    if isinstance(value, str) and "://" not in value and not redacted.names_a_secret(name):
+        return value
+    return redacted({name: cast(Any, value)})[name]

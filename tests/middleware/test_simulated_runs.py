@@ -17,9 +17,9 @@ from adk_fluent import Agent, T
 from adk_fluent.backends import ADKBackend, DryRunBackend, TraceBackend
 from adk_fluent.cost import Price
 from adk_fluent.debug import Recorder, ReplayerBackend
-from adk_fluent.errors import CircuitOpenError, RateLimitError, RunError
+from adk_fluent.errors import ArgumentError, CircuitOpenError, RateLimitError, RunError
 from adk_fluent.middleware import Middleware, cache, circuit_breaker, cost_attribution, rate_limiter
-from adk_fluent.testing import mock_backend
+from adk_fluent.testing import call_tool, mock_backend
 
 PRICES = {"live": Price.per_million(input=1, output=1)}
 
@@ -150,8 +150,6 @@ async def test_middleware_of_users_knows_which_runs_are_live() -> None:
             async for response in call(request):
                 yield response
 
-    from adk_fluent.testing import call_tool
-
     asking = Asking()
     agent = Agent("a", Live()).tools(T.agent(Agent("inner", Live()))).middleware(asking)
     backend = mock_backend({"a": [call_tool("inner", request="?"), "ok"], "inner": "well"})
@@ -162,3 +160,14 @@ async def test_middleware_of_users_knows_which_runs_are_live() -> None:
     await agent.run("hi", backend=ADKBackend())
     assert asking.seen == {(who, False) for who in ("run", "event", "a")}
     assert asking.asked.current == ["a"]
+
+
+async def test_a_test_may_use_the_real_stores(tmp_path: Path) -> None:
+    """With `mock_backend(stores="real")` two caches on one folder share the scripted answers."""
+    backend = mock_backend({"a": ["first", "second"]}, stores="real")
+    for _ in range(2):
+        kept = cache(tmp_path)
+        assert await Agent("a").middleware(kept).ask_async("hi", backend=backend) == "first"
+        await kept.close()
+    with pytest.raises(ArgumentError, match=r"mock_backend\(stores=\) is 'own' or 'real', not 'none'"):
+        mock_backend({}, stores="none")  # pyright: ignore[reportArgumentType]  # what a hurried user types

@@ -44,7 +44,7 @@ def cache(store: str | os.PathLike[str] = "memory", ttl: float | None = None) ->
     if the call fails, each of the others makes its own.
 
     Runs on `mock_backend` and other backends without a model never touch the store: each such backend has one
-    of its own, in memory, for as long as it lives.
+    of its own, in memory, for as long as it lives. `mock_backend(stores="real")` is for tests of the store.
 
     A store that cannot be reached is reported on the logger `adk_fluent.middleware`, and the model is asked.
 

@@ -98,7 +98,8 @@ class Context(Protocol):
     def simulated(self) -> bool:
         """Whether scripts, stand-ins or a recording answer in the place of models.
 
-        So it is on `mock_backend`, `DryRunBackend` and `ReplayerBackend`, and in `preview()`. Such a run must
+        So it is on `mock_backend`, unless with `stores="real"`, on `DryRunBackend` and `ReplayerBackend`, and
+        in `preview()`. Such a run must
         write nothing that live runs read: keep values with `Middleware.shared`, and leave other stores alone.
         """
         ...

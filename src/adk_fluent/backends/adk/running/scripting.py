@@ -30,7 +30,7 @@ class ScriptedBackend(ADKBackend):
     def __init__(self, **services: Any) -> None:
         super().__init__(**services)
         self._services = self._services.over(fresh_services())
-        self.simulation: Simulation = Simulation()
+        self.simulation: Simulation | None = Simulation()
 
     def prepare(self, node: Node) -> Node:
         """The tree, in whose tools no agent has a model of its own."""

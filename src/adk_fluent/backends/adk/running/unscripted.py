@@ -128,15 +128,15 @@ class Unscripted(AddedPlugin):
 
     Args:
         answer: the answer to a request of the agent of this name.
-        simulation: what is kept for the runs of the backend.
+        simulation: what is kept for the runs of the backend; `None` where they count as live.
     """
 
     def __init__(
-        self, answer: Callable[[str, LlmRequest], Awaitable[LlmResponse]], simulation: Simulation
+        self, answer: Callable[[str, LlmRequest], Awaitable[LlmResponse]], simulation: Simulation | None
     ) -> None:
         super().__init__(name=SCRIPTED)
         self._answer = answer
-        self.simulation: Simulation = simulation
+        self.simulation: Simulation | None = simulation
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
