@@ -166,6 +166,7 @@ class Notes:
             replace(
                 call,
                 call=self._count(call.key),
+                model=self._redacted({"model": call.model})["model"],  # of a remote agent it is a URL
                 request=self.content(call.request, {}),
                 prompt=tuple(self.content(list(call.prompt), [])),
                 state=self.state(call.state or {}) if self._state else None,
