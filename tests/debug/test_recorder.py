@@ -438,3 +438,10 @@ async def test_values_that_json_lacks_lose_nothing(tmp_path: Path) -> None:
     assert (held["itself"], held["model"], held["broken"]) == ("<dict>", "<Model>", "<Broken>")
     Recording(metadata={"when": datetime(2026, 1, 2, tzinfo=UTC)}).save(tmp_path / "own.json")
     assert Recording.load(tmp_path / "own.json").metadata["when"].startswith("2026-01-02")
+
+
+async def test_a_secret_of_ordinary_letters_written_during_a_run_is_not_kept() -> None:
+    """A step's secret that is a word is in no delta and no snapshot, though texts may hold that word."""
+    tape = Recorder()
+    await S.set(dbPassword="zebra").run("hi", backend=mock_backend({}), middleware=[tape])
+    assert "zebra" not in tape.get_recording().to_json()
