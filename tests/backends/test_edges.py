@@ -32,6 +32,7 @@ from tests.backends.support import (
     called,
     failing,
     play,
+    replies,
     reply,
     requested,
     said,
@@ -799,3 +800,27 @@ async def test_a_field_of_a_schema_stands_for_its_key() -> None:
     up = Agent("up").writes(Texts.draft).stream_to("chunked", chunk_size=3)
     await (up >> DOWN.instruct("Do {draft}|")).run("hi", backend=backend)
     assert system(backend.calls["down"][0]).startswith("Do one two |")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("stripped", [False, True], ids=["as it is", "stripped"])
+async def test_no_white_space_is_lost(size: int, stripped: bool) -> None:
+    """Pieces of white space alone stand between the answers, whatever the size, streamed and not."""
+    text = f"One two.\n\nThree{' ' * 30}four.{chr(10) * 40}Five  six\tseven."
+
+    async def words(request: LlmRequest) -> AsyncIterator[str]:
+        for start in range(0, len(text), 5):
+            yield text[start : start + 5]
+
+    def echo(request: LlmRequest) -> str:
+        piece = system(request).rpartition("|")[0]
+        return piece.strip() if stripped else piece
+
+    upstream = Agent("up").writes("said").stream_to("chunked", chunk_size=size)
+    pipeline = upstream >> Agent("down").instruct("{said}|")
+    scripts = {"up": words, "down": replies(echo)}
+    result = await play(pipeline, scripts)
+    assert result.text == text
+    streamed = [event async for event in pipeline.stream("hi", backend=script(scripts))]
+    pieces = [event.content or "" for event in streamed if event.is_partial and event.author == "down"]
+    assert "".join(pieces) == text

@@ -14,11 +14,12 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, race, transfer
-from adk_fluent.backends.events import AgentEvent
+from adk_fluent.backends.events import AgentEvent, final_text, uncaught
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr
-from tests.backends.support import Hang, PlainLlm, failing, play, reply, said, script, speakers
+from adk_fluent.testing import mock_backend
+from tests.backends.support import Hang, PlainLlm, failing, play, raises_from, reply, said, script, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 AROUND: dict[str, Expr[Any]] = {
@@ -173,3 +174,62 @@ async def test_a_failure_says_whose_it_is_when_an_agent_is_used_twice() -> None:
     """The name in the message is the one the user gave."""
     with pytest.raises(RunError, match=r"^'a' gave no answer"):
         await play(A >> A, {"a": ["fine", failing()]})
+
+
+# --- an agent that ADK runs again -----------------------------------------------------------------
+
+
+def again(**more: Any) -> Any:
+    """A `RetryConfig` that waits for nothing."""
+    from google.adk.workflow import RetryConfig
+
+    return RetryConfig(initial_delay=0.0, jitter=0.0, **more)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("boss", [False, True], ids=["alone", "with sub-agents"])
+async def test_an_agent_that_adk_runs_again_answers(boss: bool) -> None:
+    """Where ADK's `retry_config` has a root agent run again, its answer counts, however it is run."""
+    agent = Agent("a").retry_config(again(max_attempts=3))
+    agent = agent.delegate(Agent("b").describe("Helps.")) if boss else agent
+
+    def backend() -> Any:
+        return mock_backend({"a": [OSError("one"), OSError("two"), "fine"]})
+
+    result = await agent.run("hi", backend=backend())
+    assert (result.text, [event.error for event in result if event.error]) == (
+        "fine",
+        ["OSError: one", "OSError: two"],
+    )
+    assert await agent.ask_async("hi", backend=backend()) == "fine"
+    assert await agent.map(["hi"], backend=backend()) == ["fine"]
+    assert final_text([event async for event in agent.stream("hi", backend=backend())]) == "fine"
+    async with agent.session(backend=backend()) as chat:
+        assert (await chat.send("hi")).text == "fine"
+
+
+@pytest.mark.newest
+async def test_an_agent_that_fails_each_time_raises() -> None:
+    """When no attempt is left, the last error is raised; so is an error event, which ADK does not retry."""
+    agent = Agent("a", "m").retry_config(again(max_attempts=2))
+    with raises_from(OSError, match="OSError: two") as caught:
+        await agent.run("hi", backend=mock_backend({"a": [OSError("one"), OSError("two"), "fine"]}))
+    assert caught.value.result is not None
+    assert [event.error for event in caught.value.result] == ["OSError: one", "OSError: two"]
+    blocked = LlmResponse(error_code="SAFETY", error_message="blocked")
+    with pytest.raises(RunError, match="SAFETY: blocked"):
+        await agent.run("hi", backend=mock_backend({"a": [OSError("one"), blocked]}))
+
+
+@pytest.mark.newest
+async def test_a_native_agent_that_adk_runs_again_answers() -> None:
+    """So it is for an agent that was made with ADK alone."""
+    from google.adk.agents.llm_agent import LlmAgent
+
+    from adk_fluent.backends.adk.running.native import adopt
+
+    backend = mock_backend({"a": [OSError("one"), "fine"]})
+    model: Any = backend.model_for(Agent("a").node, "a")
+    native = LlmAgent(name="a", model=model, retry_config=again(max_attempts=2))
+    events = await backend.run(adopt(native, ExecutionConfig()), "hi", session_id="s")
+    assert (final_text(events), uncaught(events)) == ("fine", None)

@@ -144,9 +144,7 @@ async def test_a_callback_that_gets_a_resource_is_named() -> None:
     def fine(callback_context: Any, db: str) -> None:
         assert db
 
-    with raises_from(
-        LookupError, match=r"^Agent 'a': its after_agent callback 'audit' raised LookupError: db"
-    ):
+    with raises_from(LookupError, match="its after_agent callback 'audit' raised LookupError: db"):
         await play(Agent("a").before_agent(fine).after_agent(audit).inject(db="db"))
 
 

@@ -572,3 +572,15 @@ async def test_a_response_that_names_no_model_counts_for_the_agents_own() -> Non
 def test_run_errors_are_ours() -> None:
     """A refused call is a `RunError`, so whoever catches those of a run catches it."""
     assert issubclass(ModelError, RunError)
+
+
+@pytest.mark.parametrize("key", ["left", "user:left"])
+async def test_a_top_up_counts_whatever_its_amount(key: str) -> None:
+    """An amount that the budget has had before is a new one, also for a budget that chooses the model."""
+    backend = mock_backend({"picky": "fine"})
+    agent = picky("budget_bounded", budget_key=key)
+    for _ in range(3):
+        given: Any = {"session_id": "s", "backend": backend}
+        first = await agent.run("Go", state={key: "5.00"}, **given)
+        second = await agent.run("Go", **given)
+        assert Decimal(second.state[key]) < Decimal(first.state[key]) < Decimal("5.00")

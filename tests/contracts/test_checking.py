@@ -276,3 +276,13 @@ def test_what_cannot_be_called_is_no_check() -> None:
     with pytest.raises(ArgumentError) as caught:
         register_checker(given)
     assert str(caught.value) == f"register_checker() takes a function of the root node, not '{'n' * 39}."
+
+
+def test_an_async_check_is_refused() -> None:
+    """Nothing awaits a check of your own, so an async one is refused when it is registered."""
+
+    async def later(root: Node) -> list[ContractIssue]:
+        return []
+
+    with pytest.raises(ArgumentError, match=r"^register_checker\(\) takes a plain function"):
+        register_checker(later)  # pyright: ignore[reportArgumentType]  # what is refused

@@ -14,7 +14,7 @@ from google.adk.evaluation.eval_result import EvalCaseResult
 from google.adk.evaluation.evaluator import EvalStatus
 
 from adk_fluent import Agent, S, tap
-from adk_fluent.errors import ADKFluentError, BackendError, EvalError
+from adk_fluent.errors import ADKFluentError, ArgumentError, BackendError, EvalError
 from adk_fluent.eval import FluentCase, FluentEvalReport, FluentJudge, PrebuiltMetrics
 from adk_fluent.eval.results import NOTHING_JUDGED
 from adk_fluent.testing import call_tool, mock_backend
@@ -273,6 +273,19 @@ async def test_state_is_asserted_by_value_type_predicate_and_schema_field() -> N
         "state['z'] is not set at the end, not 1",
         "state['answer'] is not set after classifier, not 'early'",
     )
+
+
+async def test_an_async_predicate_fails_its_case_and_async_progress_is_refused() -> None:
+    """Nothing awaits them: a coroutine would pass as true, and a progress report would never happen."""
+
+    async def later(*given: Any) -> bool:
+        return False
+
+    case = FluentCase("x", state_assertions={"intent": later})
+    (result,) = (await desk(case).run(engine="light")).case_results
+    assert "later raised PredicateError: later is async" in result.failures[0]
+    with pytest.raises(ArgumentError, match=r"^run\(progress=\) takes a plain function"):
+        await desk(case).run(engine="light", progress=later)  # pyright: ignore[reportArgumentType]  # what is refused
 
 
 async def test_a_predicate_that_raises_fails_its_case() -> None:

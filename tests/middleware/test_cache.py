@@ -21,12 +21,20 @@ from pydantic import BaseModel
 from adk_fluent import Agent
 from adk_fluent.cost import Price
 from adk_fluent.errors import ArgumentError, RunError
-from adk_fluent.middleware import Cache, Context, Middleware, cache, cost_attribution, fallback_model
+from adk_fluent.middleware import (
+    Cache,
+    Context,
+    Middleware,
+    cache,
+    cost_attribution,
+    fallback_model,
+    token_budget,
+)
 from adk_fluent.middleware.caching import key_of
 from adk_fluent.middleware.protocol import CallModel
 from adk_fluent.middleware.stores import MemoryStore
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
-from tests.backends.support import failing, reply
+from tests.backends.support import PlainLlm, failing, reply
 from tests.clock import still, without_pauses
 from tests.services import redis_server
 
@@ -56,6 +64,45 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis server for the tests of this file."""
     with redis_server(tmp_path_factory.mktemp("redis")) as url:
         yield url
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_hit_reports_that_nothing_was_used(streaming: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """ADK logs no warning at a hit, and middleware around the cache counts no tokens and no call for it."""
+    costs, budget = cost_attribution(prices={"m": Price.per_million(input=1, output=1)}), token_budget(100)
+    backend = mock_backend({"a": "word " * 100})
+    agent = A.instruct("x" * 200).middleware(costs, cache())
+    for number in range(2):
+        caplog.clear()
+        asked = agent if number == 0 else agent.middleware(budget)
+        async for event in asked.stream("hi", backend=backend) if streaming else _run(asked, backend):
+            assert number == 0 or event.usage is None
+    assert len(backend.calls["a"]) == 1
+    assert not [record for record in caplog.records if "usage" in record.getMessage()]
+    assert costs.spent["a", "m"].calls == 1
+
+
+async def _run(agent: Agent[Any], backend: MockBackend) -> AsyncGenerator[Any, None]:
+    for event in await agent.run("hi", backend=backend):
+        yield event
+
+
+async def test_an_answer_that_ended_in_the_middle_is_not_kept() -> None:
+    """A stream that ends after a piece, without the whole answer, is asked for anew each time."""
+    asked = list[int]()
+
+    async def ends(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        asked.append(1)
+        yield reply("One ", partial=True)
+        if len(asked) == 3:
+            yield reply("One two.")
+
+    kept = cache()
+    agent = Agent("a", PlainLlm.of(ends)).middleware(kept)
+    for _ in range(4):
+        async for _ in agent.stream("hi"):
+            pass
+    assert (len(asked), kept.hits) == (3, 1)
 
 
 # --- what is the same -----------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_fluent import Agent, C, FanOut, S
+from adk_fluent import Agent, C, FanOut, S, tap
 from adk_fluent.backends.adk.middleware import runs
-from adk_fluent.cost import Price
+from adk_fluent.cost import Price, register_price, unregister_price
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
 from adk_fluent.middleware import cost_attribution, fallback_model, retry
 from adk_fluent.middleware.costs import _Budget, _Seen  # pyright: ignore[reportPrivateUsage]  # the arithmetic alone
@@ -195,10 +195,7 @@ async def test_a_budget_of_one_run_starts_anew_with_each() -> None:
     """A budget under `temp:` is that of one run: the next one that is given the same amount has all of it."""
     left: list[str] = []
 
-    def note(state: dict[str, Any]) -> dict[str, Any]:
-        left.append(state["temp:budget"])
-        return {}
-
+    note = tap(lambda state: left.append(state["temp:budget"]))
     pipeline = (A >> note).middleware(cost_attribution("temp:budget", PRICES))
     backend = mock_backend({"a": using(1000, 0)})
     for _ in range(2):
@@ -208,7 +205,7 @@ async def test_a_budget_of_one_run_starts_anew_with_each() -> None:
 
 @pytest.mark.parametrize("key", ["budget", "user:budget"])
 async def test_middleware_of_each_request_counts_one_budget(key: str) -> None:
-    """Of turns at once that make an object each, as web servers do, no cost is lost, and one value is kept."""
+    """Of turns at once that make an object each, no cost is lost, and one value is kept."""
     service, turns = InMemorySessionService(), 10
     together, begun = asyncio.Event(), list[int]()
 
@@ -257,3 +254,20 @@ def test_wrong_arguments(wrong: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         cost_attribution(*wrong)
     assert str(caught.value).startswith(message)
+
+
+async def test_the_tier_follows_each_call() -> None:
+    """Two calls below the limit of a tier cost the lower price, though their sum is above it."""
+    low = Price.per_million(input=1, output=1)
+    price = low.replace(tiers=((1000, Price.per_million(input=100, output=100)),))
+    costs = cost_attribution("budget", {"m": price})
+    register_price("m", price)
+    try:
+        result = await play(A.middleware(costs) * 2, {"a": using(800, 0)}, state={"budget": "1"})
+        ((_, usage),) = result.usage.items()
+        assert usage.cost == costs.total == 1 - Decimal(result.state["budget"]) == Decimal("0.0016")
+        dear = await play(A, {"a": using(1600, 0)})
+        ((_, usage),) = dear.usage.items()
+        assert usage.cost == Decimal("0.16")
+    finally:
+        unregister_price("m")

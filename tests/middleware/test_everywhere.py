@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner, Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
@@ -542,6 +544,35 @@ async def test_a_helper_can_be_answered_for(hook: str, said: str) -> None:
     result = await pipeline.run("hi", backend=backend)
     assert said in system(backend.calls["b"][0])
     assert result.state.get("asked") == ("summarize" if hook == "before_model" else None)
+
+
+class AnswersHelpers(BasePlugin):
+    """A plugin that answers what helpers ask."""
+
+    def __init__(self, answer: str) -> None:
+        super().__init__(name="answers_helpers")
+        self.answer = answer
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        if getattr(callback_context, "operation", None) is None:
+            return None
+        part = types.Part(text=self.answer)
+        return LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+@pytest.mark.parametrize("operation", HELPED)
+async def test_a_plugins_answer_to_a_helper_call_is_used_instead_of_asking_the_model(operation: str) -> None:
+    """What a plugin answers to a helper's call reaches the agent, and no helper model is asked."""
+    agent, answer = HELPED[operation]
+    asked, spared = mock_backend({f"b:{operation}": answer}, default="x"), mock_backend(default="x")
+    first = await (a >> c >> agent).run("hi", backend=asked)
+    second = await (a >> c >> agent).run("hi", backend=spared, middleware=AnswersHelpers(answer))
+    assert f"b:{operation}" in asked.calls
+    assert f"b:{operation}" not in spared.calls
+    assert system(spared.calls["b"][0]) == system(asked.calls["b"][0])
+    assert second.state == first.state
 
 
 async def test_a_refusal_around_a_helper_stops_the_run() -> None:

@@ -20,7 +20,16 @@ from adk_fluent.errors import (
     RateLimitError,
     RunError,
 )
-from adk_fluent.middleware import circuit_breaker, fallback_model, rate_limiter, retry, timeout
+from adk_fluent.middleware import (
+    CallModel,
+    Context,
+    Middleware,
+    circuit_breaker,
+    fallback_model,
+    rate_limiter,
+    retry,
+    timeout,
+)
 from adk_fluent.testing import MockBackend, mock_backend
 from tests.backends.support import Hang, failing, play, script
 from tests.clock import still
@@ -266,6 +275,75 @@ async def test_a_chain_of_models() -> None:
     assert not backend.calls.get("b2")
 
 
+CHAINS: dict[str, tuple[Any, ...]] = {
+    "one object": (fallback_model("b2", "c", "d"),),
+    "three objects": (fallback_model("d"), fallback_model("c"), fallback_model("b2")),
+    "two objects": (fallback_model("c", "d"), fallback_model("b2")),
+}
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("chain", CHAINS)
+async def test_each_model_of_a_chain_is_asked_once_and_named(chain: str, streaming: bool) -> None:
+    """Of four models that fail each is asked once, in order, and the error lists all with what they said."""
+    order = list[str]()
+
+    def fails(name: str) -> Any:
+        def answer(request: LlmRequest) -> Any:
+            order.append(request.model or "")
+            raise ConnectionError(f"{name} is down")
+
+        return answer
+
+    backend = script({"a": fails("m"), "b2": fails("b2"), "c": fails("c"), "d": fails("d")})
+    agent = A.middleware(*CHAINS[chain])
+
+    async def run() -> None:
+        if not streaming:
+            await agent.run("hi", backend=backend)
+        async for _ in agent.stream("hi", backend=backend):
+            pass
+
+    with pytest.raises(ModelError) as caught:
+        await run()
+    assert order == ["m", "b2", "c", "d"]
+    for name in order:
+        assert f"'{name}': ConnectionError: {name} is down" in str(caught.value)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+async def test_each_attempt_of_a_retry_asks_the_chain_once(chain: str) -> None:
+    """A retry around a chain asks each model once more, and the answer says which ones failed."""
+    down = ConnectionError("down")
+    backend = script({"a": down, "b2": down, "c": [down, "c says"], "d": down})
+    agent = A.middleware(retry(2, backoff_base=0), *CHAINS[chain])
+    result = await agent.run("hi", backend=backend)
+    assert {name: len(calls) for name, calls in backend.calls.items()} == {"a": 2, "b2": 2, "c": 2, "d": 1}
+    note = result.by("a")[-1].metadata["adk_fluent.fallback"]
+    assert (result.text, note["failed"], note["answered"]) == ("c says", "m, b2", "c")
+
+
+async def test_an_error_response_of_the_last_model_names_them_all() -> None:
+    """Where the last model reports an error and raises none, the message names all models."""
+    backend = script({"a": ConnectionError("down"), "b2": failing("SAFETY", "blocked")})
+    with pytest.raises(RunError, match=r"'m': ConnectionError: down; 'b2': SAFETY: blocked"):
+        await A.middleware(fallback_model("b2")).run("hi", backend=backend)
+
+
+async def test_a_chain_within_serves_a_model_that_another_middleware_chooses() -> None:
+    """A middleware that asks another model gets the fallbacks within, too: only chains are one chain."""
+
+    class Cheap(Middleware):
+        async def around_model(
+            self, ctx: Context, request: LlmRequest, call: CallModel
+        ) -> AsyncGenerator[Any, None]:
+            async for response in call(request, model="cheap"):
+                yield response
+
+    backend = script({"a": "no", "cheap": ConnectionError("down"), "b2": "b2 says"})
+    assert (await A.middleware(Cheap(), fallback_model("b2")).run("hi", backend=backend)).text == "b2 says"
+
+
 async def test_what_was_said_is_not_said_again() -> None:
     """A stream that breaks after its first piece is no case for another model."""
 
@@ -278,6 +356,21 @@ async def test_what_was_said_is_not_said_again() -> None:
         async for _ in A.middleware(fallback_model("other")).stream("hi", backend=backend):
             pass
     assert not backend.calls.get("other")
+
+
+async def test_an_async_function_gives_the_key_of_a_rate() -> None:
+    """`key` may be async: it is awaited, and each key has a rate of its own."""
+
+    async def user(ctx: Context) -> str:
+        await asyncio.sleep(0)
+        return ctx.user_id
+
+    agent = A.middleware(rate_limiter(1, per=3600, on_limit="refuse", key=user))
+    backend = mock_backend({"a": "ok"})
+    for name in ("ann", "bob"):
+        assert (await agent.run("hi", user_id=name, backend=backend)).text == "ok"
+    with pytest.raises(RateLimitError, match="of 'ann'"):
+        await agent.run("hi", user_id="ann", backend=backend)
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -312,6 +405,7 @@ async def test_what_was_said_is_not_said_again() -> None:
         (timeout, {"seconds": 0}, "timeout(seconds=) is a positive number, not 0."),
         (timeout, {"seconds": None}, "timeout(seconds=) is a positive number, not None."),
         (fallback_model, {"model": ""}, "fallback_model() takes the name of a model, not an empty text."),
+        (lambda: fallback_model("b", ""), {}, "fallback_model() takes the name of a model, not an empty"),
         (fallback_model, {"model": 3}, "fallback_model() takes the name of a model or a BaseLlm, not 3."),
     ],
 )

@@ -263,3 +263,32 @@ def test_function_responses_are_types() -> None:
     """Answers may be whole responses of ADK's."""
     answer = reply("x", finish_reason=types.FinishReason.STOP)
     assert timed(A.middleware(retry()), answer)[0] == "x"
+
+
+@pytest.mark.parametrize("again", [True, False])
+async def test_an_async_function_says_what_is_tried_again(again: bool) -> None:
+    """`on` may be async: it is awaited, and what it says decides, of models and of tools."""
+    calls = list[int]()
+
+    async def passing(error: Exception) -> bool:
+        await asyncio.sleep(0)
+        return again
+
+    def flaky() -> str:
+        """Fail at first."""
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("once")
+        return "fine"
+
+    agent = A.tool(flaky).middleware(retry(backoff_base=0, on=passing, tools=True))
+    tool = mock_backend({"a": [call_tool("flaky"), "done"]})
+    model = mock_backend({"a": [ValueError("once"), "answer"]})
+    if again:
+        assert (await agent.run("hi", backend=tool)).text == "done"
+        assert (await agent.run("hi", backend=model)).text == "answer"
+        return
+    for backend in (tool, model):
+        with pytest.raises(RunError, match="once"):
+            await agent.run("hi", backend=backend)
+    assert (len(calls), len(model.calls["a"])) == (1, 1)

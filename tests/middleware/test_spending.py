@@ -14,12 +14,20 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from adk_fluent import Agent, T, race
+from adk_fluent import Agent, C, FanOut, T, gate, race
 from adk_fluent.cost import ModelCandidate, Price, register_price, unregister_price
 from adk_fluent.errors import BudgetError, MiddlewareError
-from adk_fluent.middleware import cost_attribution, pii_filter, token_budget
+from adk_fluent.middleware import (
+    cost_attribution,
+    fallback_model,
+    pii_filter,
+    retry,
+    timeout,
+    token_budget,
+)
 from adk_fluent.testing import MockBackend, mock_backend
 from tests.backends.support import PlainLlm, called, reply
+from tests.clock import still
 
 INSIDE_A_TOOL = pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's own
 PRICES = {name: Price.per_million(input=1, output=10) for name in ("m", "plain")}
@@ -122,6 +130,103 @@ async def state_of(service: BaseSessionService) -> dict[str, Any]:
     stored = await service.get_session(app_name="adk_fluent_app", user_id="user", session_id="s")
     assert stored is not None
     return dict(stored.state)
+
+
+# --- what a result says was spent ---------------------------------------------------------------
+
+
+def tokens_of(result: Any) -> dict[str, int]:
+    """The input tokens of a run, by agent."""
+    used: dict[str, int] = {}
+    for (agent, _), usage in result.usage.items():
+        used[agent] = used.get(agent, 0) + usage.input_tokens
+    return used
+
+
+def contest(loser: Agent[str], winner: Agent[str], way: str) -> Any:
+    """Two agents of which one wins."""
+    return race(loser, winner) if way == "race" else FanOut(loser, winner, merge="first_complete")
+
+
+@pytest.mark.parametrize("way", ["race", "first_complete"])
+async def test_a_result_says_what_losers_cost(way: str) -> None:
+    """Its usage has the loser's finished call, and what its broken-off one had reported, too."""
+    begun, asked = asyncio.Event(), list[int]()
+
+    async def loses(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        asked.append(1)
+        if len(asked) == 1:
+            answer = using(300, 0, "call")
+            assert answer.content is not None
+            answer.content.parts = [types.Part.from_function_call(name="look", args={})]
+            yield answer
+            return
+        yield using(40, 0, "I think", partial=True)
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def wins(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        await begun.wait()
+        yield using(1000, 0, "I know")
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    slow = Agent("slow", PlainLlm.of(loses)).tool(look)
+    result = await contest(slow, Agent("quick", PlainLlm.of(wins)), way).run("hi")
+    assert (result.text, tokens_of(result)) == ("I know", {"slow": 340, "quick": 1000})
+
+
+def test_a_result_says_what_failed_attempts_and_other_models_cost() -> None:
+    """Attempts that failed or were too late after they reported usage count, as does who answered."""
+    asked = list[int]()
+
+    async def fails(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        asked.append(1)
+        if len(asked) == 1:
+            yield LlmResponse(error_code="UNAVAILABLE", usage_metadata=using(10, 0).usage_metadata)
+            return
+        yield using(100, 0, "It", partial=True)
+        await asyncio.Event().wait()
+
+    async def answers(request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
+        yield using(1000, 0)
+
+    first, other = PlainLlm.of(fails), PlainLlm.of(answers)
+    late = Agent("a", first).middleware(retry(2, backoff_base=0), timeout(5))
+    result = still((late // Agent("b", other)).run("hi"))
+    assert (result.text, tokens_of(result)) == ("ok", {"a": 110, "b": 1000})
+    asked.clear()
+    result = still(Agent("a", first).middleware(fallback_model(other)).run("hi"))
+    assert (result.text, tokens_of(result)) == ("ok", {"a": 1010})
+
+
+@INSIDE_A_TOOL
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_result_says_what_agents_in_tools_cost(way: str) -> None:
+    """The experts that an agent asks as tools are in its usage, each under its own name."""
+    result = await team(WAYS[way]).middleware(cost_attribution(prices=PRICES)).run("hi")
+    assert tokens_of(result) == {"boss": 200, **dict.fromkeys(NAMES, 1000)}
+
+
+async def test_a_result_says_what_helper_models_cost() -> None:
+    """Questions of contexts are in the usage of the agent that asks them."""
+    backend = mock_backend({"a": using(10, 0), "b": using(20, 0), "b:summarize": using(300, 0, "short")})
+    pipeline = Agent("a") >> Agent("b").context(C.window(1) | C.summarize())
+    assert tokens_of(await pipeline.run("hi", backend=backend)) == {"a": 10, "b": 320}
+
+
+async def test_a_result_counts_each_call_once() -> None:
+    """Calls whose answers are events are counted once, also in turns of a session and after a pause."""
+    pipeline = Agent("a") >> gate(lambda state: True, message="Go on?") >> Agent("b")
+    backend = mock_backend({"a": using(10, 0), "b": using(20, 0)})
+    paused = await pipeline.run("hi", session_id="s", backend=backend)
+    yes = {pending.id: True for pending in paused.pending}
+    resumed = await pipeline.resume(session_id="s", approvals=yes, backend=backend)
+    assert (tokens_of(paused), tokens_of(resumed)) == ({"a": 10}, {"b": 20})
+    async with Agent("a").session(backend=backend) as chat:
+        assert [tokens_of(await chat.send("hi")) for _ in range(2)] == [{"a": 10}, {"a": 10}]
 
 
 # --- live -----------------------------------------------------------------------------------------

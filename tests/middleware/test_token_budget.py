@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from adk_fluent import Agent, C, FanOut
+from adk_fluent import Agent, C, FanOut, gate
 from adk_fluent.errors import ArgumentError, BudgetError, RunError
 from adk_fluent.middleware import retry, token_budget
 from adk_fluent.testing import mock_backend
-from tests.backends.support import play, reply, session_service
+from tests.backends.support import PlainLlm, play, reply, session_service
 
 A, B = Agent("a"), Agent("b")
 
@@ -161,3 +162,125 @@ def test_wrong_arguments(wrong: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         token_budget(*wrong)
     assert str(caught.value) == message
+
+
+# --- what stored events tell ----------------------------------------------------------------------
+
+
+def pipeline_of(per: Any) -> Any:
+    """Two agents that share a budget of 2,000 tokens; the request of the second one is about 250."""
+    return (A >> B.instruct("y" * 1000)).middleware(token_budget(2000, per=per))
+
+
+async def test_after_a_restart_what_all_agents_used_counts(tmp_path: Path) -> None:
+    """A new process counts what every agent of the budget used, not only the one that calls."""
+    for run in range(2):
+        backend = mock_backend(
+            {"a": using(900), "b": using(900)}, session_service=session_service("sqlite", tmp_path)
+        )
+        running = pipeline_of("session").run("hi", session_id="s", backend=backend)
+        if run == 0:
+            await running
+        else:
+            with pytest.raises(BudgetError, match=r"^'b' would exceed .* the session has used 2,700, and"):
+                await running
+            assert not backend.calls.get("b")
+
+
+async def test_after_a_pause_what_all_agents_used_counts(tmp_path: Path) -> None:
+    """Another process that goes on with a run counts what every agent used before it waited."""
+    waiting = (
+        A >> B >> gate(lambda s: True, message="Go on?") >> Agent("c").instruct("z" * 1000)
+    ).middleware(token_budget(2000))
+    says = {"a": using(900), "b": using(900), "c": "never"}
+    backend = mock_backend(says, session_service=session_service("sqlite", tmp_path))
+    result = await waiting.run("hi", session_id="s", backend=backend)
+    backend = mock_backend(says, session_service=session_service("sqlite", tmp_path))
+    yes = {pending.id: True for pending in result.pending}
+    with pytest.raises(BudgetError, match=r"^'c' would exceed .* the run has used 1,800, and"):
+        await waiting.resume(session_id="s", approvals=yes, backend=backend)
+    assert not backend.calls.get("c")
+
+
+async def test_agents_that_the_budget_is_not_for_use_none_of_it(tmp_path: Path) -> None:
+    """After a restart, what agents without the budget used is not counted."""
+    for _ in range(2):
+        backend = mock_backend(
+            {"a": using(5000), "b": using(700)}, session_service=session_service("sqlite", tmp_path)
+        )
+        pipeline = A >> B.middleware(token_budget(2000, per="session"))
+        assert (await pipeline.run("hi", session_id="s", backend=backend)).text == "ok"
+
+
+async def test_runs_of_another_process_count(tmp_path: Path) -> None:
+    """Two processes that take turns in one session see what each other's runs have used."""
+    budgets = [token_budget(2000, per="session") for _ in range(2)]
+    backends = [
+        mock_backend({"a": using(600)}, session_service=session_service("sqlite", tmp_path)) for _ in range(2)
+    ]
+    for run in range(4):
+        agent = A.instruct("y" * 1000).middleware(budgets[run % 2])
+        running = agent.run("hi", session_id="s", backend=backends[run % 2])
+        if run < 3:
+            await running
+        else:
+            with pytest.raises(BudgetError, match="the session has used 1,800, and"):
+                await running
+
+
+async def test_what_was_taken_back_is_still_used() -> None:
+    """Tokens of runs that were rewound stay used."""
+    backend = mock_backend({"a": using(900)})
+    agent = A.middleware(token_budget(1000, per="session"))
+    first = await agent.run("hi", session_id="s", backend=backend)
+    await agent.rewind(session_id="s", before_invocation_id=first.invocation_id, backend=backend)
+    for budget in (agent, A.middleware(token_budget(1000, per="session"))):
+        with pytest.raises(BudgetError, match="the session has used 900, and"):
+            await budget.run("x" * 800, session_id="s", backend=backend)
+
+
+async def test_budgets_of_equal_requests_are_one() -> None:
+    """A turn with a budget object of its own knows what other turns of its session expect to use."""
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    async def hold(request: LlmRequest) -> AsyncGenerator[Any, None]:
+        begun.set()
+        await release.wait()
+        yield using(600)
+
+    backend = mock_backend({"a": hold})
+
+    def request() -> Any:
+        agent = A.instruct("x" * 2400).middleware(token_budget(1000, per="session"))
+        return agent.run("hi", session_id="s", backend=backend)
+
+    first = asyncio.create_task(request())
+    await begun.wait()
+    with pytest.raises(BudgetError, match=r"the session has used 0, 6\d\d are expected for calls under way"):
+        await request()
+    release.set()
+    assert (await first).text == "ok"
+
+
+async def test_each_item_of_a_map_counts() -> None:
+    """Of inputs that are mapped over, each is a run of its own, and shares the budget of a session alone."""
+    agent = A.middleware(token_budget(1000))
+    assert await agent.map(["one", "two", "three"], backend=mock_backend({"a": using(900)})) == ["ok"] * 3
+
+
+@pytest.mark.parametrize("reported", [False, True])
+async def test_streamed_text_counts_once(reported: bool) -> None:
+    """An answer that comes in pieces and then whole uses the tokens of its text once."""
+
+    async def streams(request: LlmRequest) -> AsyncGenerator[Any, None]:
+        for _ in range(4):
+            yield reply("word " * 80, partial=True)
+        yield using(450, "word " * 320) if reported else reply("word " * 320)
+
+    budget = token_budget(10_000, per="session")
+    asked = Agent("a", PlainLlm.of(streams)).middleware(budget)
+    service = InMemorySessionService()
+    async for _ in asked.stream("hi", session_id="s", session_service=service):
+        pass
+    with pytest.raises(BudgetError, match=r"the session has used 4(0[0-9]|[0-4][0-9]|50), and"):
+        await asked.run("x" * 80_000, session_id="s", session_service=service)

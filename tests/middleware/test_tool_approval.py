@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from google.adk.tools.agent_tool import AgentTool
 
 from adk_fluent import Agent, FanOut, Route, T
-from adk_fluent.errors import ArgumentError, ExpressionError, UnsupportedNodeError
+from adk_fluent.errors import ArgumentError, ExpressionError, RunError, UnsupportedNodeError
 from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import tool_approval
 from adk_fluent.testing import call_tool, mock_backend
@@ -163,3 +164,25 @@ def test_wrong_arguments(wrong: Any) -> None:
     """What is no collection of names is one clear line."""
     with pytest.raises(ArgumentError, match=r"^tool_approval\(tools=\) takes names of tools, such as tools="):
         tool_approval(wrong)
+
+
+# AgentTool of newer ADKs hands plugins to its runner in a way that ADK itself deprecates.
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")
+async def test_an_agent_inside_a_native_tool() -> None:
+    """ADK's `AgentTool` asks like any tool; what its agent would ask is refused, not lost."""
+    helper = Agent("helper").describe("Helps.").tools(send)
+    boss = Agent("boss").tool(AgentTool(helper.build()))
+    says = {"boss": [call_tool("helper", request="go"), "done"], "helper": [call_tool("send", to="ann"), "x"]}
+    backend = mock_backend(says)
+    asking = boss.middleware(tool_approval(["helper"]))
+    result = await asking.run("go", backend=backend)
+    (asked,) = result.pending
+    assert (asked.message, SENT) == ('Run helper(request="go")?', [])
+    approvals = {asked.id: True}
+    done = await asking.resume(session_id=result.session_id, approvals=approvals, backend=backend)
+    assert (done.text, SENT) == ("done", ["ann"])
+    SENT.clear()
+    with pytest.raises(RunError, match=r"'helper' calls 'send', which a person must approve") as caught:
+        await boss.middleware(*ASKS).run("go", backend=mock_backend(says))
+    assert "Name the tool around 'helper'" in str(caught.value)
+    assert SENT == []

@@ -252,3 +252,15 @@ def test_arguments_of_the_wrong_kind_are_argument_errors() -> None:
     """They are mistakes of the caller."""
     with pytest.raises(ArgumentError):
         chain(3)  # pyright: ignore[reportArgumentType]  # the point of the test
+
+
+def test_functions_that_nothing_would_await_are_refused() -> None:
+    """An async function that decides or reduces is refused by name: its coroutine would count as true."""
+
+    async def later(value: Any) -> bool:
+        return False
+
+    with pytest.raises(ArgumentError, match=r"^cascade\(accept=\) takes a plain function"):
+        cascade(Agent("a"), Agent("b"), accept=later)  # pyright: ignore[reportArgumentType]  # what is refused
+    with pytest.raises(ArgumentError, match=r"^map_reduce\(reducer=\) takes a plain function"):
+        map_reduce(Agent("a"), later, "items", into="result")

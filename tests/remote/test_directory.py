@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from adk_fluent import Agent, RemoteAgent
-from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer, book
+from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer, FoundAgent, book
 from adk_fluent.a2a.book import Book
 from adk_fluent.backends.adk.remote import cards
 from adk_fluent.backends.adk.remote.pinning import PublicOnly
@@ -374,6 +374,21 @@ def test_a_card_cannot_send_calls_anywhere(url: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=said) as error:
         RemoteAgent.from_card(card("pay", url=url))
     assert "\n" not in str(error.value)
+
+
+async def test_a_card_of_a_directory_that_names_a_private_address_is_refused() -> None:
+    """No directory elsewhere may send calls here, nor one on this machine into the network behind it."""
+    async with DirectoryServer(verify=False) as hosted:
+        directory = AgentDirectory(hosted.url)
+        await directory.register(card("inner", url="https://10.0.0.7/"))
+        await directory.register(card("outer", url="http://127.0.0.1:9/"))
+        inner, outer = await directory.discover()
+    with pytest.raises(ArgumentError, match=r"https://10\.0\.0\.7/ is not a public address"):
+        RemoteAgent.from_card(inner)
+    assert RemoteAgent.from_card(outer).node.endpoint == "http://127.0.0.1:9/"
+    elsewhere = FoundAgent(outer.card, is_near=False)
+    with pytest.raises(ArgumentError, match=r"http://127\.0\.0\.1:9/ is not a public address"):
+        RemoteAgent.from_card(elsewhere)
 
 
 async def test_a_name_that_leads_to_a_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,13 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from adk_fluent import Agent, Pipeline, RemoteAgent, S, T
+from adk_fluent import Agent, Pipeline, RemoteAgent, Route, S, T
 from adk_fluent.a2a import AuthConfig, RetryConfig
 from adk_fluent.backends.adk.remote.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
-from adk_fluent.errors import ArgumentError, RemoteError
+from adk_fluent.errors import ArgumentError, RemoteError, RunError
+from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, on_clock
 from tests.conftest import open_in
@@ -65,6 +66,38 @@ async def test_reads_travel_as_data_and_the_answer_is_written() -> None:
     said, data = words(model(clerk).asked[0])
     assert said == "hi"
     assert sent(data) == {"intent": "refund", "tier": 2}
+
+
+async def test_text_from_earlier_runs_is_not_sent() -> None:
+    """With `.reads(...)` the message of this run goes with the keys, and nothing that was said before."""
+    clerk = says("Paid.")
+    backend = mock_backend(default="noted", remotes="real")
+    async with listening(plain(clerk)) as url:
+        pay = RemoteAgent("pay", endpoint=url).reads("intent")
+        steps = S.set(intent="refund") >> Route("to").eq("pay", pay).otherwise(Agent("aside"))
+        await steps.run("My number is 4711.", session_id="s", state={"to": "aside"}, backend=backend)
+        await steps.run("Pay.", session_id="s", state={"to": "pay"}, backend=backend)
+    (request,) = model(clerk).asked
+    assert "4711" not in str(request.contents)
+    assert "noted" not in str(request.contents)
+    assert "Pay." in words(request)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("as_tool", [True, False])
+async def test_an_answer_has_a_limit(streaming: bool, as_tool: bool) -> None:
+    """More bytes than `max_bytes=` fail the call, streamed or not, agent or tool; it is not asked again."""
+    clerk = says("x" * 100_000)
+    async with listening(plain(clerk, streaming=streaming)) as url:
+        options: dict[str, Any] = {"max_bytes": 50_000, "retry": RetryConfig(3, 0.0)}
+        made: Expr[Any] = RemoteAgent("far", endpoint=url, **options)
+        script: dict[str, Any] = {}
+        if as_tool:
+            made = Agent("boss").tools(T.a2a(url, name="far", **options))
+            script = {"boss": [call_tool("far", request="Go."), "told"]}
+        with pytest.raises(RunError, match=r"its answer has more than 50000 bytes \(max_bytes=\)"):
+            await made.run("Go.", backend=mock_backend(script, remotes="real"))
+    assert len(model(clerk).asked) == 1
 
 
 async def test_without_reads_the_conversation_is_sent() -> None:

@@ -44,7 +44,8 @@ def test_a_target_is_served_until_the_process_is_told_to_end(tmp_path: Path) -> 
         found = re.search(r"http://\S+", line)
         assert found is not None, process.communicate()[1]
         card = httpx.get(found[0] + ".well-known/agent-card.json").json()
-        assert (card["name"], card["description"], card["url"]) == ("clerk", "Pays.", found[0])
+        assert (card["name"], card["description"]) == ("clerk", "Pays.")
+        assert card["supportedInterfaces"][0]["url"] == found[0]
         assert httpx.get(found[0] + "health").json() == {"status": "ok"}
         assert httpx.post(found[0], json={}).status_code == 401
         process.send_signal(signal.SIGTERM)
@@ -53,6 +54,14 @@ def test_a_target_is_served_until_the_process_is_told_to_end(tmp_path: Path) -> 
         process.kill()
         process.wait()
     assert (process.returncode, told) == (0, "Stopping: running tasks may finish.\n")
+
+
+def test_durable_tasks_need_a_store(cli: Cli, tmp_path: Path) -> None:
+    """They would be lost with the process otherwise: it is wrong usage."""
+    (tmp_path / "desk.py").write_text(TARGET)
+    told = cli("serve", f"{tmp_path}/desk.py:clerk", "--durable")
+    assert told.code == 2
+    assert "--durable needs --store, where the tasks outlive this process." in told.err
 
 
 def test_a_token_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:

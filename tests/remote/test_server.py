@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from adk_fluent import Agent, Pipeline, RemoteAgent, S, T, gate
 from adk_fluent.a2a import AuthConfig
 from adk_fluent.backends.adk.remote.sdk import is_newer
+from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
 from adk_fluent.expr.base import Expr
@@ -458,8 +459,18 @@ async def test_a_timeout_of_a_tool_is_not_the_limit_of_the_server() -> None:
     async with served(Agent("clerk").tools(pay), {"clerk": [call_tool("pay"), "Paid."]}) as server:
         told = await task(server.url, "Go.")
     assert state(told) == "FAILED"
-    assert text_of(told).startswith("The run failed (")
-    assert "took longer" not in text_of(told)
+    assert text_of(told).startswith("The run failed (ToolError)")
+
+    class Bank(MockBackend):
+        """A backend that lets such an error through as it is."""
+
+        async def stream(self, *arguments: Any, **options: Any) -> AsyncGenerator[AgentEvent, None]:
+            raise TimeoutError("the bank did not answer")
+            yield
+
+    async with A2AServer(Agent("clerk"), backend=Bank({})) as server:
+        told = await task(server.url, "Go.")
+    assert text_of(told).startswith("The run failed (TimeoutError)")
 
 
 async def test_messages_of_one_conversation_wait_for_each_other(tmp_path: Path) -> None:
@@ -520,7 +531,7 @@ async def test_a_store_keeps_every_conversation(tmp_path: Path) -> None:
     """The limit is one of memory: what is in a file stays there."""
     limits = ServeLimits(conversations=1)
     store = tmp_path / "served.db"
-    async with served(Agent("clerk"), {"clerk": lambda request: "ok"}, limits=limits, store=store) as server:
+    async with served(Agent("clerk"), {"clerk": ["ok", "ok"]}, limits=limits, store=store) as server:
         told = [await task(server.url, "hi", contextId=each) for each in ("a", "b")]
         found = [(await call(server.url, asking(each["id"]))).json() for each in told]
     assert all("result" in each for each in found)

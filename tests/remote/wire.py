@@ -41,7 +41,7 @@ def cancelling(id: str) -> dict[str, Any]:
 async def call(url: str, body: Any, **headers: str) -> httpx.Response:
     """What a server answers."""
     version = {"a2a-version": "1.0"} if is_newer() else {}
-    async with httpx.AsyncClient(timeout=10) as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(url, json=body, headers={**version, **headers})
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from google.adk.agents import BaseAgent, LlmAgent
@@ -23,6 +25,7 @@ from adk_fluent.adopt import adopt
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.errors import ArgumentError, ModelError
 from adk_fluent.middleware import otel_enrichment
+from adk_fluent.middleware.enriching import OTelEnrichment
 from adk_fluent.telemetry import set_up
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Client, PlainLlm, called
@@ -385,6 +388,34 @@ async def test_runs_that_fail_are_counted_once(
     await play((a // b).middleware(shop))
     assert errors.noted == [{"pipeline": "shop", "error.type": "ConnectionError"}] * 2
     assert duration.noted == [{"pipeline": "shop"}] * 3
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("way", ["stream", "runner", "native"])
+async def test_runs_that_the_reader_left_have_no_duration(
+    way: str, leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose reader disconnects is not measured, neither at its first event nor at its last."""
+    duration, pipeline = Measured(), (Agent("a") >> Agent("b")).middleware(OTelEnrichment("shop"))
+    found = SimpleNamespace(errors=Measured(), duration=duration, cost=Measured(), tokens=Measured())
+    monkeypatch.setattr("adk_fluent.telemetry.metrics.instruments", lambda: found)
+    monkeypatch.setattr(OTelEnrichment, "idle", Mock(return_value=False))
+    backend, message = mock_backend(default="ok"), types.Content(role="user", parts=[types.Part(text="hi")])
+    for left_at in ("a", "b"):
+        if way == "stream":
+            events: Any = pipeline.stream("hi", backend=backend)
+        elif way == "runner":
+            runner = backend.compile(pipeline.node).runner(backend.services())
+            events = runner.run_async(user_id="u", session_id=left_at, new_message=message)
+        else:
+            app, service = backend.compile(pipeline.node).published(), InMemorySessionService()
+            runner = Runner(app=app, session_service=service, auto_create_session=True)
+            events = runner.run_async(user_id="u", session_id="s", new_message=message)
+        async with aclosing(events):
+            async for event in events:
+                if leaves and event.author == left_at:
+                    break
+    assert len(duration.noted) == (0 if leaves else 2)
 
 
 @pytest.mark.parametrize("name", ["", "  ", 3])

@@ -710,3 +710,16 @@ def test_it_is_part_of_the_value() -> None:
     assert agent == Agent("a").inject(shop=Resource(Log)) != Agent("a")
     assert agent.inject(x=1) == Agent("a").inject(shop=Resource(Log), x=1)
     assert from_dict(to_dict(agent.node)) == agent.node
+
+
+async def test_equal_sessions_of_two_services_share_nothing() -> None:
+    """Two session services with equal ids of app, user and session have a resource each."""
+    log = Log()
+    agent = clerk(log, scope="session")
+    found = list[Any]()
+    backend, services = models(a=[TEA, "done"] * 4), [InMemorySessionService(), InMemorySessionService()]
+    for service in (*services, *services):
+        run = await agent.run("hi", backend=backend, session_id="s", session_service=service)
+        found.append(results(run)[0]["result"])
+    assert found == ["tea 1", "tea 2"] * 2
+    await close()

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from google.genai.types import Part
 
     from adk_fluent.backends.answering import Answers
+    from adk_fluent.backends.spending import Call
 
 T_co = TypeVar("T_co", covariant=True)
 
 DISCARDS: Final = "adk_fluent.discards"
 """Metadata of an event that withdraws the answers of earlier ones, listed by event id."""
+
+RAISED: Final = "adk_fluent.raised"
+"""Metadata of an event that reports an exception, which ADK raises unless it runs the agent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +277,12 @@ def standing(events: Iterable[AgentEvent]) -> list[AgentEvent]:
 
 
 def uncaught(events: Iterable[AgentEvent]) -> AgentEvent | None:
-    """The first event that reports a failure which nothing caught, if there is one."""
-    return next((event for event in standing(events) if event.error and not event.is_partial), None)
+    """The first event that reports a failure which nothing caught, if there is one.
+
+    One that reports an exception does not count: where nothing caught that, the run raises it.
+    """
+    failed = (event for event in standing(events) if event.error and not event.is_partial)
+    return next((event for event in failed if RAISED not in event.metadata), None)
 
 
 def blanked(event: AgentEvent) -> AgentEvent:
@@ -358,6 +366,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     Args:
         earlier: what happened in the same run before it waited, and was resumed with these events.
+        untold: model calls that no event tells.
 
     Attributes:
         state: the session's state after the run; absent keys are left out.
@@ -374,6 +383,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         parse: Answers | None = None,
         pending: Iterable[Pending] | None = None,
         earlier: Iterable[AgentEvent] = (),
+        untold: Iterable[Call] = (),
     ) -> None:
         super().__init__(events)
         self.state: dict[str, Any] = {k: v for k, v in (state or {}).items() if v is not None}
@@ -383,6 +393,12 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         self._settled: Settled | None = None
         self._pending = None if pending is None else tuple(pending)
         self._earlier = tuple(earlier)
+        self._untold = tuple(untold)
+
+    def __repr__(self) -> str:
+        waits = f", {len(self.pending)} pending" if self.pending else ""
+        state = f", state={list(self.state)}" if self.state else ""
+        return f"<RunResult of {len(self)} events, text={self.text!r:.80}{state}{waits}>"
 
     @property
     def text(self) -> str:
@@ -441,8 +457,16 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     @property
     def usage(self) -> dict[tuple[str, str], Usage]:
-        """Tokens used and what they cost, by agent and model."""
+        """Tokens used and what they cost, by agent and model.
+
+        All that was spent is in it: also by branches that lost or were cancelled, attempts that failed after
+        they reported usage, helper models, agents inside tools, and fallback models. Not in it is what
+        agents of ADK's own use inside tools of ADK's own, and on durable engines what no event tells.
+        """
         total: dict[tuple[str, str], Usage] = {}
+        for call in self._untold:
+            key = (self.origin(call.author), call.model)
+            total[key] = total.get(key, Usage()) + call.usage
         for event in self:
             if event.usage is not None and not event.is_partial:
                 key = (self.origin(event.author), event.model or "")

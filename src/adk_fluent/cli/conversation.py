@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from adk_fluent.backends.events import DISCARDS, AgentEvent, Pending
+from adk_fluent.backends.events import DISCARDS, RAISED, AgentEvent, Pending
 from adk_fluent.backends.reading import Reading
 from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
@@ -100,7 +100,7 @@ class Conversation:
                 async for event in running:
                     for withdrawn in event.metadata.get(DISCARDS, ()):
                         problems.pop(withdrawn, None)
-                    if event.error and not event.content:
+                    if event.error and not event.content and RAISED not in event.metadata:
                         problems[event.id] = f"model error in agent {event.author!r}: {one_line(event.error)}"
                     self.pending += event.pending
                     speaking = event.author if event.is_partial or event.error else ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.look import inside
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.ir.annotations import AuthConfig
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Serving:
         host: the address to listen at.
         port: the port; 0 is a free one.
         store: where sessions and tasks are kept; a file, or the URL of a database.
+        durable: whether runs go on after a crash of this process.
         token: the environment variable that holds the token which callers must have.
         endpoint: the URL that the card names.
     """
@@ -35,6 +37,7 @@ class Serving:
     host: str = "127.0.0.1"
     port: int = 8000
     store: str | None = None
+    durable: bool = False
     token: str | None = None
     endpoint: str | None = None
 
@@ -43,14 +46,17 @@ def serve(told: Serving) -> int:
     """Serve TARGET until Ctrl-C or SIGTERM, and let running tasks finish.
 
     Raises:
-        UsageError: TARGET cannot be loaded, or there is no such token.
+        UsageError: TARGET cannot be loaded, there is no such token, or `durable` has no store.
         ServerError: it cannot listen there.
         MissingExtraError: a2a-sdk is not installed.
     """
     from adk_fluent.serve.server import A2AServer
 
+    if told.durable and told.store is None:
+        raise UsageError("--durable needs --store, where the tasks outlive this process.")
     server = A2AServer(
         inside(told.target),
+        config=ExecutionConfig(durable="local") if told.durable else None,
         auth=_auth(told.token),
         store=told.store if told.store is None or "://" in told.store else Path(told.store),
         endpoint=told.endpoint,

@@ -13,6 +13,7 @@ from adk_fluent.analysis.facts import Facts
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.matching import plain
 
 Checker = Callable[[Node], Iterable[ContractIssue]]
 """A check of a user's own."""
@@ -75,6 +76,7 @@ def register_checker(fn: Checker) -> Checker:
     """
     if not callable(fn):
         raise ArgumentError(f"register_checker() takes a function of the root node, not {fn!r:.40}.")
+    plain(fn, "register_checker()")
     if fn not in _registered:
         _registered.append(fn)
     return fn

@@ -14,6 +14,9 @@ COST: Final = "adk_fluent.cost_usd"
 COUNTED: Final = "adk_fluent.budget"
 """Metadata of a response, or of its event: the state key of the budget that it was counted against."""
 
+CACHED: Final = "adk_fluent.cached"
+"""Metadata of a response, or of its event: it came from a store of answers, and nothing was used for it."""
+
 
 def countdown(left: Amount, cost: Decimal) -> str:
     """What is left of a budget after a call, as it is kept in state: never less than nothing.

@@ -10,6 +10,7 @@ from adk_fluent.eval.cases import FluentCase, State, key_of
 from adk_fluent.eval.metrics import CONTAINS, STATE
 from adk_fluent.eval.results import Score
 from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.matching import at_once
 
 
 def asserted(
@@ -56,6 +57,7 @@ def _problem(value: object, expected: object) -> str | None:
         return None if same else f", not {expected!r:.80}"
     name = function_name(expected, "the predicate")
     try:
-        return None if cast("Callable[[object], object]", expected)(value) else f", which {name} refuses"
+        said = cast("Callable[[object], object]", expected)(value)
+        return None if at_once(said, name, "A case's state") else f", which {name} refuses"
     except Exception as error:  # noqa: BLE001  # a predicate that cannot be asked is not fulfilled
         return f", and {name} raised {what_happened(error)}"

@@ -21,6 +21,7 @@ from adk_fluent.eval.report import FluentEvalReport
 from adk_fluent.eval.results import CaseResult, Score, TurnResult
 from adk_fluent.eval.targets import cut
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.matching import plain
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.evaluation.playing import Played
@@ -57,6 +58,8 @@ async def run_suite(
     runs = [(name, case, run) for name, case in cases.items() for run in range(1, suite.num_runs + 1)]
     gate = asyncio.Semaphore(parallelism)
     tell: Progress | None = bar(suite.name) if progress is True else progress or None
+    if tell is not None:
+        plain(tell, "run(progress=)")
     done = 0
 
     async def one(name: str, case: FluentCase, run: int) -> CaseResult:

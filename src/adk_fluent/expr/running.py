@@ -207,16 +207,22 @@ class Run(Generic[T_co]):
 
     async def result(self, prompt: Any) -> RunResult[T_co]:
         """All events of the run, with the state after it."""
+        from adk_fluent.backends.spending import noting_calls
+
         session_id = self._session_id()
-        return await self._collect(await self._events(prompt, session_id), session_id)
+        with noting_calls():
+            return await self._collect(await self._events(prompt, session_id), session_id)
 
     async def turn(self, prompt: Any, session_id: str) -> tuple[RunResult[T_co], Run[T_co]]:
         """One turn of a conversation, and what the next one runs.
 
         A backend that stores no sessions is told of the turns before; one that failed is none of them.
         """
-        events = await self._events(prompt, session_id)
-        result = await self._collect(events, session_id)
+        from adk_fluent.backends.spending import noting_calls
+
+        with noting_calls():
+            events = await self._events(prompt, session_id)
+            result = await self._collect(events, session_id)
         if self.sessions is not None:
             options = {name: value for name, value in self._options.items() if name != "state"}
             options["session_id"] = session_id  # it exists, and the state given was for its start
@@ -329,6 +335,8 @@ class Run(Generic[T_co]):
 
     async def resume(self, approvals: Mapping[str, Any], session_id: str) -> RunResult[T_co]:
         """The rest of a paused run."""
+        from adk_fluent.backends.spending import noting_calls
+
         sessions, form = self._storing("resume()"), self._form
         source = sessions.resume(
             form.compiled,
@@ -338,14 +346,15 @@ class Run(Generic[T_co]):
             services=self._services,
         )
         events: list[AgentEvent] = []
-        try:
-            async with _closing(source) as stream:
-                async for event in stream:
-                    events.append(event)
-        except RunError as error:
-            await self._tell(error, form.reading.all_marked(events), session_id, resumed=True)
-            raise
-        return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
+        with noting_calls():
+            try:
+                async with _closing(source) as stream:
+                    async for event in stream:
+                        events.append(event)
+            except RunError as error:
+                await self._tell(error, form.reading.all_marked(events), session_id, resumed=True)
+                raise
+            return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
 
     async def live(
         self, session_id: str, modality: Literal["audio", "text"]
@@ -408,6 +417,7 @@ class Run(Generic[T_co]):
         earlier: Sequence[AgentEvent] = (),
     ) -> RunResult[T_co]:
         from adk_fluent.backends.events import RunResult, answers
+        from adk_fluent.backends.spending import noted_calls, untold
 
         reading = self._form.reading
         answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
@@ -419,6 +429,7 @@ class Run(Generic[T_co]):
             parse=reading.answered([*earlier, *events], state, pending),
             pending=pending,
             earlier=earlier,
+            untold=untold(noted_calls() or (), events),
         )
 
     async def _tell(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import ArgumentError, RunError
 from adk_fluent.middleware.protocol import CallTool, Context, Middleware
 
 
@@ -15,6 +15,9 @@ def tool_approval(tools: Iterable[str]) -> ToolApproval:
     The run stops with `RunResult.pending`, and goes on with `resume(approvals={id: True})`, also in another
     process if the session is stored. A refused tool is not called, and the model is told so. Naming a tool
     that no agent in the expression has is an error of the contract check, and of running it.
+
+    An agent inside a native `AgentTool` cannot wait for a person: when it calls a tool that is named here, a
+    `RunError` is raised, and the tool is not called. Name the `AgentTool` itself.
 
     Args:
         tools: names of tools. A tool that asks by itself is asked for once.
@@ -66,6 +69,8 @@ class ToolApproval(Middleware):
         native: Any = ctx.native
         asked = native.tool_confirmation
         if asked is None:
+            if cast(Any, ctx).run_id != ctx.invocation_id:
+                raise _unanswerable(ctx.agent_name, tool_name)
             # ADK makes the request of it that a person answers, and words it where it is empty.
             native.request_confirmation(hint="")
             native.actions.skip_summarization = True
@@ -73,3 +78,11 @@ class ToolApproval(Middleware):
         if not asked.confirmed:
             return {"error": "This tool call is rejected."}
         return await call(args)
+
+
+def _unanswerable(agent: str, tool: str) -> RunError:
+    return RunError(
+        f"Agent {agent!r} calls {tool!r}, which a person must approve, but it runs inside a tool, where ADK "
+        f"cannot wait. Name the tool around {agent!r} in tool_approval(), or hand over to the agent with "
+        f".delegate(). {tool!r} was not called."
+    )

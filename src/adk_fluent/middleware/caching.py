@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from adk_fluent.cost.budget import COST, COUNTED
+from adk_fluent.cost.budget import CACHED, COST, COUNTED
 from adk_fluent.errors import what_happened
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.flights import Flight, Flights
@@ -36,7 +36,7 @@ def cache(store: str | os.PathLike[str] = "memory", ttl: float | None = None) ->
     A request is the same if everything that is sent is: model, messages with their images, instruction,
     tools, schema and every option. A streamed answer is replayed as the same pieces, and only where the run
     streams. Kept are whole answers only: no errors, nothing that broke off. Which responses came from the
-    store is said by `custom_metadata["adk_fluent.cached"]` of their events; they report no tokens, since none
+    store is said by `custom_metadata["adk_fluent.cached"]` of their events; they report 0 tokens, since none
     were used.
 
     Runs that ask the same at the same time, on one event loop, wait for one call, and each gets its answer as
@@ -179,14 +179,20 @@ def _replay(text: str) -> list[Mapping[str, Any]] | None:
 
 
 _COSTS: Final = (COST, COUNTED)
+_NOTHING_USED: Final = {"prompt_token_count": 0, "candidates_token_count": 0, "total_token_count": 0}
 
 
 def _unspent(response: dict[str, Any]) -> dict[str, Any]:
-    """The response without what its call cost, and with a note that it is a replay."""
+    """The response without what its call used, and with a note that it is a replay.
+
+    A whole one reports that nothing was used: ADK logs a warning for each answer that reports no usage.
+    """
     kept = {name: value for name, value in response.items() if name != "usage_metadata"}
+    if not kept.get("partial"):
+        kept["usage_metadata"] = _NOTHING_USED
     metadata: Mapping[str, Any] = kept.get("custom_metadata") or {}
     said = {name: value for name, value in metadata.items() if name not in _COSTS}
-    return {**kept, "custom_metadata": {**said, "adk_fluent.cached": True}}
+    return {**kept, "custom_metadata": {**said, CACHED: True}}
 
 
 # --- keys -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, cast
 
-from adk_fluent.cost.budget import COST, COUNTED
+from adk_fluent.cost.budget import CACHED, COST, COUNTED
 from adk_fluent.cost.prices import Price, Tokens, amount, cost_of, price_of, tokens_of
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
 from adk_fluent.middleware.keeping import Kept, Scope, Shared
@@ -53,7 +53,7 @@ def cost_attribution(
     With `budget_key` the cost of every call is also taken off that key of the state, which holds an amount of
     USD as text (`state={"budget": "5.00"}`), so that every store keeps it exactly. Turns that run at the same
     time in this process count off the same sum, whether they share this object or make one for each request:
-    those of one session, or with `user:` and `app:` those of all sessions of a user or an app. None of them is
+    those of one session, or with `user:` and `app:` those of all sessions of a user or an app. No cost is
     lost. An amount that you write counts from there, also one that the budget had before: the key
     `<budget_key>.counted` beside it notes the last count, so leave that alone. Write it with a run
     (`state={...}`) or between turns; the end of a turn that is under way replaces what was written to the
@@ -219,7 +219,7 @@ class CostAttribution(Middleware):
         used, noted = None, False
         try:
             async for response in call(request):
-                if response.usage_metadata is not None:
+                if response.usage_metadata is not None and not (response.custom_metadata or {}).get(CACHED):
                     used = response
                 if response.partial or used is None:
                     yield response

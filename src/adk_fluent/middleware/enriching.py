@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncGenerator, Callable
 from functools import cache, wraps
 from time import perf_counter
@@ -125,8 +126,13 @@ class OTelEnrichment(Middleware):
             span.set_attribute(names.PIPELINE, run.pipeline)
 
     async def after_run(self, ctx: Context) -> None:
-        """Measure a run that went well."""
-        self._run(ctx).ended()
+        """Measure a run that went well.
+
+        ADK also calls this when the reader of a run leaves it, while its generator is being closed: what that
+        took says when the reader left, not how long the pipeline takes.
+        """
+        if not isinstance(sys.exc_info()[1], GeneratorExit):
+            self._run(ctx).ended()
 
     async def on_run_error(self, ctx: Context, error: Exception) -> None:
         """Measure a run that failed."""

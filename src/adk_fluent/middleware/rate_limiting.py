@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 
 from adk_fluent.errors import ArgumentError, MiddlewareError, RateLimitError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 FEW: Final = 64
 """Up to so many buckets are never looked through for those that are full again."""
 
-Key = Literal["model", "agent"] | Callable[[Context], Hashable]
+Key = Literal["model", "agent"] | Callable[[Context], "Hashable | Awaitable[Hashable]"]
 """What has a rate of its own: each model, each agent, or whatever a function of the context gives."""
 
 
@@ -41,7 +42,7 @@ def rate_limiter(
         on_limit: `wait` until a call may pass, or `refuse` it with `RateLimitError`, which says in
             `.retry_after` when to come back (an outer `retry` does, and `//` catches it).
         key: what has a rate of its own: each `model`, each `agent`, or what a function of the context gives,
-            such as `lambda ctx: ctx.user_id`.
+            async or not, such as `lambda ctx: ctx.user_id`.
 
     Raises:
         ArgumentError: a number is out of range, or a word or key is none of these.
@@ -87,7 +88,7 @@ class RateLimiter(Middleware):
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncIterator[LlmResponse]:
         """Ask the model when its turn has come."""
-        key = self._key_of(ctx, request)
+        key = await self._key_of(ctx, request)
         bucket = self._bucket(self._buckets(ctx), key)
         if self._waits:
             await bucket.wait()
@@ -96,12 +97,14 @@ class RateLimiter(Middleware):
         async for response in call(request):
             yield response
 
-    def _key_of(self, ctx: Context, request: LlmRequest) -> Hashable:
+    async def _key_of(self, ctx: Context, request: LlmRequest) -> Hashable:
         if self._key == "model":
             return request.model
         if self._key == "agent":
             return ctx.agent_name
         made = self._key(ctx)
+        if inspect.isawaitable(made):
+            made = await made
         try:
             hash(made)
         except TypeError as error:

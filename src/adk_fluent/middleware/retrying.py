@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
 
-Retryable: TypeAlias = "type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]"
-"""Which errors are worth another try: a class, several, or a function of the error."""
+Retryable: TypeAlias = (
+    "type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool | Awaitable[bool]]"
+)
+"""Which errors are worth another try: a class, several, or a function of the error, async or not."""
 
 
 def retry(
@@ -47,9 +50,9 @@ def retry(
     Args:
         max_attempts: how often to try, the first time included.
         backoff_base: seconds of the first wait.
-        on: which errors are worth another try: a class, a tuple of them, or a function of the error. By
-            default what may pass: timeouts, broken connections, HTTP 408, 409, 425, 429 and 5xx, and
-            responses in which the model reports such a failure (`MALFORMED_FUNCTION_CALL`, `UNAVAILABLE`,
+        on: which errors are worth another try: a class, a tuple of them, or a function of the error, async
+            or not. By default what may pass: timeouts, broken connections, HTTP 408, 409, 425, 429 and 5xx,
+            and responses in which the model reports such a failure (`MALFORMED_FUNCTION_CALL`, `UNAVAILABLE`,
             ...).
         tools: whether to repeat tools as well; never those that declare `@declares(idempotent=False)`, nor
             those that an MCP server calls not idempotent.
@@ -106,7 +109,7 @@ class Retry(Middleware):
                         whole_one = failed and not response.partial
                         yield with_note(response, attempts=failed) if whole_one else response
             except Exception as error:
-                wait = None if said else self._wait(error, len(failed) + 1)
+                wait = None if said else await self._wait(error, len(failed) + 1)
                 if wait is None:
                     raise
                 failed.append(_noted(ctx, what_happened(root_of(error)), wait))
@@ -123,7 +126,7 @@ class Retry(Middleware):
                 return await call(dict(args))
             except Exception as error:
                 again = self._tools and is_idempotent(ctx.tool)
-                wait = self._wait(error, attempt) if again else None
+                wait = await self._wait(error, attempt) if again else None
                 if wait is None:
                     raise
                 _noted(ctx, f"tool {tool_name}: {what_happened(root_of(error))}", wait)
@@ -132,11 +135,14 @@ class Retry(Middleware):
     def _wait_after(self, failed: list[dict[str, Any]]) -> float | None:
         return self._backoff.after(len(failed) + 1)
 
-    def _wait(self, error: Exception, attempt: int) -> float | None:
-        return self._backoff.after(attempt, retry_after(error)) if self._on(error) else None
+    async def _wait(self, error: Exception, attempt: int) -> float | None:
+        again = self._on(error)
+        if inspect.isawaitable(again):
+            again = await again
+        return self._backoff.after(attempt, retry_after(error)) if again else None
 
 
-def _predicate(on: object) -> Callable[[Exception], bool]:
+def _predicate(on: object) -> Callable[[Exception], bool | Awaitable[bool]]:
     if on is None:
         return is_passing
     classes = cast("tuple[object, ...]", on) if isinstance(on, tuple) else (on,)
@@ -144,7 +150,7 @@ def _predicate(on: object) -> Callable[[Exception], bool]:
         wanted = cast("tuple[type[Exception], ...]", classes)
         return lambda error: isinstance(error, wanted) or isinstance(root_of(error), wanted)
     if callable(cast(object, on)) and not isinstance(on, type):
-        return cast("Callable[[Exception], bool]", on)
+        return cast("Callable[[Exception], bool | Awaitable[bool]]", on)
     raise ArgumentError(
         f"retry(on=) is an exception class, a tuple of them, or a function of the error, not {on!r:.40}."
     )

@@ -14,7 +14,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.expr.route import Route
 from adk_fluent.expr.transforms import S
 from adk_fluent.ir.functions import declares
-from adk_fluent.ir.matching import Predicate, StateView
+from adk_fluent.ir.matching import Predicate, StateView, plain
 from adk_fluent.patterns.parts import answer_key, expression, several, writes
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ def cascade(*agents: Expr[T], accept: Callable[[str], bool]) -> Expr[T]:
     """
     if not callable(accept):
         raise ArgumentError(f"cascade(accept=) takes a function of a text, not {describe(accept)}.")
+    plain(accept, "cascade(accept=)")
     *earlier, last = several(agents, 2, "cascade()")
     tried: list[Expr[T]] = []
     for asked in earlier:

@@ -13,7 +13,7 @@ from adk_fluent.expr.steps import map_over
 from adk_fluent.expr.transforms import S
 from adk_fluent.expr.workflow import FanOut, Pipeline
 from adk_fluent.ir.functions import declares
-from adk_fluent.ir.matching import StateView
+from adk_fluent.ir.matching import StateView, plain
 from adk_fluent.patterns.parts import answer_key, expression, several, writes
 
 T = TypeVar("T")
@@ -112,6 +112,7 @@ def map_reduce(
         return mapped >> writes(told, key, "map_reduce(reducer=)")
     if not callable(reducer):
         raise ArgumentError(f"{where} takes an agent or a function as its reducer, not {describe(reducer)}.")
+    plain(reducer, "map_reduce(reducer=)")
 
     @declares(reads=[ANSWERS])
     def reduced(state: StateView) -> Any:

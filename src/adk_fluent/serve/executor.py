@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from a2a.server.agent_execution import AgentExecutor
@@ -18,6 +20,7 @@ from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.sqlite import turns_of
 from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
 from adk_fluent.errors import ADKFluentError, SessionError, what_happened
+from adk_fluent.ir.base import Node
 from adk_fluent.serve import asked
 from adk_fluent.serve.keeping import Kept
 from adk_fluent.serve.limits import ServeLimits
@@ -28,9 +31,13 @@ if TYPE_CHECKING:
     from a2a.server.events import EventQueue
     from a2a.server.tasks import TaskUpdater
 
+    from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
+
 logger: logging.Logger = logging.getLogger("adk_fluent.serve")
 
 HANDED_BACK = "The server stopped before this was done. Send it again."
+TASK = "adk_fluent_task"
+"""The key of the state under which a durable run notes its task; two tasks of the same words differ by it."""
 _AGAIN = "Answer yes or no."
 
 
@@ -42,13 +49,25 @@ class FluentExecutor(AgentExecutor):
 
     Attributes:
         is_stopping: whether no more tasks are taken.
+        is_durable: whether runs go on when this process dies.
+        left: ids of tasks that a server that died left running; their runs may have ended since.
     """
 
     def __init__(
-        self, backend: ADKBackend, compiled: Compiled, limits: ServeLimits, kept: Kept | None = None
+        self,
+        backend: ADKBackend | TemporalBackend,
+        compiled: Compiled | Durable,
+        root: Node,
+        limits: ServeLimits,
+        kept: Kept | None = None,
+        *,
+        is_durable: bool = False,
     ) -> None:
-        self._backend, self._compiled, self._limits, self._kept = backend, compiled, limits, kept
-        self._inputs = asked.inputs_of(compiled.named.root)
+        self._backend: Any = backend
+        self._compiled, self._limits, self._kept = compiled, limits, kept
+        self._inputs = asked.inputs_of(root)
+        self.is_durable: bool = is_durable
+        self.left: set[str] = set()
         self._running: dict[asyncio.Task[Any], TaskUpdater] = {}
         self._arriving: dict[object, None] = {}  # calls whose task does not run yet, oldest first
         self.is_stopping: bool = False
@@ -147,8 +166,26 @@ class FluentExecutor(AgentExecutor):
                 await self._ask(updater, pending, again=True)
                 return 0
             approvals = said or {}
-        events = self._events(message, approvals, user, session)
-        return await self._tell(events, updater, user, session)
+        if self.is_durable and not approvals:
+            message = replace(message, state={**message.state, TASK: str(context.task_id)})
+        telling = _Telling(updater, 0 if context.task_id in self.left else _said_before(context))
+        events = await self._ended(context, user, session) or self._events(message, approvals, user, session)
+        return await self._tell(events, telling, updater, user, session)
+
+    async def _ended(
+        self, context: RequestContext, user: str, session: str
+    ) -> AsyncGenerator[AgentEvent, None] | None:
+        """The events of a task's run that has ended, or waits, since a server died; `None` if none has."""
+        if context.task_id not in self.left:
+            return None
+        self.left.discard(str(context.task_id))
+        try:
+            stored = await self._backend.session(self._compiled, session_id=session, user_id=user)
+        except SessionError:
+            return None
+        if not stored.runs or stored.state.get(TASK) != context.task_id:
+            return None
+        return _given(next(reversed(stored.runs.values())))
 
     def _events(
         self, message: asked.Asked, approvals: Any, user: str, session: str
@@ -166,10 +203,15 @@ class FluentExecutor(AgentExecutor):
         )
 
     async def _tell(
-        self, events: AsyncGenerator[AgentEvent, None], updater: TaskUpdater, user: str, session: str
+        self,
+        events: AsyncGenerator[AgentEvent, None],
+        telling: _Telling,
+        updater: TaskUpdater,
+        user: str,
+        session: str,
     ) -> int:
         """Send what is meant for the user, as it comes; how the task ends is the last of it."""
-        telling, seen = _Telling(updater), list[AgentEvent]()
+        seen = list[AgentEvent]()
         async with aclosing(events) as run:
             async for event in run:
                 if event.visibility == "user":
@@ -219,12 +261,23 @@ def _ids_asked(context: RequestContext) -> frozenset[str] | None:
     return frozenset()
 
 
-class _Telling:
-    """Sends answers as artifacts: in pieces while they are generated, and whole in their place at the end."""
+async def _given(events: Iterable[AgentEvent]) -> AsyncGenerator[AgentEvent, None]:
+    for event in events:
+        yield event
 
-    def __init__(self, updater: TaskUpdater) -> None:
-        self._updater = updater
+
+class _Telling:
+    """Sends answers as artifacts: in pieces while they are generated, and whole in their place at the end.
+
+    Args:
+        before: messages that the task had before this one; with the order of the answers to this one they
+            give ids to artifacts, so that what is told again after a crash replaces what was told.
+    """
+
+    def __init__(self, updater: TaskUpdater, before: int) -> None:
+        self._updater, self._before = updater, before
         self._open: dict[str, str] = {}
+        self._begun: Counter[str] = Counter()
         self.has_told: bool = False
         self.size: int = 0  # bytes of what was told whole
 
@@ -236,7 +289,7 @@ class _Telling:
             return
         who = f"{event.author}\n{event.branch or ''}"
         begun = who in self._open
-        id = self._open.setdefault(who, str(uuid.uuid4()))
+        id = self._open.setdefault(who, self._id(who))
         if not event.is_partial:
             del self._open[who]
             self.has_told = True
@@ -248,6 +301,17 @@ class _Telling:
             append=begun and event.is_partial,
             last_chunk=not event.is_partial,
         )
+
+    def _id(self, who: str) -> str:
+        """The id of the next artifact of somebody."""
+        self._begun[who] += 1
+        order = f"{self._before}\n{self._begun[who]}\n{who}"
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._updater.task_id}\n{order}"))
+
+
+def _said_before(context: RequestContext) -> int:
+    """How many messages the task of a request had before."""
+    return 0 if context.current_task is None else len(context.current_task.history or ())
 
 
 def _whose(context: RequestContext) -> str:

@@ -79,7 +79,8 @@ def mistake_in(body: bytes) -> bytes | None:
     if not isinstance(method, str) or not method:
         return _error(id, INVALID_REQUEST, "method must be a string that is not empty.")
     if not isinstance(params, Mapping):
-        return _error(id, INVALID_PARAMS, "params must be an object.")
+        code = INVALID_PARAMS if isinstance(params, list | None) else INVALID_REQUEST
+        return _error(id, code, "params must be an object.")
     return None
 
 

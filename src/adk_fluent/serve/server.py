@@ -13,7 +13,7 @@ from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.advertising import card_json
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import ArgumentError, what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.serve.admission import Admission, check_auth
@@ -25,10 +25,9 @@ from adk_fluent.serve.routes import routes
 from adk_fluent.serve.stores import stores
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from adk_fluent.backends.temporal.backend import TemporalBackend
     from adk_fluent.config import ExecutionConfig
     from adk_fluent.serve.executor import FluentExecutor
 
@@ -49,12 +48,14 @@ class A2AServer:
     Args:
         expression: what is served.
         card: what others are told of it, from `to_agent_card`; by default made of the expression.
-        config: limits and the like of each run.
+        config: limits and the like of each run. With `durable="local"`, or a `TemporalBackend`, a task goes
+            on when the server or a worker died: a server on the same store takes it up when it starts.
         auth: the token or API key that callers must have, or a function from the headers of a request (names
             in lower case) to the name of a user, `None` where it is not one. By default everybody may call.
             The card and `/health` are open to all.
         store: where sessions and tasks are kept, so that a restart loses none: an SQLite file, or the URL of
-            a PostgreSQL database (`postgresql+asyncpg://...`). By default the memory of this process.
+            a PostgreSQL database (`postgresql+asyncpg://...`). By default the memory of this process. Durable
+            runs need it for their tasks; their sessions are where the engine's workers keep them.
         limits: what one server takes at most.
         backend: what runs the expression; a test's mock, or by default ADK with the agents' own models.
         endpoint: the URL that the card names; by default that where it listens.
@@ -87,7 +88,7 @@ class A2AServer:
         auth: AuthConfig | Authenticate | None = None,
         store: str | Path | None = None,
         limits: ServeLimits | None = None,
-        backend: ADKBackend | None = None,
+        backend: ADKBackend | TemporalBackend | None = None,
         endpoint: str | None = None,
     ) -> None:
         sdk.need("A2AServer")
@@ -104,22 +105,41 @@ class A2AServer:
         self._stores = stores(store)
         self._executor = self._made(backend)
         self._app: ASGIApp | None = None
-        self._end_waiting: Callable[[], Awaitable[None]] | None = None
+        self._handler: Any = None
+        self._going_on: set[asyncio.Future[None]] = set()
         self._listening = Listening(self, self._limits.grace)
         self._lock = asyncio.Lock()
         self._tokens: deque[str] = deque(maxlen=_TOKENS)
 
-    def _made(self, backend: ADKBackend | None) -> FluentExecutor:
+    def _made(self, backend: ADKBackend | TemporalBackend | None) -> FluentExecutor:
         from adk_fluent.serve.executor import FluentExecutor
 
+        if self._config is not None and self._config.durable is not None:
+            from adk_fluent.backends.temporal.local import local_backend
+
+            backend = local_backend(backend)
         chosen = backend or ADKBackend()
+        if not isinstance(chosen, ADKBackend):
+            return self._made_durable(chosen)
         if self._stores.sessions is not None:
             chosen.keep_in(Services(self._stores.sessions))
         compiled = chosen.compile(self._expression.node, self._config, state=None)
         kept = None
         if self._stores.engine is None:
             kept = Kept(self._limits, partial(_forget, chosen, compiled), self._stores.tasks.delete)
-        return FluentExecutor(chosen, compiled, self._limits, kept)
+        return FluentExecutor(chosen, compiled, compiled.named.root, self._limits, kept)
+
+    def _made_durable(self, backend: TemporalBackend) -> FluentExecutor:
+        from adk_fluent.serve.executor import FluentExecutor
+
+        if self._stores.engine is None:
+            raise ArgumentError(
+                "A2AServer(): runs that are durable need store=, the file or database in which their tasks "
+                "outlive this process."
+            )
+        compiled = backend.compile(self._expression.node, self._config, state=None)
+        root = compiled.native.named.root
+        return FluentExecutor(backend, compiled, root, self._limits, is_durable=True)
 
     # --- as an ASGI app ---------------------------------------------------------------------------
 
@@ -149,10 +169,24 @@ class A2AServer:
 
         async with self._lock:
             if self._app is None:
-                left = await self._stores.hand_back(HANDED_BACK, self._limits.seconds)
-                if left:
-                    logger.warning("%d tasks of a server that died are handed back to their callers.", left)
+                goes_on = self._executor.is_durable and sdk.is_newer()
+                left = await self._stores.left_running() if goes_on else []
+                if not goes_on and (count := await self._stores.hand_back(HANDED_BACK, self._limits.seconds)):
+                    logger.warning("%d tasks of a server that died are handed back to their callers.", count)
                 self._app = Admission(self._routed(), self._auth, self._limits, self._executor, mistake_in)
+                for task, owner in left:
+                    self._executor.left.add(task.id)
+                    again = asyncio.ensure_future(self._go_on(task, owner))
+                    self._going_on.add(again)
+                    again.add_done_callback(self._going_on.discard)
+
+    async def _go_on(self, task: Any, owner: str) -> None:
+        """Go on with the durable run of a task by sending this server the message that began it again."""
+        logger.warning("Task %s of a server that died goes on.", task.id)
+        try:
+            await sdk.send_again(self._handler, task, owner)
+        except Exception as error:  # noqa: BLE001  # one task must not keep the others, or the server
+            logger.error("Task %s of a server that died cannot go on: %s", task.id, what_happened(error))
 
     async def _close(self) -> None:
         await self._executor.stop()
@@ -160,14 +194,17 @@ class A2AServer:
 
     async def _leave(self) -> None:
         """End what is left of tasks that wait, which stay in the store, and close that."""
-        if self._end_waiting is not None:
-            await self._end_waiting()
+        for task in (left := list(self._going_on)):
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        if (end_waiting := getattr(self._handler, "aclose", None)) is not None:
+            await end_waiting()
         await self._stores.close()
 
     def _routed(self) -> ASGIApp:
         from starlette.applications import Starlette
 
-        calls, self._end_waiting = sdk.rpc_routes(
+        calls, self._handler = sdk.rpc_routes(
             self._executor, self._stores.tasks, self.card("http://localhost/"), 0.0
         )
         log_in_one_line()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from inspect import iscoroutinefunction
@@ -64,13 +64,37 @@ class Stores:
         """
         if self.engine is None:
             return 0
+        with self._telling():
+            return await self._hand_back(told, seconds)
+
+    @contextmanager
+    def _telling(self) -> Generator[None]:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            return await self._hand_back(told, seconds)
+            yield
         except (SQLAlchemyError, OSError) as error:
             why = " ".join(str(getattr(error, "orig", None) or error).split())
             raise ServerError(f"store={self.place!r} cannot be used: {why:.200}.") from error
+
+    async def left_running(self) -> list[tuple[Any, str]]:
+        """The tasks that a server left running when it died, each with the name of its user.
+
+        Raises:
+            ServerError: the store cannot be reached, or cannot be made.
+        """
+        with self._telling():
+            await self.tasks.inner.initialize()
+            return await self._left_running()
+
+    async def _left_running(self) -> list[tuple[Any, str]]:
+        from sqlalchemy import select
+
+        model = self.tasks.task_model
+        async with self.tasks.async_session_maker() as session:
+            rows = (await session.execute(select(model.id, model.owner, model.status))).all()
+        found = [(id, owner) for id, owner, status in rows if _state(status) in _RUNNING]
+        return [(await self.tasks.get(id, sdk.call_of(owner)), owner) for id, owner in found]
 
     async def _hand_back(self, told: str, seconds: float) -> int:
         from sqlalchemy import select

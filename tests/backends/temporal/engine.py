@@ -67,9 +67,9 @@ class Served(TemporalBackend):
         self._services = {"session_service": sessions or fresh_services().session_service}
         super().__init__(workers.address, queue=self._name, **options)
 
-    def compile(self, node: Node, config: Any = None) -> Durable:
+    def compile(self, node: Node, config: Any = None, **options: Any) -> Durable:
         """As the backend itself, and with a worker."""
-        compiled = super().compile(node, config)
+        compiled = super().compile(node, config, **options)
         if compiled.queue not in self._served:
             self._served.add(compiled.queue)
             self._workers.work(node, self._name, services=self._services, **self._working)

@@ -38,6 +38,16 @@ class Crew:
         process.start()
         self._processes.append(process)
 
+    def start_server(self, port: int) -> Any:
+        """Start a process that serves the pipeline over A2A."""
+        from tests.backends.temporal.served import serve_tasks
+
+        arguments = (self.address, self.queue, str(self.folder), port)
+        process = _CONTEXT.Process(target=serve_tasks, args=arguments)
+        process.start()
+        self._processes.append(process)
+        return process
+
     def end(self) -> None:
         """Kill all that still work."""
         for process in self._processes:

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.temporal import sizes
 from adk_fluent.backends.temporal.worker import working  # imported before any worker is forked
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import run_worker
 from adk_fluent.expr.base import Expr
+from adk_fluent.serve import A2AServer
 from tests.backends.temporal import steps
 
 __all__ = ["serve", "working"]
@@ -43,3 +45,19 @@ def run_alone(prompt: str, session_id: str, folder: str) -> None:
     os.environ[steps.FOLDER] = folder
     config = ExecutionConfig(durable="local")
     asyncio.run(steps.pipeline.run(prompt, session_id=session_id, config=config))
+
+
+def serve_tasks(address: str, queue: str, folder: str, port: int) -> None:
+    """Serve the pipeline over A2A; on this machine alone where there is no address."""
+    os.chdir(folder)
+    os.environ[steps.FOLDER] = folder
+
+    async def serving() -> None:
+        options: dict[str, Any] = {"config": ExecutionConfig(durable="local")}
+        if address:
+            options = {"backend": TemporalBackend(address, queue=queue)}
+        server = A2AServer(steps.pipeline, store=Path(folder) / "tasks.db", **options)
+        await server.start(port=port)
+        await asyncio.Event().wait()
+
+    asyncio.run(serving())

@@ -24,8 +24,10 @@ from typing import Any, Final, TypeAlias, TypeVar, cast, get_type_hints
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
+from google.adk.sessions import BaseSessionService
 
 from adk_fluent._loops import PerLoop
+from adk_fluent.backends.adk.events.branch_sessions import really, store
 from adk_fluent.backends.adk.events.signals import failure, note_problems
 from adk_fluent.backends.adk.threads import Thread
 from adk_fluent.errors import ResourceError, RunError, no_answer, sentence, what_happened
@@ -244,8 +246,8 @@ def _runs_in_thread(resource: Resource) -> bool:
 # --- where they are kept --------------------------------------------------------------------------
 
 APP: Final = "app"
-SessionKey: TypeAlias = tuple[str, str, str]
-"""App, user and session."""
+SessionKey: TypeAlias = tuple[BaseSessionService, str, str, str]
+"""Session service, app, user and session: two services may have sessions of equal ids."""
 
 
 @dataclass(slots=True)
@@ -290,7 +292,7 @@ _loops: Final = PerLoop(_Loop)
 
 
 def _session_of(ctx: InvocationContext) -> SessionKey:
-    return ctx.app_name, ctx.user_id, ctx.session.id
+    return store(ctx), ctx.app_name, ctx.user_id, ctx.session.id
 
 
 async def holding(ctx: InvocationContext, events: AsyncGenerator[E]) -> AsyncGenerator[E]:
@@ -456,9 +458,9 @@ async def close(*resources: Resource) -> None:
     await _end(lambda place: place[1] in resources if resources else True)
 
 
-async def end_session(app: str, user: str, session: str) -> None:
+async def end_session(service: BaseSessionService, app: str, user: str, session: str) -> None:
     """Close the resources of a session that is over."""
-    await _end(lambda place: place[0] == (app, user, session))
+    await _end(lambda place: place[0] == (really(service), app, user, session))
 
 
 async def _end(which: Callable[[tuple[Hashable, Resource]], bool]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from temporalio.client import (
@@ -105,15 +106,24 @@ class TemporalBackend:
         self._run_timeout = None if run_timeout is None else timedelta(seconds=run_timeout)
         self._ended: dict[str, StoredSession] = {}
 
-    def compile(self, node: Node, config: ExecutionConfig | None = None) -> Durable:
+    def compile(
+        self,
+        node: Node,
+        config: ExecutionConfig | None = None,
+        *,
+        state: Mapping[str, Any] | None = MappingProxyType({}),
+    ) -> Durable:
         """The expression as ADK runs it, so that what cannot run is known before any worker gets it.
+
+        Args:
+            state: what the contract check may take to be in the session; `None` if that is not known.
 
         Raises:
             CompileError: ADK cannot express something in it.
             BackendError: the configuration has what cannot be sent to a worker, or a middleware that goes by
                 earlier runs stands where it cannot act in one.
         """
-        compiled = ADKBackend().compile(node, config)
+        compiled = ADKBackend().compile(node, config, state=state)
         check_places(acting(cast(Any, compiled.app.root_agent)))
         return Durable(node, compiled, queue_of(node, self._queue), config_json(compiled.config))
 

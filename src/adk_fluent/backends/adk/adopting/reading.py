@@ -139,7 +139,7 @@ class Reading:
         """An agent with all below it."""
         found = getattr(agent, "_ir", None)
         if isinstance(found, Node):
-            return without_crossings(found)
+            return without_crossings(cast(Any, agent).current_node())
         if any(above is agent for above in self._around):
             names = " > ".join(above.name for above in [*self._around, agent])
             raise ArgumentError(

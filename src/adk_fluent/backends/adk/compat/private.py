@@ -108,6 +108,12 @@ def invocation(ctx: ReadonlyContext | InvocationContext) -> InvocationContext:
     return vars(ctx).get("_invocation_context", ctx)  # asked for often, and `isinstance` would cost more
 
 
+def written(ctx: ReadonlyContext) -> Mapping[str, Any]:
+    """What callbacks have written to the state by a context of a call, which older ADKs keep private."""
+    actions = getattr(ctx, "_event_actions", None)
+    return {} if actions is None else actions.state_delta
+
+
 def model_calls(ctx: InvocationContext) -> int:
     """How many models a run has asked; ADK counts for itself alone."""
     return cast(int, cast(Any, ctx)._invocation_cost_manager._number_of_llm_calls)

@@ -268,7 +268,7 @@ def ask_others(agent: FluentLlmAgent, helper_for: HelperFor) -> None:
     scope = Compilation(Named(agent.ir, before.origins), helper_for=helper_for)
     delivering = Delivering(before.spec, before.origins)
     delivering.helpers = Helpers(agent.name, _helper(agent, agent.ir, scope))
-    agent.instruction = compile_instruction(agent.ir.given.get("instruction"), delivering) or ""
+    agent.instruct(compile_instruction(agent.ir.given.get("instruction"), delivering) or "")
     agent.see(delivering)
 
 
@@ -391,7 +391,7 @@ VISITORS: Final[Mapping[type[Node], Callable[[Node, Compilation], BaseAgent]]] =
     AgentNode: _agent,
     SequenceNode: _plain(known_as("SequentialAgent", SequentialComposite), SEQUENCE_FIELDS),
     ParallelNode: _parallel,
-    LoopNode: _plain(known_as("LoopAgent", LoopComposite), LOOP_FIELDS),
+    LoopNode: _plain(known_as("LoopAgent", LoopComposite), (*LOOP_FIELDS, "max_iterations")),
     RouteNode: _plain(RouteComposite),
     FallbackNode: _plain(FallbackComposite),
     RaceNode: _plain(RaceComposite),

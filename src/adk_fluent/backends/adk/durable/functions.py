@@ -39,7 +39,7 @@ def call_as_steps(agents: Mapping[str, BaseAgent], table: Table, services: Worke
             if callable(provider) and not isinstance(provider, InstructionSpec):
                 key = f"{agent.name}.instruction"
                 table.add("function", key, _Provider(provider, agent.name, agents, services))
-                agent.instruction = compile_instruction(_told(table, key, agent.name), agent.delivering) or ""
+                agent.instruct(compile_instruction(_told(table, key, agent.name), agent.delivering) or "")
 
 
 def _state_function(agent: TransformAgent | TapAgent, table: Table) -> None:

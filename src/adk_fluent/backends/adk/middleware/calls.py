@@ -25,6 +25,8 @@ from adk_fluent.backends.adk.middleware.answers import response_of
 from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
 from adk_fluent.backends.adk.middleware.parting import parted, surrounded
 from adk_fluent.backends.adk.middleware.stack import Hook, cause_of, is_outcome, stack_of
+from adk_fluent.backends.spending import Call, noted_calls, usage_of
+from adk_fluent.cost.budget import COST
 from adk_fluent.middleware.protocol import CallModel, CallTool
 
 Responses = AsyncGenerator[LlmResponse, None]
@@ -72,7 +74,8 @@ def around(llm: BaseLlm, ctx: InvocationContext) -> BaseLlm:
     """The model as ADK calls it: with the middleware around it, if there is any that wants to be."""
     live = ctx.live_request_queue is not None  # nothing is generated: it is connected to
     hooks = stack_of(ctx).of("around_tool" if live else "around_model")
-    return cast(BaseLlm, AroundLlm(llm, ctx, hooks)) if hooks or _real_models.forbids(llm) else llm
+    noted = hooks or noted_calls() is not None or _real_models.forbids(llm)
+    return cast(BaseLlm, AroundLlm(llm, ctx, hooks)) if noted else llm
 
 
 def surround(ctx: InvocationContext) -> None:
@@ -155,7 +158,25 @@ class _Innermost:
         if self._there:
             request = surrounded(request, self._ctx, self._there)
         responses = llm.generate_content_async(request, stream=self._stream)
-        return responses if model is None else _naming(llm.model, responses)
+        if model is not None:
+            responses = _naming(llm.model, responses)
+        calls = noted_calls()
+        return responses if calls is None else _noting(calls, self._ctx.agent_name, request, responses)
+
+
+async def _noting(calls: list[Call], agent: str, request: LlmRequest, responses: Responses) -> Responses:
+    """The responses of a call; what it has used when it ends, however it does, is noted."""
+    used: LlmResponse | None = None
+    try:
+        async with aclosing(responses):
+            async for response in responses:
+                used = response if response.usage_metadata is not None else used
+                yield response
+    finally:
+        if used is not None and used.usage_metadata is not None:
+            model = used.model_version or request.model or ""
+            cost = (used.custom_metadata or {}).get(COST)
+            calls.append(Call(agent, model, usage_of(used.usage_metadata, model, cost)))
 
 
 async def _naming(model: str, responses: Responses) -> Responses:

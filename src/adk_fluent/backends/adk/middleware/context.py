@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
@@ -20,6 +21,10 @@ from adk_fluent.middleware.keeping import Scope, Simulation
 
 if TYPE_CHECKING:
     from adk_fluent.middleware.protocol import State
+
+
+PLUGIN: Final = "adk_fluent_middleware"
+"""The name of the plugin that calls the hooks of a run."""
 
 
 class HookContext:
@@ -150,6 +155,25 @@ class HookContext:
         """What is kept for the run, or what is around it."""
         return runs.values(self.invocation, scope)
 
+    def place_of(self, middleware: object) -> Hashable:
+        """Where a middleware stands in the app, and the names of the agents that it acts on.
+
+        It is the same in every request that puts equal middleware into equal pipelines.
+        """
+        plugin = self._plugin
+        return None if plugin is None else plugin.place_of(middleware)
+
+    def stored_events(self, middleware: object) -> Iterable[Event]:
+        """The stored events of the session, of those agents that a middleware acts on."""
+        if (plugin := self._plugin) is None:
+            return ()
+        events = runs.outermost(self.invocation).session.events
+        return [event for event in events if plugin.acts_on(middleware, event.author)]
+
+    @property
+    def _plugin(self) -> Any:
+        return runs.outermost(self.invocation).plugin_manager.get_plugin(PLUGIN)
+
     async def store(self) -> None:
         """Store what was written where ADK has no event to carry it: around runs and events."""
         if delta := dict(self._delta):
@@ -162,6 +186,12 @@ class HookContext:
                 actions=EventActions(state_delta=delta),
             )
             await ctx.session_service.append_event(session=ctx.session, event=event)
+
+    async def keep(self) -> None:
+        """Store what was written for a call that failed, since ADK drops the event that would carry it."""
+        if self.operation is None and not isinstance(self.native, InvocationContext):
+            self._delta.update(private.written(self.native))
+            await self.store()
 
 
 class HelperContext(CallbackContext):

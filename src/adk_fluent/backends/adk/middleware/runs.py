@@ -16,7 +16,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.events.branch_sessions import store
+from adk_fluent.backends.adk.events.branch_sessions import really, store
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.middleware.keeping import Scope, Simulation
 
@@ -265,7 +265,7 @@ def _beyond(run: _Run, scope: Scope) -> Values:
 
 def forget(service: BaseSessionService, app_name: str, user_id: str, session_id: str) -> None:
     """Drop what was kept for a session that is deleted."""
-    if (table := _sessions.get(service)) is not None:
+    if (table := _sessions.get(really(service))) is not None:
         table.pop((app_name, user_id, session_id), None)
 
 

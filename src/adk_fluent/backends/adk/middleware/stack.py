@@ -12,7 +12,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.middleware.context import HookContext
+from adk_fluent.backends.adk.middleware.context import PLUGIN, HookContext
 from adk_fluent.errors import ADKFluentError, MiddlewareError, ModelError, sentence, what_happened
 from adk_fluent.middleware.checking import HOOKS, hooks_of
 from adk_fluent.middleware.protocol import Middleware
@@ -21,9 +21,6 @@ logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
 
 INWARD: Final = frozenset(name for name in HOOKS if name.startswith(("before", "around", "on_user")))
 """Hooks for what goes in, which passes the stack in its order; what comes out passes in the reverse one."""
-
-PLUGIN: Final = "adk_fluent_middleware"
-"""The name of the plugin that calls the hooks of a run."""
 
 _RAISED: Final = "__adk_fluent_hook__"
 

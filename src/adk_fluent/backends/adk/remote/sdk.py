@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -278,6 +278,32 @@ def size_of(message: Any) -> int:
     return message.ByteSize() if is_newer() else len(message.model_dump_json())
 
 
+def call_of(user: str) -> Any:
+    """The context of a call that a user makes; of nobody in particular where the name is empty."""
+    from a2a.auth.user import UnauthenticatedUser, User
+    from a2a.server.context import ServerCallContext
+
+    class Known(User):
+        @property
+        def is_authenticated(self) -> bool:
+            return True
+
+        @property
+        def user_name(self) -> str:
+            return user
+
+    return ServerCallContext(user=Known() if user else UnauthenticatedUser())
+
+
+async def send_again(handler: Any, task: Any, user: str) -> None:
+    """Send the message that began a task once more, as the user who sent it."""
+    from a2a.types import SendMessageRequest
+
+    request = SendMessageRequest(message=task.history[0])
+    request.message.task_id, request.message.context_id = task.id, task.context_id
+    await handler.on_message_send(request, call_of(user))
+
+
 def waits(context: Any) -> bool:
     """Whether a request goes on with a task that waits for an answer."""
     task = context.current_task
@@ -289,12 +315,10 @@ def waits(context: Any) -> bool:
     return task.status.state == (states.TASK_STATE_INPUT_REQUIRED if is_newer() else states.input_required)
 
 
-def rpc_routes(
-    executor: Any, store: Any, card: Mapping[str, Any], grace: float
-) -> tuple[list[Any], Callable[[], Awaitable[None]] | None]:
+def rpc_routes(executor: Any, store: Any, card: Mapping[str, Any], grace: float) -> tuple[list[Any], Any]:
     """The routes that answer calls: a2a-sdk's own, which speak both versions of the protocol from 1.x on.
 
-    Beside them, what ends the tasks of theirs that wait, where they have such.
+    Beside them, the library's handler of requests.
     """
     from a2a.server.request_handlers import DefaultRequestHandler
 
@@ -307,8 +331,8 @@ def rpc_routes(
             given["interrupted_task_timeout"] = WAITING  # a task that waits is then in the store alone
         made = handler(agent_executor=executor, task_store=store, agent_card=card_of(card), **given)
         routes = create_jsonrpc_routes(made, "/", enable_v0_3_compat=True, shutdown_grace_period=grace)
-        return [*routes], getattr(made, "aclose", None)
+        return [*routes], made
     apps: Any = import_module("a2a.server.apps")  # which is gone in 1.x
     made = handler(agent_executor=executor, task_store=store)
     app: Any = apps.A2AStarletteApplication(agent_card=card_of(card), http_handler=made)
-    return [*app.routes(agent_card_url="/.well-known/agent-card-0.3.json")], None
+    return [*app.routes(agent_card_url="/.well-known/agent-card-0.3.json")], made

@@ -351,7 +351,7 @@ class ADKBackend:
     ) -> None:
         """Delete a session that nobody can name any more."""
         runner = compiled.runner(self.services(services))
-        await resources.end_session(runner.app_name, user_id, session_id)
+        await resources.end_session(runner.session_service, runner.app_name, user_id, session_id)
         runs.forget(runner.session_service, runner.app_name, user_id, session_id)
         with telling_of(runner.session_service, session_id):
             await to_the_end(

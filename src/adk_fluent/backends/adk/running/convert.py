@@ -21,11 +21,11 @@ from adk_fluent.analysis.visibility import VISIBILITY
 from adk_fluent.backends.adk.events.approvals import pending_in
 from adk_fluent.backends.adk.events.signals import failure, spoken_text
 from adk_fluent.backends.adk.steps.tree import below
-from adk_fluent.backends.events import AgentEvent, Spent, ToolCallInfo, ToolResponseInfo, Usage
+from adk_fluent.backends.events import AgentEvent, ToolCallInfo, ToolResponseInfo
+from adk_fluent.backends.spending import usage_of
 from adk_fluent.backends.turns import EMPTY, no_prompt
 from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
-from adk_fluent.cost.budget import COST
-from adk_fluent.cost.prices import tokens_of
+from adk_fluent.cost.budget import CACHED, COST
 from adk_fluent.errors import ArgumentError, CompileError
 from adk_fluent.telemetry.setup import of_a_run
 
@@ -75,7 +75,7 @@ def to_agent_event(
         p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result
     )
     text = spoken_text(event) or None
-    usage = event.usage_metadata
+    usage = None if (event.custom_metadata or {}).get(CACHED) else event.usage_metadata
     metadata = dict(event.custom_metadata or {})
     model = event.model_version or (models.get(event.author) if usage is not None else None)
     return AgentEvent(
@@ -102,7 +102,7 @@ def to_agent_event(
         parts=others,
         branch=event.branch,
         model=model,
-        usage=None if usage is None else _usage(usage, model or "", metadata.get(COST)),
+        usage=None if usage is None else usage_of(usage, model or "", metadata.get(COST)),
         error=failure(event),
         pending=pending_in(event),
         visibility=metadata.get(VISIBILITY, "user"),
@@ -113,11 +113,6 @@ def to_agent_event(
         interrupted=bool(event.interrupted),
         raw=event,
     )
-
-
-def _usage(usage: types.GenerateContentResponseUsageMetadata, model: str, cost: str | None) -> Usage:
-    tokens = tokens_of(usage)
-    return Usage(1, *tokens, spent=(Spent(model, tokens, cost),))
 
 
 def run_config(config: ExecutionConfig, *, streaming: bool = False) -> RunConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -23,10 +23,9 @@ from adk_fluent.backends.adk.events.asides import in_full, in_place_of
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.answers import content_of, response_of
 from adk_fluent.backends.adk.middleware.calls import step_of, surround, take_step, wrap_tools
-from adk_fluent.backends.adk.middleware.context import HookContext
+from adk_fluent.backends.adk.middleware.context import PLUGIN, HookContext
 from adk_fluent.backends.adk.middleware.stack import (
     NOTHING,
-    PLUGIN,
     Stack,
     callback_of,
     stack_at,
@@ -65,11 +64,28 @@ class MiddlewarePlugin(AddedPlugin):
             return self._around
         root = cast(BaseAgent, ctx.agent).root_agent
         if self._authors[0] is not root:
-            self._authors = (root, dict(reversed(list(acting(root)))))  # of one name, the outer one counts
+            self._authors = (root, dict(reversed(list(acting(root)))))  # as in `_acting`
         own = self._authors[1].get(name)
         own = stack_at(root) if own is None else own
         outer = private.caller(ctx)
         return own if outer is None else stack_of(outer).around(own.middleware)
+
+    def place_of(self, middleware: object) -> tuple[int, frozenset[str]]:
+        """Where a middleware stands among all of the app, and the names of the agents that it acts on."""
+        everything = self._everything.middleware
+        position = everything.index(middleware) if middleware in everything else -1
+        names = (name for name, stack in self._acting.items() if middleware in stack.middleware)
+        return position, frozenset(names)
+
+    def acts_on(self, middleware: object, author: str) -> bool:
+        """Whether a middleware acts on what an agent says, wherever in the app that is."""
+        return middleware in self._acting.get(author, stack_at(self._root)).middleware
+
+    @cached_property
+    def _acting(self) -> Mapping[str, Stack]:
+        if self._around is not None:
+            return {}
+        return dict(reversed(list(acting(self._root))))  # of one name, the outer one counts
 
     def begin(self, ctx: InvocationContext) -> None:
         """Note that a run begins, unless that is known."""
@@ -268,10 +284,14 @@ async def _before_model(
     if not hooks:
         return None
     ctx = HookContext(callback_context)
-    for hook in hooks:
-        answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request)
-        if answer is not None:
-            return answer
+    try:
+        for hook in hooks:
+            answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request)
+            if answer is not None:
+                return answer
+    except Exception:
+        await ctx.keep()
+        raise
     return None
 
 
@@ -279,9 +299,13 @@ async def _after_model(
     self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_response: LlmResponse
 ) -> LlmResponse | None:
     ctx, current = HookContext(_in_step(callback_context)), llm_response
-    for hook in stack_of(ctx.invocation).of("after_model"):
-        changed = await hook.ask(ctx, partial(response_of, hook.name, current), current)
-        current = current if changed is None else changed
+    try:
+        for hook in stack_of(ctx.invocation).of("after_model"):
+            changed = await hook.ask(ctx, partial(response_of, hook.name, current), current)
+            current = current if changed is None else changed
+    except Exception:
+        await ctx.keep()
+        raise
     return None if current is llm_response else current
 
 
@@ -289,10 +313,15 @@ async def _on_model_error(
     self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
 ) -> LlmResponse | None:
     ctx = HookContext(_in_step(callback_context))
-    for hook in stack_of(ctx.invocation).of("on_model_error"):
-        answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request, error)
-        if answer is not None:
-            return answer
+    try:
+        for hook in stack_of(ctx.invocation).of("on_model_error"):
+            answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request, error)
+            if answer is not None:
+                return answer
+    except Exception:
+        await ctx.keep()
+        raise
+    await ctx.keep()
     return None
 
 
@@ -310,10 +339,14 @@ async def _before_tool(
     self: MiddlewarePlugin, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
 ) -> Any:
     ctx = HookContext(tool_context, tool=tool)
-    for hook in stack_of(ctx.invocation).of("before_tool"):
-        answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args)
-        if answer is not None:
-            return answer
+    try:
+        for hook in stack_of(ctx.invocation).of("before_tool"):
+            answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args)
+            if answer is not None:
+                return answer
+    except Exception:
+        await ctx.keep()
+        raise
     return None
 
 
@@ -326,9 +359,13 @@ async def _after_tool(
     result: Any,
 ) -> Any:
     ctx, current = HookContext(tool_context, tool=tool), result
-    for hook in stack_of(ctx.invocation).of("after_tool"):
-        changed = await hook.ask(ctx, _as_it_is, tool.name, tool_args, current)
-        current = current if changed is None else changed
+    try:
+        for hook in stack_of(ctx.invocation).of("after_tool"):
+            changed = await hook.ask(ctx, _as_it_is, tool.name, tool_args, current)
+            current = current if changed is None else changed
+    except Exception:
+        await ctx.keep()
+        raise
     return None if current is result else current
 
 
@@ -341,11 +378,17 @@ async def _on_tool_error(
     error: BaseException,
 ) -> Any:
     ctx = HookContext(tool_context, tool=tool)
-    for hook in stack_of(ctx.invocation).of("on_tool_error"):
-        if hook.native or isinstance(error, Exception):  # ADK 2.x tells plugins of a cancellation, too
-            answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args, error)
-            if answer is not None:
-                return answer
+    try:
+        for hook in stack_of(ctx.invocation).of("on_tool_error"):
+            if hook.native or isinstance(error, Exception):  # ADK 2.x tells plugins of a cancellation, too
+                answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args, error)
+                if answer is not None:
+                    return answer
+    except Exception:
+        await ctx.keep()
+        raise
+    if isinstance(error, Exception):
+        await ctx.keep()
     return None
 
 
@@ -381,8 +424,16 @@ _PREPARED: Final = frozenset({"after_model", "on_model_error", "around_model", "
 """Hooks that `before_model` prepares: where writes to state are stored, and what tools there are."""
 
 
+_WRITING: Final[Mapping[str, frozenset[str]]] = {
+    "on_model_error": frozenset({"before_model", "around_model", "after_model"}),
+    "on_tool_error": frozenset({"before_tool", "around_tool"}),
+}
+"""Hooks of a call, by the callback that keeps what they wrote if the call fails."""
+
+
 def _callbacks(stack: Stack) -> frozenset[str]:
     used = _ALWAYS | (stack.hooks.keys() & _CALLBACKS.keys())
+    used |= {name for name, hooks in _WRITING.items() if stack.hooks.keys() & hooks}
     return used | {"before_model"} if stack.hooks.keys() & _PREPARED else used
 
 

@@ -27,7 +27,7 @@ from adk_fluent.backends.adk.running.convert import knowingly, run_config
 from adk_fluent.backends.adk.running.sqlite import one_writer
 from adk_fluent.backends.adk.running.store_errors import telling_of
 from adk_fluent.backends.adk.running.visibility import marked, sight_of
-from adk_fluent.backends.adk.steps.failures import FailureNotes, naming_failures
+from adk_fluent.backends.adk.steps.failures import FailureNotes, naming_failures, reported
 from adk_fluent.backends.events import without_words
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
@@ -155,10 +155,12 @@ class FluentRunner(Runner):
             options["run_config"] = run_config(self._config)
         give(options.get("state_delta"))
         telling = telling_of(self.session_service, options.get("session_id"))
-        with telling, naming_failures(), watched():
+        with telling, naming_failures() as raised, watched():
             async with aclosing(super().run_async(**options)) as events:
                 async for event in events:
                     told = in_full(event)
+                    if event.error_code:
+                        told = reported(told, raised)
                     yield marked(told, sight_of(event, self._outlet)) if marks else told
 
     def _seen(self, event: Event) -> Event:

@@ -39,11 +39,19 @@ def is_below(event: Event, branch: str | None) -> bool:
 
 
 def has_ended(agent: BaseAgent, events: Iterable[Event]) -> bool:
-    """Whether these events say that `agent` has finished: by a checkpoint, or as its model has answered."""
-    own = (event for event in events if event.author == agent.name)
-    if isinstance(agent, LlmAgent):
-        return any(event.actions.end_of_agent or _answers(event) for event in own)
-    return any(event.actions.end_of_agent for event in own)
+    """Whether these events say that `agent` has finished: by a checkpoint, or as its model has answered.
+
+    What its model says while a call of it is open is no answer yet: ADK 2.x has it tell what it waits for.
+    """
+    is_model, waiting = isinstance(agent, LlmAgent), set[str | None]()
+    for event in events:
+        if event.author == "user":
+            waiting.difference_update(answer.id for answer in event.get_function_responses())
+        elif event.author == agent.name:
+            waiting.update(event.long_running_tool_ids or ())
+            if event.actions.end_of_agent or (is_model and not waiting and _answers(event)):
+                return True
+    return False
 
 
 def _answers(event: Event) -> bool:

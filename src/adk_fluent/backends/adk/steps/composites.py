@@ -26,7 +26,8 @@ from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MockError
-from adk_fluent.ir.nodes import LoopNode, RouteNode
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import NO_LIMIT, LoopNode, RouteNode
 from adk_fluent.ir.passing import Passage
 
 
@@ -230,17 +231,24 @@ class SequentialComposite(Composite):
 
 
 class LoopComposite(Composite):
-    """Runs its children in order, round after round."""
+    """Runs its children in order, round after round.
 
-    @property
-    def max_iterations(self) -> int:
-        """How many rounds there are at most; ADK's tools tell it."""
-        return cast(LoopNode, self._ir).max_iterations
+    Attributes:
+        max_iterations: how many rounds there are at most; without a limit if `None`, as in ADK's `LoopAgent`.
+    """
+
+    max_iterations: int | None = LoopNode.max_iterations
+
+    def current_node(self) -> Node:
+        """The node it was made from, with what was changed since."""
+        limit = NO_LIMIT if self.max_iterations is None else self.max_iterations
+        node = cast(LoopNode, super().current_node())
+        return node if limit == node.max_iterations else node.replace(max_iterations=limit)
 
     async def _run_once(self, ctx: InvocationContext) -> Events:
-        node = cast(LoopNode, self._ir)
+        until = cast(LoopNode, self._ir).until
         start = self.start(ctx)
-        for done in range(start.rounds, node.max_iterations):
+        while self.max_iterations is None or start.rounds < self.max_iterations:
             async with aclosing(self.in_order(ctx, start)) as events:
                 async for event in events:
                     yield event
@@ -248,9 +256,9 @@ class LoopComposite(Composite):
                 return
             if ctx.is_resumable:
                 ctx.reset_sub_agent_states(self.name)
-            if start.seen.stop or (node.until is not None and await self.holds(node.until, ctx)):
+            if start.seen.stop or (until is not None and await self.holds(until, ctx)):
                 break
-            start = Start(rounds=done + 1)
+            start = Start(rounds=start.rounds + 1)
         if ctx.is_resumable:
             yield private.finished(self, ctx)
 

@@ -8,8 +8,9 @@ or from the functions in its traceback.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Collection, Generator
+from contextlib import aclosing, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from traceback import walk_tb
 from types import CodeType
@@ -33,6 +34,7 @@ from pydantic_core import to_json
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.stack import hook_error
 from adk_fluent.backends.adk.resources import BEHIND
+from adk_fluent.backends.events import RAISED
 from adk_fluent.errors import (
     ADKFluentError,
     CallbackError,
@@ -135,6 +137,31 @@ class FailureNotes(AddedPlugin):
         if not (isinstance(tool, AgentTool) and hasattr(error, _NOTE)):
             note(error, Place(tool_context.agent_name, tool=tool.name))
 
+    async def on_agent_error_callback(
+        self, *, agent: BaseAgent, callback_context: CallbackContext, error: Exception
+    ) -> None:
+        """Note that an agent of this run raised; only ADK 2.x tells it, which alone runs an agent again."""
+        if (raised := _raised.get()) is not None:
+            raised.append(str(error))
+
+
+_raised: Final[ContextVar[list[str] | None]] = ContextVar("adk_fluent_raised", default=None)
+"""What the exceptions say that agents of the run at hand raised."""
+
+
+def reported(event: Event, raised: Collection[str]) -> Event:
+    """An error event, marked if it only reports an exception.
+
+    ADK 2.x stores such an event when a root agent, or a node, raises. Then it raises the exception, or runs
+    the agent again, if that has a `retry_config`.
+
+    Args:
+        raised: what the exceptions say that agents of the run raised.
+    """
+    if event.content or event.error_message not in raised:
+        return event
+    return event.model_copy(update={"custom_metadata": {**(event.custom_metadata or {}), RAISED: True}})
+
 
 async def storable(events: Events) -> Events:
     """The events of an agent, whose tools must return what a session can store.
@@ -158,8 +185,10 @@ async def storable(events: Events) -> Events:
 
 
 @contextmanager
-def naming_failures() -> Generator[None]:
+def naming_failures() -> Generator[Collection[str]]:
     """Make one line of an error whose source is known; another one passes as it is.
+
+    It gives what the exceptions say that agents raised within, caught or not.
 
     Raises:
         ToolError: a tool raised; the message names it and its agent.
@@ -168,19 +197,24 @@ def naming_failures() -> Generator[None]:
         CallbackError: a callback, planner, code executor, toolset or plugin raised.
         ADKFluentError: a hook of a middleware raised.
     """
+    raised: list[str] = []
+    token = _raised.set(raised)
     try:
-        yield
+        yield raised
     except ADKFluentError:
         raise
     except Exception as error:
-        if (raised := hook_error(error)) is not None:
-            raise raised from raised.__cause__
+        if (told := hook_error(error)) is not None:
+            raise told from told.__cause__
         cause = _of_plugin(error) or error
         if isinstance(cause, ADKFluentError):
             raise cause from cause.__cause__
         if (place := _place(error, cause)) is None:
             raise
         raise _named(cause, place) from cause
+    finally:
+        with suppress(ValueError):  # closed by another task than the one that began
+            _raised.reset(token)
 
 
 def _of_plugin(error: Exception) -> Exception | None:

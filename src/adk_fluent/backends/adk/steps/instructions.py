@@ -18,7 +18,7 @@ from adk_fluent.backends.adk.context.delivery import Delivering
 from adk_fluent.backends.adk.context.functions import resolved, state_of
 from adk_fluent.backends.adk.context.missing import explain, needs
 from adk_fluent.backends.adk.steps.leaves import FluentAgent
-from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent, tree_of
+from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent, compile_with, tree_of
 from adk_fluent.context.asking import Ask
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.template import Placeholder, Segment, is_portable, segments
@@ -120,6 +120,9 @@ def compile_instruction(instruction: object, delivering: Delivering | None = Non
     if delivering is None and not isinstance(instruction, PromptSpec):
         return cast("Provider | None", instruction if callable(instruction) else None)
     return _provider(instruction, delivering)
+
+
+compile_with(compile_instruction)
 
 
 def _provider(instruction: object, delivering: Delivering | None) -> Provider:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, ClassVar, cast
 
@@ -111,6 +111,11 @@ class FluentAgent(BaseAgent):
         """The node it was made from."""
         return self._ir
 
+    def current_node(self) -> Node:
+        """The node it was made from, with what was changed since, as by `clone(update=)`."""
+        node = self._ir if self._ir.name == self.name else self._ir.replace(name=self.name)
+        return with_current_children(node, self.sub_agents)
+
     def run_async(self, parent_context: InvocationContext) -> Events:
         """ADK's entry, which keeps to the schema bound to the node."""
         if self._middleware is not NOTHING:
@@ -168,6 +173,14 @@ class FluentAgent(BaseAgent):
         """Whether a user's predicate holds for the state; see `holds`."""
         given = await self.given(predicate, ctx) if self._resources else {}
         return await holds(predicate, state_of(ctx), self.name, **given)
+
+
+def with_current_children(node: Node, agents: Sequence[BaseAgent]) -> Node:
+    """The node of an agent, with the nodes that the agents below it have now, if they are its children."""
+    if len(agents) != len(node.children) or not all(hasattr(agent, "current_node") for agent in agents):
+        return node
+    children = tuple(cast(Any, agent).current_node() for agent in agents)
+    return node if children == node.children else node.with_children(children)
 
 
 def _is_node(agent: BaseAgent, ctx: InvocationContext) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
@@ -28,7 +28,12 @@ from adk_fluent.backends.adk.resources import holding
 from adk_fluent.backends.adk.steps.branches import in_graph
 from adk_fluent.backends.adk.steps.calling_live import LiveLlm
 from adk_fluent.backends.adk.steps.failures import Place, note, storable
-from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, within_schema
+from adk_fluent.backends.adk.steps.leaves import (
+    Events,
+    FluentAgent,
+    with_current_children,
+    within_schema,
+)
 from adk_fluent.backends.adk.steps.live import refuse_asking
 from adk_fluent.backends.adk.steps.resuming import outermost, while_waiting
 from adk_fluent.backends.adk.steps.scripted import storing
@@ -36,9 +41,22 @@ from adk_fluent.backends.adk.steps.selecting import Choosing, charged, is_script
 from adk_fluent.backends.adk.steps.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.steps.views import View, own_view
 from adk_fluent.errors import MissingKeyError, RunError, no_answer
+from adk_fluent.ir._generated import AGENT_FIELDS
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode, templates_in
+from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, ModelSelectorNode, templates_in
 from adk_fluent.state.answers import is_structured, returned_type, writes_of
+
+_Compile = Callable[[object, "Delivering | None"], object]
+_compiles: Final[list[_Compile]] = []
+
+
+def compile_with(compile_instruction: _Compile) -> None:
+    """Set what makes a provider of an instruction and a context: a module that needs this one has it."""
+    _compiles[:] = [compile_instruction]
+
+
+_FIELDS: Final = frozenset(AGENT_FIELDS) | {"name"}
+"""The fields of ADK's agent that its node has, too."""
 
 
 class FluentLlmAgent(private.AssemblingAgent):
@@ -56,9 +74,30 @@ class FluentLlmAgent(private.AssemblingAgent):
     _selector: ClassVar[ModelSelectorNode | None] = None
     _holds: ClassVar[bool] = False
 
+    _built: ClassVar[Mapping[str, Any]] = {}
+
     def bind(self, node: Node) -> None:
-        """Remember the node it was made from."""
+        """Remember the node it was made from, and the values that its fields were given."""
         object.__setattr__(self, "_ir", node)
+        object.__setattr__(self, "_built", {name: vars(self)[name] for name in _FIELDS & vars(self).keys()})
+
+    def instruct(self, instruction: str | Callable[[ReadonlyContext], Awaitable[str]]) -> None:
+        """Set what its instruction is compiled to, for the same node."""
+        self.instruction = instruction
+        object.__setattr__(self, "_built", {**self._built, "instruction": instruction})
+
+    def current_node(self) -> Node:
+        """The node it was made from, with what was changed since, as by `clone(update=)`."""
+        changed = {name: vars(self)[name] for name in self._built if self._has_new(name)}
+        for name in changed.keys() & {*CALLBACK_FIELDS, "tools"}:
+            value = changed[name]
+            changed[name] = tuple(cast("list[Any]", value)) if isinstance(value, list) else (value,)
+        node = self._ir.replace(**changed) if changed else self._ir
+        return with_current_children(node, self.sub_agents)
+
+    def _has_new(self, field: str) -> bool:
+        """Whether a field was changed since it was made."""
+        return vars(self).get(field) is not self._built.get(field)
 
     def place(self, tree: Node) -> None:
         """Remember the tree it runs in, where that is not one of agents."""
@@ -127,7 +166,7 @@ class FluentLlmAgent(private.AssemblingAgent):
     @property
     def _templates(self) -> tuple[str, ...]:
         """The templates that are rendered for it; only a root's global instruction is."""
-        node = cast(AgentNode, self._ir)
+        node = cast(AgentNode, self.current_node() if self._has_new("instruction") else self._ir)
         if self.parent_agent is None:
             return node.templates
         return templates_in(node.instruction)
@@ -153,6 +192,10 @@ class FluentLlmAgent(private.AssemblingAgent):
     async def canonical_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
         """As ADK's; what a function in it raises is noted as this agent's."""
         try:
+            if self._has_new("instruction"):
+                given = _compiles[0](self.instruction, self._delivering)
+                if callable(given):
+                    return str(await resolved(given(ctx))), True
             return await super().canonical_instruction(ctx)
         except Exception as error:
             note(error, Place(self.name, part="instruction"))
@@ -235,6 +278,8 @@ class FluentLlmAgent(private.AssemblingAgent):
         """Write what a structured answer puts into state: JSON types, whatever the store makes of objects."""
         node = cast(AgentNode, self._ir)
         if event.author != self.name or not (kind := returned_type(node)) or not event.is_final_response():
+            return
+        if self._has_new("output_schema"):  # ADK stores the answer as it does for any agent of its own
             return
         text = spoken_text(event)
         if not text.strip():

@@ -87,6 +87,8 @@ class Runs:
         """
         self.grown = []
         if not piece.text.strip():
+            for joined in self._joined.values():
+                joined.skip(piece.text)
             return
         ctx = self._ctx
         content = types.Content(role="model", parts=[types.Part(text=piece.text)])

@@ -165,21 +165,26 @@ class Joined:
         self.text: str = ""
         self._between = between
         self._last: str | None = None
+        self._blank = ""
+
+    def skip(self, blank: str) -> None:
+        """Note a piece of white space alone, to which there is no answer."""
+        self._blank += blank
 
     def gap(self, piece: str, answer: str) -> str:
         """What stands between the answers so far and that to the next piece."""
-        if self._last is None or self.text[-1:].isspace() or answer[:1].isspace():
+        if self._last is None:
             return ""
-        return _gap(self._last, piece) if self._between is None else self._between
+        if self.text[-1:].isspace() or answer[:1].isspace():
+            return "" if self._between else self._blank
+        if self._between is not None:
+            return self._between
+        end, begin = len(self._last.rstrip()), len(piece) - len(piece.lstrip())
+        return self._last[end:] + self._blank + piece[:begin]
 
     def add(self, piece: str, answer: str) -> str:
         """Add the answer to a piece; gives what the text grew by."""
         grown = self.gap(piece, answer) + answer
-        self._last = piece
+        self._last, self._blank = piece, ""
         self.text += grown
         return grown
-
-
-def _gap(before: str, after: str) -> str:
-    """The white space between two pieces."""
-    return before[len(before.rstrip()) :] + after[: len(after) - len(after.lstrip())]

@@ -41,8 +41,10 @@ async def while_waiting(agent: BaseAgent, ctx: InvocationContext, events: Events
     """The events of a model agent, which neither goes on nor ends while it, or one below it, waits.
 
     Answered one of two calls, ADK 1.x asks the model again at once, with the other one open, and takes the
-    agent for done; so it does where somebody below the agent waits again.
+    agent for done; so it does where somebody below the agent waits again. What follows a new call is left to
+    ADK: 2.x asks the model once more, so that it can say what it waits for.
     """
+    made: set[str | None] = set()
     async with aclosing(events) as run:
         async for event in run:
             own = event.author == agent.name
@@ -50,8 +52,11 @@ async def while_waiting(agent: BaseAgent, ctx: InvocationContext, events: Events
                 ctx.set_agent_state(agent.name)
                 return
             yield event
-            used = own and event.get_function_responses() and not event.actions.transfer_to_agent
-            if used and waits(agent, ctx):
+            if not own:
+                continue
+            made.update(call.id for call in event.get_function_calls())
+            answered = [each for each in event.get_function_responses() if each.id not in made]
+            if answered and not event.actions.transfer_to_agent and waits(agent, ctx):
                 return
 
 
