@@ -141,6 +141,17 @@ async def test_a_file_without_content(kind: str, tmp_path: Path) -> None:
     assert result.state == {"a": "", "a_version": 0}
 
 
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize("name", ["e", "e.bin", "user:e"])
+async def test_a_file_without_bytes(kind: str, name: str, tmp_path: Path) -> None:
+    """Empty bytes are a file like any other, whatever its type, for a step and for a tool of ADK's own."""
+    backend = mock_backend({}, artifact_service=service_of(kind, tmp_path))
+    result = await (A.save(name, b"") >> A.load(name) >> A.list()).run("go", backend=backend)
+    assert (result.state["e"], result.state["artifacts"]) == ("", [name])
+    result = await A.load(name).run("go", backend=backend, session_id=result.session_id)
+    assert result.state["e"] == ""
+
+
 async def test_nothing_happens_unless_the_predicate_holds() -> None:
     """`A.when` runs its operations or leaves everything as it is."""
     backend = mock_backend({})

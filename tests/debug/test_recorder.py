@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
+from pydantic import BaseModel, field_serializer
 
-from adk_fluent import Agent, C, S, race
+from adk_fluent import Agent, C, S, gate, race
 from adk_fluent.debug import Recorder, Recording, diff_events, diff_recordings, pipeline_hash
+from adk_fluent.debug.requests import plain
 from adk_fluent.errors import RunError
 from adk_fluent.middleware import Middleware, pii_filter, recorder, retry
 from adk_fluent.testing import call_tool, mock_backend
@@ -268,3 +273,175 @@ async def test_events_are_those_of_the_run() -> None:
     assert [event.author for event in recording.events if event.content] == ["b", "a"]
     assert [choice.winner for choice in recording.choices] == ["b", "sequence"]
     assert not diff_recordings(recording, await recording.replay(pipeline))
+
+
+async def test_a_secret_written_to_state_during_a_run_is_not_kept(tmp_path: Path) -> None:
+    """A secret that a step or a tool writes to the state is in no event, delta, snapshot or later request."""
+
+    def sign_in(user: str, tool_context: Any) -> str:
+        """Sign in."""
+        tool_context.state["refreshToken"] = "r-4711-abc"
+        return "Signed in."
+
+    written = S.set(db={"dbPassword": "plain-4711"}, said="It is plain-4711.")
+    pipeline = Agent("a").tool(sign_in) >> written
+    tape = Recorder()
+    script = {"a": [call_tool("sign_in", user="Ann"), "Done."], "reader": "Read."}
+    reader = Agent("reader").instruct("Use {db}, {said} and {refreshToken}.")
+    await (pipeline >> reader).run("hi", backend=mock_backend(script), middleware=[tape])
+    text = tape.save(tmp_path / "r.json").to_json()
+    assert "4711" not in text
+    recording = Recording.load(tmp_path / "r.json")
+    assert recording.state_snapshots[-1]["refreshToken"] == "[redacted]"
+    assert recording.state_snapshots[-1]["db"] == {"dbPassword": "[redacted]"}
+    assert [use.actions for use in recording.tool_interactions] == [
+        {"state_delta": {"refreshToken": "[redacted]"}}
+    ]
+    assert not diff_recordings(recording, await recording.replay(pipeline >> reader))
+
+
+async def test_secrets_that_are_numbers_or_ordinary_words_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A secret such as 12345678 or `user` leaves a recording that is saved, loaded and replayed."""
+    monkeypatch.setenv("DB_PASSWORD", "user")
+    monkeypatch.setenv("OTHER_SECRET", "model")
+
+    def pay(pin: str) -> dict[str, Any]:
+        """Pay."""
+        return {"token": 12345678, "password": "parts", "said": "12345678 for the user", "n": 3}
+
+    agent = Agent("user_agent").tool(pay).instruct("Help the user with {password}.")
+    tape = Recorder()
+    script = {"user_agent": [call_tool("pay", pin="1"), "The user has paid."]}
+    options: dict[str, Any] = {"state": {"password": "text"}, "backend": mock_backend(script)}
+    await agent.run("I am the user.", middleware=[tape], **options)
+    tape.save(tmp_path / "r.json")
+    recording = Recording.load(tmp_path / "r.json")
+    assert "12345678" not in recording.to_json()
+    assert recording.tool_interactions[0].result == {
+        "token": "[redacted]",
+        "password": "[redacted]",
+        "said": "[redacted] for the user",
+        "n": 3,
+    }
+    assert recording.llm_interactions[0].request["contents"][0]["role"] == "user"
+    assert not diff_recordings(recording, await recording.replay(agent))
+
+
+async def test_pieces_of_a_stream_hold_no_part_of_a_secret() -> None:
+    """A secret that is split between two pieces of a streamed answer is in neither of them."""
+
+    async def answer(request: object) -> AsyncIterator[str]:
+        yield "Use sk-abcdef"
+        yield "ghijklmnop1234 now."
+
+    tape = Recorder()
+    backend = mock_backend({"a": answer})
+    async with aclosing(Agent("a").stream("hi", backend=backend, middleware=[tape])) as events:
+        _ = [event async for event in events]
+    recording = tape.get_recording()
+    assert "abcdef" not in recording.to_json()
+    assert "ghij" not in recording.to_json()
+    assert recording.llm_interactions[0].response_content == "Use [redacted] now."
+    assert not diff_recordings(recording, await recording.replay(Agent("a")))
+
+
+async def test_content_that_is_switched_off_is_not_kept() -> None:
+    """Without content and state, no delta, error text, question, tool argument or metadata is kept either."""
+
+    def write(word: str, tool_context: Any) -> str:
+        """Write a word."""
+        tool_context.state["secretly"] = "private delta"
+        return "private result"
+
+    class Noting(Middleware):
+        async def on_event(self, ctx: Any, event: Any) -> Any:
+            from dataclasses import replace
+
+            return replace(event, metadata={**event.metadata, "note": "private note"})
+
+    tape = Recorder(capture_content=False, capture_state=False)
+    pipeline = (
+        Agent("a").instruct("A private instruction.").tool(write).writes("said")
+        >> S.set(k="private value")
+        >> gate(lambda state: True, message="A private question?")
+        >> Agent("b")
+    )
+    script = {
+        "a": [call_tool("write", word="private word"), "private answer"],
+        "b": ValueError("private error"),
+    }
+    backend = mock_backend(script)
+    stack: list[Any] = [Noting(), tape]
+    options: dict[str, Any] = {"backend": backend, "session_id": "s", "middleware": stack}
+    result = await pipeline.run("private prompt", state={"p": "private state"}, **options)
+    (asked,) = result.pending
+    with pytest.raises(RunError):
+        await pipeline.resume(approvals={asked.id: {"why": "private reason"}}, **options)
+    recording = tape.get_recording()
+    assert "private" not in recording.to_json()
+    assert [event.state_delta for event in recording.events] == [{}] * len(recording.events)
+    assert [pending.agent for event in recording.events for pending in event.pending] == ["gate"]
+    assert recording.runs[1].error is not None
+    assert (recording.runs[1].error.type, recording.runs[1].error.message) == ("ValueError", "")
+
+
+async def test_values_that_json_lacks_lose_nothing(tmp_path: Path) -> None:
+    """A tool result or state of any type leaves a recording that is saved and loaded."""
+
+    class Broken:
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("compare me not")
+
+        def __hash__(self) -> int:
+            return 1
+
+    class Model(BaseModel):
+        amount: Decimal = Decimal("1.50")
+
+        @field_serializer("amount")
+        def no(self, value: Decimal) -> str:
+            raise RuntimeError("serialise me not")
+
+    odd: dict[str, Any] = {
+        "decimal": Decimal("1.5"),
+        "time": datetime(2026, 1, 2, tzinfo=UTC),
+        "bytes": b"\xff\x00",
+        "nan": float("nan"),
+        "set": {1},
+        "tuple": (1, b"x"),
+        "broken": Broken(),
+        "model": Model(),
+        "lone": "\ud800",
+        "kind": Model,
+    }
+    odd["itself"] = odd
+    tape = Recorder()
+
+    def find(what: str) -> dict[str, Any]:
+        """Find something."""
+        return {key: value for key, value in odd.items() if key in ("decimal", "time", "nan", "tuple")}
+
+    class Writes(Middleware):
+        async def before_agent(self, ctx: Any, agent_name: str) -> None:
+            ctx.state["temp:odd"] = odd
+
+    agent = Agent("a").tool(find)
+    script = {"a": [call_tool("find", what="x"), "ok"]}
+    await agent.run("hi", backend=mock_backend(script), middleware=[Writes(), tape])
+    tape.save(tmp_path / "r.json")
+    recording = Recording.load(tmp_path / "r.json")
+    (used,) = recording.tool_interactions
+    assert (used.result["decimal"], used.result["nan"], used.result["tuple"]) == ("1.5", None, [1, "eA=="])
+    held = plain(odd)
+    assert (held["itself"], held["model"], held["broken"]) == ("<dict>", "<Model>", "<Broken>")
+    Recording(metadata={"when": datetime(2026, 1, 2, tzinfo=UTC)}).save(tmp_path / "own.json")
+    assert Recording.load(tmp_path / "own.json").metadata["when"].startswith("2026-01-02")
+
+
+async def test_a_secret_of_ordinary_letters_written_during_a_run_is_not_kept() -> None:
+    """A step's secret that is a word is in no delta and no snapshot, though texts may hold that word."""
+    tape = Recorder()
+    await S.set(dbPassword="zebra").run("hi", backend=mock_backend({}), middleware=[tape])
+    assert "zebra" not in tape.get_recording().to_json()

@@ -50,8 +50,8 @@ class Colour(BaseModel):
 
 
 def counting() -> MockBackend:
-    """A model that says how often it was asked."""
-    return mock_backend({"a": [f"answer {n}" for n in range(1, 20)]})
+    """A model that says how often it was asked; its answers go to the real store."""
+    return mock_backend({"a": [f"answer {n}" for n in range(1, 20)]}, stores="real")
 
 
 async def answers(agent: Agent[Any], backend: MockBackend, *prompts: Any) -> list[str]:
@@ -487,7 +487,7 @@ async def test_answers_outlive_the_process_in_a_folder(tmp_path: Path) -> None:
     ]
     answer = reply("")
     answer.content = types.Content(role="model", parts=parts)
-    backend = mock_backend({"a": [answer, "not asked"]})
+    backend = mock_backend({"a": [answer, "not asked"]}, stores="real")
     for _ in range(2):
         kept = cache(tmp_path)
         result = await A.middleware(kept).run("hi", backend=backend)

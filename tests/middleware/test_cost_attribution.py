@@ -45,8 +45,9 @@ async def test_each_agent_and_model_has_its_sum() -> None:
     costs = cost_attribution(prices=PRICES)
     pipeline = (A >> B).middleware(costs)
     says = {"a": using(1000, 100), "b": using(500, 10)}
-    await play(pipeline, says)
-    result = await play(pipeline, says)
+    backend = mock_backend(says)
+    await pipeline.run("hi", backend=backend)
+    result = await pipeline.run("hi", backend=backend)
     spent = costs.spent
     assert (spent["a", "m"].input_tokens, spent["a", "m"].output_tokens) == (2000, 200)
     assert (spent["a", "m"].cost, spent["b", "n"].cost) == (Decimal("0.004"), Decimal("0.0024"))

@@ -7,6 +7,7 @@ import os
 import pickle
 import sqlite3
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from adk_fluent.errors import ArgumentError, MissingExtraError
+from adk_fluent.middleware import cache
 from adk_fluent.middleware.stores import ENTRIES, FolderStore, MemoryStore, RedisStore, Store, store_of
 from tests.clock import still
 from tests.conftest import open_in
@@ -195,7 +197,7 @@ async def test_a_pickled_key_in_the_folder_is_not_loaded(tmp_path: Path) -> None
         ("", "is 'memory', a folder, or a redis:// URL, not ''"),
         (3, "not 3"),
         (None, "not None"),
-        ("redis://localhost:port/0", "cache\\(store='redis://localhost:port/0'\\)"),
+        ("redis://localhost:port/0", "cache\\(store='redis://\\.\\.\\.'\\): no address of Redis"),
     ],
 )
 def test_stores_that_are_none(store: object, message: str) -> None:
@@ -216,3 +218,22 @@ def test_urls_of_redis() -> None:
     """Redis over TLS and over a local socket are Redis too."""
     for url in ("redis://localhost:6379/0", "rediss://localhost/1", "unix:///run/redis.sock"):
         assert isinstance(store_of(url), RedisStore)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter22@host:port/0",
+        "redis://ann:hunt/er22@host:6379/0",
+        "redis://ann:hunt#er22@host:6379/0",
+        "rediss://:hunter22@[bad/0",
+        "redis://:hunter22@host:6379/0?socket_timeout=hunter22",
+        "unix://:hunter22@/tmp/redis.sock?db=hunter22&socket_timeout=x",
+        "mysql://ann:hunter22@host/0",
+    ],
+)
+def test_the_error_for_an_address_has_no_password(url: str) -> None:
+    """What is raised for an address that is none has no part of its password, nor does what caused it."""
+    with pytest.raises(ArgumentError) as caught:
+        cache(url)
+    assert "er22" not in "".join(traceback.format_exception(caught.value))

@@ -71,7 +71,7 @@ async def test_personal_data_outside_of_a_cache_is_not_stored() -> None:
     """A cache inside of the filter holds placeholders, and one person's answer serves another's question."""
     kept = cache()
     agent = A.middleware(pii_filter(reversible=True), kept)
-    backend = mock_backend({"a": ["Dear [EMAIL_1]", "not asked"]})
+    backend = mock_backend({"a": ["Dear [EMAIL_1]", "not asked"]}, stores="real")
     for mail in ("ann@example.org", "bob@example.org"):
         assert (await agent.run(f"I am {mail}", backend=backend)).text == f"Dear {mail}"
     store: object = vars(kept)["_store"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
+from adk_fluent._redaction import safe_url
 from adk_fluent.backends.adk.remote import cards, sdk
 from adk_fluent.backends.adk.remote.connections import headers_of
 from adk_fluent.errors import ArgumentError, DirectoryError
@@ -95,7 +96,7 @@ class AgentDirectory:
         self, url: str, *, auth: AuthConfig | None = None, timeout: float = 10.0, allow_http: bool = False
     ) -> None:
         if not is_url(url):
-            raise ArgumentError(f"AgentDirectory() takes an http or https URL, not {url!r}.")
+            raise ArgumentError(f"AgentDirectory() takes an http or https URL, not {safe_url(url)!r}.")
         try:
             cards.check_scheme(url, allow_http=allow_http)
         except cards.CardError as error:
@@ -221,7 +222,7 @@ class AgentDirectory:
         return bytes(body)
 
     def _problem(self, what: str) -> DirectoryError:
-        return DirectoryError(f"The directory at {self._url}: {what}.")
+        return DirectoryError(f"The directory at {safe_url(self._url)}: {what}.")
 
 
 def _agent(told: object, near: bool) -> FoundAgent | None:

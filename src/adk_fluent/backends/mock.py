@@ -48,6 +48,8 @@ class MockBackend(ScriptedBackend):
         default: the response of agents without an entry; without it such an agent raises `MockError`.
         exhaust: what follows the last of a list: `repeat` it, or raise an `error`.
         remotes: whether remote agents are `scripted` by their names, or `real`: called over the network.
+        stores: where middleware keeps what outlives a run, such as answers of a `cache`: in stores of its
+            `own`, for as long as this backend lives, or in the `real` ones, as live runs do.
         resources: name → what functions are given in the place of what `.inject` says.
         services: session, artifact, memory and credential service, as for `ADKBackend`.
 
@@ -67,9 +69,14 @@ class MockBackend(ScriptedBackend):
         exhaust: Literal["repeat", "error"] = "repeat",
         resources: Mapping[str, object] | None = None,
         remotes: Literal["scripted", "real"] = "scripted",
+        stores: Literal["own", "real"] = "own",
         **services: Any,
     ) -> None:
         super().__init__(**services)
+        if stores not in ("own", "real"):
+            raise ArgumentError(f"mock_backend(stores=) is 'own' or 'real', not {stores!r:.40}.")
+        if stores == "real":
+            self.simulation = None
         if remotes not in ("scripted", "real"):
             raise ArgumentError(f"mock_backend(remotes=) is 'scripted' or 'real', not {remotes!r:.40}.")
         self._remotes: Literal["scripted", "real"] = remotes
@@ -193,6 +200,7 @@ def mock_backend(
     exhaust: Literal["repeat", "error"] = "repeat",
     resources: Mapping[str, object] | None = None,
     remotes: Literal["scripted", "real"] = "scripted",
+    stores: Literal["own", "real"] = "own",
     **services: Any,
 ) -> MockBackend:
     """A `MockBackend`: run a pipeline with scripted models.
@@ -206,7 +214,13 @@ def mock_backend(
         'Let us look at your bill.'
     """
     return MockBackend(
-        responses, default=default, exhaust=exhaust, resources=resources, remotes=remotes, **services
+        responses,
+        default=default,
+        exhaust=exhaust,
+        resources=resources,
+        remotes=remotes,
+        stores=stores,
+        **services,
     )
 
 

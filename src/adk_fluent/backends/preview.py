@@ -16,6 +16,7 @@ from adk_fluent.inspection.per_agent import PerAgent
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.middleware.keeping import Simulation
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class PreviewBackend(MockBackend):
         _check_names(responses, dict.fromkeys([*agents, *copies]))
         made = {name: stand_in(node, root) for name, node in agents.items() if name not in responses}
         super().__init__({**made, **responses})
+        self.simulation = Simulation(is_preview=True)
         named = [name for name in copies if name in agents or name in responses]
         self.agents: list[str] = [name for name in named if copies[name] in agents]
         self.order: list[tuple[str, LlmRequest]] = []

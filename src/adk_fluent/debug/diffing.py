@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
-from adk_fluent._redacting import Redactor
+from adk_fluent._redaction import Redactor
 from adk_fluent.backends.events import AgentEvent, events_in
 from adk_fluent.debug.lanes import has_lost
 from adk_fluent.debug.requests import Asked, changed_channels, lines_between, same_request

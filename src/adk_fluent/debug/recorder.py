@@ -4,36 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
-import time
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
-from dataclasses import replace
-from importlib.metadata import version
-from itertools import count
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
-from adk_fluent import __version__
-from adk_fluent._redacting import Redactor
 from adk_fluent.backends.events import is_in_tool
-from adk_fluent.debug.events import event_from
-from adk_fluent.debug.noting import NotedCall, NotedRace, NotedRemote, NotedRun
-from adk_fluent.debug.recording import Recording, pipeline_hash
+from adk_fluent.debug.notes import NotedRun, Notes
+from adk_fluent.debug.recording import Recording
 from adk_fluent.debug.requests import Asked, plain, request_json
-from adk_fluent.debug.spans import Spans
-from adk_fluent.debug.values import (
-    Chunk,
-    End,
-    Failure,
-    LLMInteraction,
-    RecordedRun,
-    Step,
-    ToolInteraction,
-)
+from adk_fluent.debug.values import LLMInteraction, RecordedRun, ToolInteraction
 from adk_fluent.errors import ArgumentError
-from adk_fluent.middleware.faults import root_of, status_of
-from adk_fluent.middleware.keeping import Kept
+from adk_fluent.middleware.keeping import Kept, Shared
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
 if TYPE_CHECKING:
@@ -46,7 +28,6 @@ if TYPE_CHECKING:
     from adk_fluent.ir.base import Node
 
 E = TypeVar("E", bound="Expr[Any]")
-V = TypeVar("V", LLMInteraction, ToolInteraction)
 
 
 class Placed(Protocol):
@@ -119,28 +100,13 @@ class Recorder(Middleware):
     def __init__(
         self, capture_content: bool = True, capture_state: bool = True, *, redact: Iterable[str] = ()
     ) -> None:
-        self._content, self._state = capture_content, capture_state
-        self._secret = sorted(_keys(redact))
-        self._redacted = Redactor(self._secret)
-        self._spans = Spans()
+        self._kept = bool(capture_content), bool(capture_state), sorted(_keys(redact))
         self._run: Kept[NotedRun] = self.per_run(NotedRun)
         self.clear()
 
     def clear(self) -> None:
         """Forget what was recorded."""
-        self._began = time.monotonic()
-        self._seq: Iterator[int] = count(1)
-        self._calls: Counter[str] = Counter()
-        self._runs: list[RecordedRun] = []
-        self._steps: list[Step] = []
-        self._places: dict[str, int] = {}
-        self._ends: list[End] = []
-        self._races: list[NotedRace] = []
-        self._asked: list[NotedCall[LLMInteraction]] = []
-        self._used: list[NotedCall[ToolInteraction]] = []
-        self._tree: Node | None = None
-        self._noted: dict[str, Any] = {}
-        self._spans.clear()
+        self._notes: Shared[Notes] = self.shared(partial(Notes, *self._kept))
 
     def install(self, expression: E) -> E:
         """The expression with this recorder around it, for all of its runs on every entry point.
@@ -163,215 +129,98 @@ class Recorder(Middleware):
         return recording
 
     def get_recording(self) -> Recording:
-        """What was recorded so far."""
-        recording = self._recorded()
-        if not self._redacted.learned:
-            return recording
-        return Recording.from_json(self._redacted.everywhere(recording.to_json()))
+        """What was recorded so far of live runs.
 
-    def _recorded(self) -> Recording:
-        tree = self._tree
-        return Recording(
-            ir_hash="" if tree is None else pipeline_hash(tree),
-            pipeline="" if tree is None else tree.name,
-            runs=tuple(self._runs),
-            steps=tuple(self._steps),
-            llm_interactions=tuple(call.whole() for call in self._asked),
-            tool_interactions=tuple(call.whole() for call in self._used),
-            ends=tuple(self._ends),
-            choices=tuple(race.whole() for race in self._races),
-            spans=tuple(self._redacted(self._spans.found(content=self._content))),
-            places={} if tree is None else dict(_places(tree, tree.name)),
-            versions={
-                "adk-fluent": __version__,
-                "google-adk": version("google-adk"),
-                "python": sys.version.partition(" ")[0],
-            },
-            metadata=({"redact": self._secret} if self._secret else {}) | self._noted,
-        )
+        If there was no live run, of those on the test backend that came last. Previews are not recorded.
+        """
+        return self._notes.current.recording()
 
     # --- what it sees -----------------------------------------------------------------------------
 
     async def on_user_message(self, ctx: Context, message: Content) -> None:
         """The start of a run."""
-        run = self._run(ctx)
-        run.prompt = self._words(plain(message))
+        self._run(ctx).prompt = plain(message)
 
     async def before_run(self, ctx: Context) -> None:
         """The state at its start."""
-        run, placed = self._run(ctx), cast(Placed, ctx)
-        run.index, run.recorder, run.held = len(self._runs), self, ctx.state.to_dict()
-        if self._tree is None:
-            self._tree = placed.tree
-            self._noted = {"default_model": default_model()}
-        self._runs.append(
-            RecordedRun(
-                prompt=run.prompt,
-                session_id=ctx.session_id,
-                user_id=ctx.user_id,
-                state=self._known(run.held),
-                invocation_id=ctx.invocation_id,
-                streaming=ctx.streaming,
-                live=ctx.live,
-            )
+        run = self._run(ctx)
+        run.held = ctx.state.to_dict()
+        known = RecordedRun(
+            prompt=run.prompt,
+            session_id=ctx.session_id,
+            user_id=ctx.user_id,
+            state=run.held,
+            invocation_id=ctx.invocation_id,
+            streaming=ctx.streaming,
+            live=ctx.live,
         )
-        self._spans.watch()
+        self._notes(ctx).begin(run, cast(Placed, ctx).tree, default_model(), known)
 
     async def on_run_error(self, ctx: Context, error: Exception) -> None:
         """What a run ended with, on an ADK that says so; on others `run_failed` is told."""
-        self.failed(self._run(ctx).index, error)
+        self._run(ctx).run_failed(error)
 
     async def on_event(self, ctx: Context, event: AgentEvent) -> None:
         """An event as it leaves, and the state after it."""
         run = self._run(ctx)
-        if event.is_partial or run.index < 0 or event.invocation_id != cast(Placed, ctx).run_id:
+        if run.notes is None or event.is_partial or event.invocation_id != cast(Placed, ctx).run_id:
             return
-        self._spans.note()
-        step = Step(
-            self._event(event), self._changed(run, ctx, event), False, run.index, next(self._seq), self._now()
-        )
-        self._places[event.id] = len(self._steps)
-        self._steps.append(step)
+        run.notes.step(run, event, ctx.state.to_dict() | event.state_delta)
 
     async def after_agent(self, ctx: Context, agent_name: str) -> None:
         """The end of an agent or step."""
-        if came_to_its_end(ctx):
-            branch, index = cast(Placed, ctx).branch, max(self._run(ctx).index, 0)
-            self._ends.append(End(agent_name, branch, index, next(self._seq), self._now()))
+        run = self._run(ctx)
+        if run.notes is not None and came_to_its_end(ctx):
+            run.notes.end(agent_name, cast(Placed, ctx).branch, run.index)
 
     async def around_model(
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncIterator[LlmResponse]:
         """A call of a model."""
-        noted = NotedCall(self._question(ctx, request))
-        self._asked.append(noted)
-        with noted.going_on(self):
+        run, asked = self._run(ctx), asked_of(ctx, request)
+        notes = run.notes or self._notes(ctx)
+        noted = notes.asks(
+            LLMInteraction(
+                ctx.agent_name,
+                operation=ctx.operation,
+                model=request.model,
+                request=asked.request,
+                prompt=asked.prompt,
+                state=asked.state,
+                branch=cast(Placed, ctx).branch,
+                run=max(run.index, 0),
+            )
+        )
+        with noted.going_on(notes):
             async with aclosing(call(request)) as responses:
                 async for response in responses:
-                    noted.chunks.append(self.piece(response, noted.seconds))
+                    notes.gave(noted, response)
                     yield response
 
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
         """A call of a tool."""
-        native = cast(Any, ctx.native)
+        run, native = self._run(ctx), cast(Any, ctx.native)
+        notes = run.notes or self._notes(ctx)
         before = plain(native.actions)
-        noted = NotedCall(
+        noted = notes.uses(
             ToolInteraction(
                 tool_name,
                 ctx.agent_name,
-                self._count(f"{ctx.agent_name}/{tool_name}"),
-                native.function_call_id or "",
-                self._words(plain(args)),
+                call_id=native.function_call_id or "",
+                args=plain(args),
                 branch=cast(Placed, ctx).branch,
-                run=max(self._run(ctx).index, 0),
-                started=next(self._seq),
-                at=self._now(),
+                run=max(run.index, 0),
             )
         )
-        self._used.append(noted)
-        with noted.going_on(self):
+        with noted.going_on(notes):
             result = cast(object, await call(args))
             given: Any = plain(result)
             if not isinstance(result, dict) and isinstance(given, dict):  # ADK makes a dict of it, too
                 given = {"result": cast("dict[str, Any]", given)}
             after = plain(native.actions)
             actions = {name: value for name, value in after.items() if value != before.get(name)}
-            noted.noted = replace(noted.noted, result=self._words(given), actions=self._redacted(actions))
+            notes.did(noted, given, actions)
         return cast(Any, result)
-
-    # --- what it notes ----------------------------------------------------------------------------
-
-    def _question(self, ctx: Context, request: LlmRequest) -> LLMInteraction:
-        asked = asked_of(ctx, request)
-        key = ctx.agent_name if ctx.operation is None else f"{ctx.agent_name}:{ctx.operation}"
-        return LLMInteraction(
-            ctx.agent_name,
-            self._count(key),
-            ctx.operation,
-            request.model,
-            self._words(dict(asked.request)),
-            tuple(self._redacted(list(asked.prompt))) if self._content else (),
-            self._known(asked.state or {}) if self._state else None,
-            branch=cast(Placed, ctx).branch,
-            run=max(self._run(ctx).index, 0),
-            started=next(self._seq),
-            at=self._now(),
-        )
-
-    def _event(self, event: AgentEvent) -> AgentEvent:
-        data = event.to_dict()
-        if not self._content:
-            data.update(content=None, parts=[], tool_calls=[], tool_responses=[])
-        if not self._state:
-            data.update(state_delta={})
-        return event_from(self._redacted(data))
-
-    def _changed(self, run: NotedRun, ctx: Context, event: AgentEvent) -> Mapping[str, Any]:
-        if not self._state:
-            return {}
-        state = ctx.state.to_dict() | event.state_delta
-        held, run.held = run.held, state
-        changed = {key: value for key, value in state.items() if key not in held or held[key] != value}
-        changed |= dict.fromkeys(held.keys() - state.keys())
-        return self._redacted(plain_state(changed)) if changed else {}
-
-    def _known(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        kept = {key: value for key, value in state.items() if value is not None}
-        return self._redacted(plain_state(kept)) if self._state else {}
-
-    def _words(self, value: Any) -> Any:
-        return self._redacted(value) if self._content else type(value)()
-
-    def _count(self, key: str) -> int:
-        self._calls[key] += 1
-        return self._calls[key]
-
-    def _now(self) -> float:
-        return round(time.monotonic() - self._began, 6)
-
-    def remote(self, index: int, agent: str, request: LlmRequest, branch: str | None) -> NotedRemote:
-        """Note a call of a remote agent, as one of a model whose name is the endpoint."""
-        asked = LLMInteraction(
-            agent,
-            self._count(agent),
-            model=request.model,
-            request=self._words(request_json(request)),
-            branch=branch,
-            run=max(index, 0),
-            started=next(self._seq),
-            at=self._now(),
-        )
-        noted = NotedCall(asked)
-        self._asked.append(noted)
-        return NotedRemote(self, noted)
-
-    def piece(self, response: LlmResponse, at: float) -> Chunk:
-        """A piece of an answer."""
-        return Chunk(self._words(plain(response)), at, self.next())
-
-    def failed(self, index: int, error: BaseException) -> None:
-        """Note what a run ended with."""
-        if 0 <= index < len(self._runs):
-            self._runs[index] = replace(self._runs[index], error=self.failure(error))
-
-    def begins(self, race: NotedRace) -> NotedRace:
-        """Note that a race begins."""
-        self._races.append(race)
-        return race
-
-    def lost(self, event: str, is_lost: bool) -> None:
-        """Note whether an event counts: whether the run gives it."""
-        if (place := self._places.get(event)) is not None:
-            self._steps[place] = replace(self._steps[place], lost=is_lost)
-
-    def failure(self, error: BaseException) -> Failure:
-        """What is noted of an error."""
-        root = root_of(error) if isinstance(error, Exception) else error
-        return Failure(type(root).__name__, self._redacted(" ".join(str(root).split())), status_of(root))
-
-    def next(self) -> int:
-        """The next place among everything that is recorded."""
-        return next(self._seq)
 
 
 def came_to_its_end(ctx: Context) -> bool:
@@ -391,7 +240,11 @@ def asked_of(ctx: Context, request: LlmRequest) -> Asked:
         return Asked(request_json(request))
     state = ctx.state
     read = {key: value for key in sorted(node.reads_keys) if (value := state.get(key)) is not None}
-    return Asked(request_json(request), tuple(getattr(node, "templates", ())), plain_state(read))
+    return Asked(
+        request_json(request),
+        tuple(getattr(node, "templates", ())),
+        {key: plain(value) for key, value in read.items()},
+    )
 
 
 def default_model() -> str:
@@ -399,14 +252,3 @@ def default_model() -> str:
     from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
 
     return DEFAULT_MODEL
-
-
-def plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys and values as JSON, absent ones included."""
-    return {key: plain(value) for key, value in state.items()}
-
-
-def _places(node: Node, path: str) -> Iterator[tuple[str, str]]:
-    yield node.name, path
-    for number, child in enumerate(node.children):
-        yield from _places(child, f"{path}[{number}].{child.name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -158,6 +158,10 @@ class Recording:
             RecordingError: as for `load`.
         """
         return cls(**stored.fields_in(text, where))
+
+    def without(self, redacted: Callable[[Any], Any]) -> Recording:
+        """The same, with what was said and known as `redacted` gives it."""
+        return Recording(**stored.redacted_fields(self, redacted))
 
     # --- going back to it -------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast, get_origin
 
+from adk_fluent._redaction import REDACTED
+
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
 
@@ -38,12 +40,36 @@ def request_json(request: LlmRequest) -> Json:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON holds it; what JSON has no form for is called by its type."""
+    """A value as JSON holds it; what JSON has no form for is called by its type.
+
+    Nothing raises: of a value that cannot be converted as a whole, such as one that contains itself, the
+    parts that can be are kept.
+    """
+    return _converted(value, ())
+
+
+def _converted(value: Any, around: tuple[int, ...]) -> Any:
     from pydantic_core import to_jsonable_python
 
-    return to_jsonable_python(
-        value, by_alias=False, exclude_none=True, bytes_mode="base64", inf_nan_mode="null", fallback=_named
-    )
+    try:
+        return to_jsonable_python(
+            value,
+            by_alias=False,
+            exclude_none=True,
+            bytes_mode="base64",
+            inf_nan_mode="null",
+            fallback=_named,
+        )
+    except Exception:  # noqa: BLE001  # a value may raise anything
+        if id(value) in around or len(around) > DEEPEST:
+            return f"<{type(value).__name__}>"
+        inner = (*around, id(value))
+        if isinstance(value, Mapping):
+            entries = cast("Mapping[Any, Any]", value).items()
+            return {str(key): _converted(item, inner) for key, item in entries}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [_converted(item, inner) for item in cast("list[Any]", value)]
+        return f"<{type(value).__name__}>"
 
 
 def _named(value: Any) -> Any:
@@ -55,6 +81,10 @@ def _named(value: Any) -> Any:
     if isinstance(value, type):
         return schema() if schema is not None else value.__qualname__
     return f"<{type(value).__name__}>"
+
+
+DEEPEST: Final = 32
+"""Levels of a value that are looked into where it cannot be converted as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +104,44 @@ class Asked:
     default: str | None = None
 
 
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two requests differ only in what was redacted in one of them.
+
+    A run that is replayed reads the state of the recording, where a password is redacted under its key; the
+    recorded instruction may hold it, if it is an ordinary word.
+    """
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other or _fits(one, other) or _fits(other, one)
+    if isinstance(one, dict) and isinstance(other, dict):
+        old, new = cast(Json, one), cast(Json, other)
+        return old.keys() == new.keys() and all(_alike(value, new[key]) for key, value in old.items())
+    if isinstance(one, list) and isinstance(other, list):
+        olds, news = cast("list[Any]", one), cast("list[Any]", other)
+        return len(olds) == len(news) and all(map(_alike, olds, news))
+    return one == other
+
+
+def _fits(redacted: str, text: str) -> bool:
+    """Whether a text is what a redacted one may have been."""
+    first, *rest = redacted.split(REDACTED)
+    if not rest or not text.startswith(first) or not text.endswith(rest[-1]):
+        return False
+    at, end = len(first), len(text) - len(rest[-1])
+    for piece in rest[:-1]:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return at <= end
+
+
 Compare = Callable[[Asked, Asked], Iterator[str]]
 
 
 def same_request(before: Asked, after: Asked, *, worded_alike: bool = True) -> bool:
     """Whether two requests are the same; see `changed_channels`."""
     if worded_alike:
-        return before.request == after.request
+        return before.request == after.request or _alike(before.request, after.request)
     return not changed_channels(before, after, worded_alike=False)
 
 
@@ -96,7 +157,7 @@ def changed_channels(before: Asked, after: Asked, *, worded_alike: bool = True) 
     `answer` the form that its answer must have. An instruction whose text differs because the state does
     counts as `state`.
     """
-    if before == after:
+    if before == after or (worded_alike and _alike(before.request, after.request)):
         return {}
     compare = _ALIKE if worded_alike else _OWN
     found = {channel: list(lines(before, after)) for channel, lines in compare.items()}

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.debug.events import event_from
+from adk_fluent.debug.requests import plain
 from adk_fluent.debug.values import (
     Choice,
     Chunk,
@@ -41,11 +42,26 @@ _UNSAID: Final[tuple[object, ...]] = (None, False, "", [], {})
 
 def document_of(recording: Any) -> str:
     """The text of a file; the layout is stable, and `version` says which it is."""
-    made: Json = {"format": FORMAT, "version": f"{MAJOR}.{MINOR}"}
+    made = {"format": FORMAT, "version": f"{MAJOR}.{MINOR}", **_document_data(recording)}
+    return json.dumps(made, ensure_ascii=False, indent=1, default=plain)
+
+
+def _document_data(recording: Any) -> Json:
+    made: Json = {}
     for each in fields(recording):
         value = getattr(recording, each.name)
         made[each.name] = [_data(item) for item in value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]  # of many types
-    return json.dumps(made, ensure_ascii=False, indent=1)
+    return made
+
+
+SAID: Final = ("runs", "steps", "llm_interactions", "tool_interactions", "spans")
+"""The parts of a recording that hold what was said and known."""
+
+
+def redacted_fields(recording: Any, redacted: Callable[[Any], Any]) -> Json:
+    """The fields of a recording, with what was said and known as `redacted` gives it."""
+    data = _document_data(recording)
+    return _fields(data | {part: redacted(data[part]) for part in SAID})
 
 
 def _data(value: Any) -> Json:

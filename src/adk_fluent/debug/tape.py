@@ -9,7 +9,7 @@ from importlib.metadata import version
 from math import inf
 from typing import Any, Generic, TypeVar
 
-from adk_fluent._redacting import Redactor
+from adk_fluent._redaction import Redactor
 from adk_fluent.debug.lanes import Lanes, has_lost, lane_of
 from adk_fluent.debug.order import Order
 from adk_fluent.debug.recorder import default_model
@@ -146,7 +146,8 @@ class Tape:
         if queue is None or not queue.has(before):
             return self._unknown(key, number, queue, request_lines(asked.request))
         state = self._state(asked)  # first, so that its secrets are known as such in the instruction
-        asked = Asked(self._redacted(dict(asked.request)), asked.prompt, state, default_model())
+        prompt = tuple(self._redacted(list(asked.prompt)))
+        asked = Asked(self._redacted(dict(asked.request)), prompt, state, default_model())
         for call in queue.candidates():
             if same_request(self._of(call), asked, worded_alike=self._alike):
                 return self._taken(queue, call)

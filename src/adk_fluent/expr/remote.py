@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
+from adk_fluent._redaction import safe_url
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import check_key, check_schema, describe, instance, positive_number, words
 from adk_fluent.expr.base import Expr
@@ -96,7 +97,7 @@ class RemoteAgent(Expr[T_co]):
     ) -> None:
         if not is_url(endpoint):
             raise ArgumentError(
-                f"RemoteAgent {name!r}: endpoint= takes an http or https URL, not {endpoint!r}."
+                f"RemoteAgent {name!r}: endpoint= takes an http or https URL, not {safe_url(endpoint)!r}."
             )
         where = f"RemoteAgent {name!r}:"
         instance(auth, AuthConfig, f"{where} auth=")

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
+from adk_fluent._redaction import shown
+
 C = TypeVar("C", bound=type)
 
 
@@ -100,8 +102,8 @@ class Frozen:
 
     def __repr__(self) -> str:
         given = self.__dict__
-        shown = ", ".join(f"{name}={given[name]!r}" for name in self._defaults if name in given)
-        return f"{type(self).__qualname__}({shown})"
+        said = ", ".join(f"{name}={shown(name, given[name])!r}" for name in self._defaults if name in given)
+        return f"{type(self).__qualname__}({said})"
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__  # without the hash, which differs between processes

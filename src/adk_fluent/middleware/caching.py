@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -14,9 +15,10 @@ from adk_fluent.cost.budget import CACHED, COST, COUNTED
 from adk_fluent.errors import what_happened
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.flights import Flight, Flights
+from adk_fluent.middleware.keeping import Shared
 from adk_fluent.middleware.messages import problem_in
 from adk_fluent.middleware.protocol import CallModel, Context, Middleware
-from adk_fluent.middleware.stores import Store, store_of
+from adk_fluent.middleware.stores import MemoryStore, Store, store_of
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
@@ -41,6 +43,9 @@ def cache(store: str | os.PathLike[str] = "memory", ttl: float | None = None) ->
     if it had been stored. If the run that made the call is cancelled or left, another one of them makes it;
     if the call fails, each of the others makes its own.
 
+    Runs on `mock_backend` and other backends without a model never touch the store: each such backend has one
+    of its own, in memory, for as long as it lives. `mock_backend(stores="real")` is for tests of the store.
+
     A store that cannot be reached is reported on the logger `adk_fluent.middleware`, and the model is asked.
 
     Args:
@@ -64,49 +69,63 @@ def cache(store: str | os.PathLike[str] = "memory", ttl: float | None = None) ->
     return Cache(store, ttl)
 
 
-class Cache(Middleware):
-    """What `cache()` makes.
+@dataclass
+class _Answers:
+    """Where answers are kept, those that are under way, and how many were found."""
 
-    Attributes:
-        hits: how many requests were answered from the store.
-        misses: how many were not.
-    """
+    store: Store
+    flights: Flights = field(default_factory=Flights)
+    hits: int = 0
+    misses: int = 0
+
+
+class Cache(Middleware):
+    """What `cache()` makes."""
 
     remembers: ClassVar[bool] = True
 
     def __init__(self, store: str | os.PathLike[str], ttl: float | None) -> None:
         self._ttl = None if ttl is None else positive(ttl, "cache(ttl=)")
         self._store: Store = store_of(store)
-        self.hits: int = 0
-        self.misses: int = 0
-        self._flights = Flights()
+        self._kept: Shared[_Answers] = Shared(lambda: _Answers(self._store), lambda: _Answers(MemoryStore()))
+
+    @property
+    def hits(self) -> int:
+        """How many requests were answered from the store."""
+        return self._kept.current.hits
+
+    @property
+    def misses(self) -> int:
+        """How many were not."""
+        return self._kept.current.misses
 
     async def around_model(
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncIterator[LlmResponse | Mapping[str, Any]]:
         """Replay the answer that is stored, or ask and store."""
+        kept = self._kept(ctx)
         key = key_of(request, streaming=ctx.streaming)
         if key is None:
-            self.misses += 1
+            kept.misses += 1
             async for response in call(request):
                 yield response
             return
-        found = await self._flights.answer(key)
+        found = await kept.flights.answer(key)
         if found is None:
-            with self._flights.leading(key) as flight:
-                found = await self._read(ctx, key)
+            with kept.flights.leading(key) as flight:
+                found = await self._read(ctx, kept.store, key)
                 if found is None:
-                    self.misses += 1
+                    kept.misses += 1
                     answer: list[LlmResponse] = []
                     async for response in call(request):
                         answer.append(response)
                         flight.offer()
                         yield response
                         flight.taken()
-                    await self._keep(ctx, key, answer, flight)
+                    await self._keep(ctx, kept.store, key, answer, flight)
                     return
                 flight.land(found)
-        self.hits += 1
+        kept.hits += 1
         for response in found:
             yield response
 
@@ -114,21 +133,23 @@ class Cache(Middleware):
         """Close the store; the next run opens it again."""
         await self._store.close()
 
-    async def _read(self, ctx: Context, key: str) -> list[Mapping[str, Any]] | None:
+    async def _read(self, ctx: Context, store: Store, key: str) -> list[Mapping[str, Any]] | None:
         try:
-            text = await self._store.get(key)
+            text = await store.get(key)
             return None if text is None else _replay(text)
         except Exception as error:  # noqa: BLE001  # a store may raise anything, and the model can be asked
             _warn(ctx, "could not be read", error)
             return None
 
-    async def _keep(self, ctx: Context, key: str, answer: list[LlmResponse], flight: Flight) -> None:
+    async def _keep(
+        self, ctx: Context, store: Store, key: str, answer: list[LlmResponse], flight: Flight
+    ) -> None:
         if not _is_whole(answer):
             return flight.land(None)
         try:
             entry = [json.loads(response.model_dump_json(exclude_none=True)) for response in answer]
             flight.land([_unspent(response) for response in entry])
-            await self._store.set(key, json.dumps({"format": FORMAT, "responses": entry}), self._ttl)
+            await store.set(key, json.dumps({"format": FORMAT, "responses": entry}), self._ttl)
         except Exception as error:  # noqa: BLE001  # a store may raise anything, and the answer is there
             _warn(ctx, "could not be written", error)
         return None

@@ -10,6 +10,7 @@ from adk_fluent.errors import ADKFluentError, CircuitOpenError
 from adk_fluent.middleware.arguments import positive, whole
 from adk_fluent.middleware.breaker import Breaker, Circuit
 from adk_fluent.middleware.faults import PASSING_CODES, is_passing, root_of, status_of
+from adk_fluent.middleware.keeping import Shared
 from adk_fluent.middleware.messages import problem_in
 from adk_fluent.middleware.protocol import CallModel, Context, Middleware
 
@@ -59,11 +60,11 @@ class CircuitBreaker(Middleware):
     def __init__(self, failure_threshold: int, reset_timeout: float) -> None:
         self._threshold = whole(failure_threshold, "circuit_breaker(failure_threshold=)")
         self._reset = positive(reset_timeout, "circuit_breaker(reset_timeout=)")
-        self._breakers: dict[str, Breaker] = {}
+        self._breakers: Shared[dict[str, Breaker]] = self.shared(dict[str, Breaker])
 
     def state(self, model: str) -> Circuit:
         """Whether the circuit of a model is `closed`, `open` or `half-open`."""
-        breaker = self._breakers.get(model)
+        breaker = self._breakers.current.get(model)
         return "closed" if breaker is None else breaker.state
 
     async def around_model(
@@ -71,7 +72,7 @@ class CircuitBreaker(Middleware):
     ) -> AsyncIterator[LlmResponse]:
         """Ask the model, unless its circuit is open."""
         model, now = request.model or "", asyncio.get_running_loop().time
-        breaker = self._breakers.setdefault(model, Breaker(self._threshold, self._reset))
+        breaker = self._breakers(ctx).setdefault(model, Breaker(self._threshold, self._reset))
         ticket = breaker.enter(now())
         if ticket is None:
             raise self._refusal(ctx.agent_name, model, breaker.left(now()))

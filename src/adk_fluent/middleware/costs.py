@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, ca
 from adk_fluent.cost.budget import CACHED, COST, COUNTED
 from adk_fluent.cost.prices import Price, Tokens, amount, cost_of, price_of, tokens_of
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
-from adk_fluent.middleware.keeping import Kept, Scope
+from adk_fluent.middleware.keeping import Kept, Scope, Shared
 from adk_fluent.middleware.protocol import CallModel, Context, Middleware
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class CostAttribution(Middleware):
             )
         self._key = budget_key
         self._prices: Mapping[str, Price] = dict(prices or {})
-        self._spent: dict[tuple[str, str], Spent] = {}
+        self._spent: Shared[dict[tuple[str, str], Spent]] = self.shared(dict[tuple[str, str], Spent])
         name = (CostAttribution, budget_key)  # objects of other requests count the same budget
         self._budget: Kept[_Budget] = Kept(_Budget, _scope_of(budget_key or ""), name)
 
@@ -202,7 +202,7 @@ class CostAttribution(Middleware):
     def spent(self) -> Mapping[tuple[str, str], Spent]:
         """What was spent so far, by agent and model."""
         with _counting:
-            return dict(self._spent)
+            return dict(self._spent.current)
 
     @property
     def total(self) -> Decimal:
@@ -269,10 +269,11 @@ class CostAttribution(Middleware):
         cost = self._cost(response, model, asked, tokens)
         who = (ctx.agent_name, asked or model)
         with _counting:
-            known = self._spent.get(who, Spent())
+            spent = self._spent(ctx)
+            known = spent.get(who, Spent())
             if cost is None and not known.unpriced:
                 logger.warning("%s: nobody knows what %r costs; give cost_attribution prices=.", *who)
-            self._spent[who] = Spent(
+            spent[who] = Spent(
                 known.calls + 1,
                 known.input_tokens + tokens.input_tokens,
                 known.output_tokens + tokens.output_tokens,
@@ -283,7 +284,7 @@ class CostAttribution(Middleware):
             if self._key is not None and cost is not None and not _counted(response, self._key):
                 found = _Seen.of(ctx.state, self._key)
                 self._budget(ctx).take(found, cost, self._key).write(ctx.state, self._key)
-        if cost:
+        if cost and not ctx.simulated:  # nobody pays for it
             _counter().add(float(cost), {"agent_name": who[0], "model": who[1]})
         return cost
 

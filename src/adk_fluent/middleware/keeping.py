@@ -1,8 +1,10 @@
-"""Values that a middleware keeps for a run or a session."""
+"""Values that a middleware keeps for a run, a session, or all runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, MutableMapping
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -45,3 +47,57 @@ class Kept(Generic[T]):
         except KeyError:
             made = values[self._name] = self._factory()
             return made
+
+
+@dataclass(eq=False)
+class Simulation:
+    """What middleware keeps for the simulated runs of one backend, and for as long as that lives.
+
+    Attributes:
+        values: the values, by who declared them.
+        is_preview: whether nobody reads them afterwards.
+    """
+
+    values: dict[object, Any] = field(default_factory=dict[object, Any])
+    is_preview: bool = False
+
+
+class Shared(Generic[T]):
+    """A value that all live runs share; `Middleware.shared` makes it.
+
+    The simulated runs of a backend share one of their own, so that nothing they do reaches live runs.
+
+    Args:
+        factory: makes the value of live runs.
+        simulated: makes that of simulated runs; by default the same.
+    """
+
+    def __init__(self, factory: Callable[[], T], simulated: Callable[[], T] | None = None) -> None:
+        self._factory, self._simulated = factory, simulated or factory
+        self._guard = Lock()
+        self._live: list[T] = []
+        self._last: list[T] = []
+
+    def __call__(self, ctx: Context) -> T:
+        """The value of the run at hand; made when it is first asked for."""
+        simulation: Simulation | None = getattr(ctx, "simulation", None)
+        with self._guard:
+            if simulation is None:
+                if not self._live:
+                    self._live.append(self._factory())
+                return self._live[0]
+            if self not in simulation.values:
+                simulation.values[self] = self._simulated()
+            if not simulation.is_preview:
+                self._last = [simulation.values[self]]
+            return simulation.values[self]
+
+    @property
+    def current(self) -> T:
+        """The value of live runs; if there was none, that of the simulated runs that came last.
+
+        Previews do not count.
+        """
+        with self._guard:
+            known = self._live or self._last
+            return known[0] if known else self._factory()

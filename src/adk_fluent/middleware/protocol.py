@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from adk_fluent.middleware.keeping import Kept
+from adk_fluent.middleware.keeping import Kept, Shared
 
 if TYPE_CHECKING:
     from google.adk.agents.callback_context import CallbackContext
@@ -92,6 +92,16 @@ class Context(Protocol):
     @property
     def live(self) -> bool:
         """Whether this is a live conversation: no hook around models is called for what is said there."""
+        ...
+
+    @property
+    def simulated(self) -> bool:
+        """Whether scripts, stand-ins or a recording answer in the place of models.
+
+        So it is on `mock_backend`, unless with `stores="real"`, on `DryRunBackend` and `ReplayerBackend`, and
+        in `preview()`. Such a run must
+        write nothing that live runs read: keep values with `Middleware.shared`, and leave other stores alone.
+        """
         ...
 
     @property
@@ -193,6 +203,17 @@ class Middleware:
         What must outlive the process belongs into `ctx.state`.
         """
         return Kept(factory, "session")
+
+    def shared(self, factory: Callable[[], T]) -> Shared[T]:
+        """Declare a value that all runs share: `self.answers = self.shared(dict)`.
+
+        In a hook, `self.answers(ctx)` is that of live runs, which this object holds. The runs of a backend on
+        which scripts, stand-ins or a recording answer (`ctx.simulated`) share one of their own, for as long
+        as the backend lives: a test that takes one `mock_backend` for several runs sees what the first of
+        them left, and live runs never do. Outside of hooks, `self.answers.current` is the value of live runs,
+        or, as long as there was none, of the simulated runs that came last.
+        """
+        return Shared(factory)
 
     def idle(self) -> bool:
         """Whether nothing that it does would be noticed now, so that none of its hooks is called.

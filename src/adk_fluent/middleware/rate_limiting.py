@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 from adk_fluent.errors import ArgumentError, MiddlewareError, RateLimitError
 from adk_fluent.middleware.arguments import one_of, positive
 from adk_fluent.middleware.buckets import TokenBucket
+from adk_fluent.middleware.keeping import Shared
 from adk_fluent.middleware.protocol import CallModel, Context, Middleware
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ def rate_limiter(
     return RateLimiter(rate, per, on_limit, key)
 
 
+class _Buckets(dict[Hashable, TokenBucket]):
+    """The buckets by key; from `most` on, those that are full again go."""
+
+    most = FEW
+
+
 class RateLimiter(Middleware):
     """What `rate_limiter()` makes."""
 
@@ -75,15 +82,14 @@ class RateLimiter(Middleware):
                 f"rate_limiter(key=) is 'model', 'agent' or a function of the context, not {key!r:.40}."
             )
         self._key: Key = key
-        self._buckets: dict[Hashable, TokenBucket] = {}
-        self._few = FEW
+        self._buckets: Shared[_Buckets] = self.shared(_Buckets)
 
     async def around_model(
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncIterator[LlmResponse]:
         """Ask the model when its turn has come."""
         key = await self._key_of(ctx, request)
-        bucket = self._bucket(key)
+        bucket = self._bucket(self._buckets(ctx), key)
         if self._waits:
             await bucket.wait()
         elif not bucket.take():
@@ -108,12 +114,13 @@ class RateLimiter(Middleware):
             ) from error
         return made
 
-    def _bucket(self, key: Hashable) -> TokenBucket:
-        if key not in self._buckets and len(self._buckets) >= self._few:
+    def _bucket(self, buckets: _Buckets, key: Hashable) -> TokenBucket:
+        if key not in buckets and len(buckets) >= buckets.most:
             # A full bucket is as good as a new one, so only as many stay as are in use.
-            self._buckets = {known: bucket for known, bucket in self._buckets.items() if not bucket.idle}
-            self._few = max(FEW, 2 * len(self._buckets))
-        return self._buckets.setdefault(key, TokenBucket(self._rate, self._per))
+            for known in [known for known, bucket in buckets.items() if bucket.idle]:
+                del buckets[known]
+            buckets.most = max(FEW, 2 * len(buckets))
+        return buckets.setdefault(key, TokenBucket(self._rate, self._per))
 
     def _refusal(self, agent: str, key: Hashable, left: float) -> RateLimitError:
         of = "" if key == agent else f" of {cast(object, key)!r}"

@@ -11,10 +11,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from adk_fluent._apart import Apart
+from adk_fluent._redaction import safe_url
 from adk_fluent.errors import ArgumentError, MissingExtraError
 
 ENTRIES: Final = 1024
@@ -51,7 +51,7 @@ def store_of(store: str | os.PathLike[str]) -> Store:
         raise ArgumentError(f"cache(store=) is 'memory', a folder, or a redis:// URL, not {where!r:.40}.")
     if where == "memory":
         return MemoryStore()
-    scheme = urlsplit(str(where)).scheme if "://" in str(where) else ""
+    scheme = str(where).partition("://")[0].lower() if "://" in str(where) else ""
     if scheme in ("redis", "rediss", "unix"):
         _need("redis", "redis", "a Redis server")
         return RedisStore(str(where))
@@ -192,7 +192,10 @@ class RedisStore:
         try:
             import_module("redis.asyncio.connection").parse_url(url)
         except ValueError as error:
-            raise ArgumentError(f"cache(store={url!r:.60}): {error}") from error
+            raise ArgumentError(
+                f"cache(store={safe_url(url)!r}): no address of Redis ({type(error).__name__}). It is "
+                "redis://user:password@host:port/database; write signs in the password as %40 for @."
+            ) from None  # the error of the parser may hold the password
 
     async def get(self, key: str) -> str | None:
         """The text under a key, unless its time is over."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from adk_fluent._redaction import safe_url
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access
@@ -94,7 +95,7 @@ class RemoteTool(AgentTool):
     body: RemoteAgentNode
 
     def __repr__(self) -> str:
-        return f"T.a2a({self.body.endpoint!r})"
+        return f"T.a2a({safe_url(self.body.endpoint)!r})"
 
 
 def access_of(root: Node) -> Access:
@@ -210,12 +211,12 @@ class Mcp(Tool):
 
     @property
     def address(self) -> str:
-        """Where the server is: its URL, or the command that starts it."""
+        """Where the server is: its URL without its secrets, or the command that starts it."""
         if isinstance(self.server, str):
-            return self.server
+            return safe_url(self.server)
         started: Any = getattr(self.server, "server_params", self.server)
         command = getattr(started, "command", None)
-        return str(getattr(self.server, "url", None) or command or type(self.server).__name__)
+        return safe_url(getattr(self.server, "url", None) or command or type(self.server).__name__)
 
     @property
     def name(self) -> str:

@@ -104,7 +104,8 @@ class Files:
             told = await find(**self._place, filename=filename, version=version)
         except NotImplementedError:  # ADK 1.x, inside an agent that is a tool
             return None
-        return to_part(File(b"", told.mime_type)) if told is not None and told.mime_type else None
+        mime = None if told is None else told.mime_type
+        return to_part(File(b"", mime)) if mime and mime != Mime.BYTES else None
 
     async def _missing(self, filename: str, version: int | None) -> str:
         """What to say of an artifact that is not there: the end of a sentence, and what there is."""

@@ -13,9 +13,14 @@ _SHOWN: Final = ("image/", "audio/", "video/", Mime.PDF)
 """What models take as it is; the same that ADK's own tool for loading artifacts sends so."""
 
 
+_EMPTY: Final = "application/x-empty"
+"""The type of a file without content. ADK marks an artifact that a rewind took back as empty bytes."""
+
+
 def to_part(file: File) -> types.Part:
     """The part by which ADK saves a file."""
-    return types.Part(inline_data=types.Blob(mime_type=file.mime, data=file.data))
+    mime = _EMPTY if file.mime == Mime.BYTES and not file.data else file.mime
+    return types.Part(inline_data=types.Blob(mime_type=mime, data=file.data))
 
 
 def to_file(part: types.Part) -> File:
@@ -23,7 +28,8 @@ def to_file(part: types.Part) -> File:
     if part.text is not None:
         return File(part.text.encode(errors="surrogatepass"), Mime.TEXT)
     if part.inline_data is not None and part.inline_data.data is not None:
-        return File(part.inline_data.data, part.inline_data.mime_type or Mime.BYTES)
+        mime = part.inline_data.mime_type
+        return File(part.inline_data.data, Mime.BYTES if mime == _EMPTY else mime or Mime.BYTES)
     link = part.file_data.mime_type if part.file_data else None
     return File(None, link or "unknown content")
 

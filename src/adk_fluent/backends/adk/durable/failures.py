@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NoReturn, cast
 
-from adk_fluent._redacting import Redactor
+from adk_fluent._redaction import Redactor
 from adk_fluent.backends.adk.durable.steps import Json
 from adk_fluent.errors import RunError, what_happened
 from adk_fluent.middleware.faults import retry_after, status_of

@@ -17,7 +17,7 @@ from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.places import node_of, pipeline_at, step_at
 from adk_fluent.ir.base import Node
 from adk_fluent.middleware.enriching import Step
-from adk_fluent.middleware.keeping import Scope
+from adk_fluent.middleware.keeping import Scope, Simulation
 
 if TYPE_CHECKING:
     from adk_fluent.middleware.protocol import State
@@ -96,6 +96,16 @@ class HookContext:
     def live(self) -> bool:
         """Whether this is a live conversation."""
         return self.invocation.live_request_queue is not None
+
+    @property
+    def simulation(self) -> Simulation | None:
+        """What is kept for the simulated runs of this backend; `None` for a live run."""
+        return runs.simulation(self.invocation)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether something else answers in the place of models."""
+        return self.simulation is not None
 
     @property
     def model(self) -> str:

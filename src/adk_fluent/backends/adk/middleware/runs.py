@@ -18,7 +18,7 @@ from google.adk.sessions import BaseSessionService
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.events.branch_sessions import really, store
 from adk_fluent.backends.afoot import Afoot
-from adk_fluent.middleware.keeping import Scope
+from adk_fluent.middleware.keeping import Scope, Simulation
 
 SESSIONS: Final = 10_000
 """Of how many sessions and users of a service values are kept; those not used for longest go first."""
@@ -87,6 +87,19 @@ def outermost(ctx: InvocationContext) -> InvocationContext:
     while (outer := private.caller(ctx)) is not None:
         ctx = outer
     return ctx
+
+
+SCRIPTED: Final = "adk_fluent_unscripted"
+"""The plugin of backends on which something else answers in the place of models; it has a `simulation`."""
+
+
+def simulation(ctx: InvocationContext) -> Simulation | None:
+    """What is kept for the simulated runs of the backend that a run is on; `None` for a live run.
+
+    All that outlives a run must ask it: what a simulated run leaves in a store, a live one must not find.
+    """
+    plugin = outermost(ctx).plugin_manager.get_plugin(SCRIPTED)
+    return getattr(plugin, "simulation", None)
 
 
 def root_of(ctx: InvocationContext) -> object:

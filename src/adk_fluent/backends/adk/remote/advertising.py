@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from adk_fluent._redaction import safe_url
 from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.errors import ArgumentError
@@ -34,7 +35,7 @@ def card_json(
     and what `skills` adds. Instructions are not on it, nor are agents that work behind the scenes.
     """
     if not is_url(endpoint):
-        raise ArgumentError(f"A card's endpoint= takes an http or https URL, not {endpoint!r}.")
+        raise ArgumentError(f"A card's endpoint= takes an http or https URL, not {safe_url(endpoint)!r}.")
     named = resolve_names(root)
     seen = infer_visibility(named.root)
     agents = [

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from adk_fluent._redaction import safe_url
 from adk_fluent.backends.adk.remote import cards, sdk
 from adk_fluent.errors import ArgumentError
 
@@ -51,7 +52,8 @@ class Believed:
             return cls(_identifier(found), url, public_only=False)
         if _is_known_private(url):
             raise ArgumentError(
-                f"from_card(): {url} is not a public address. If it is meant, say allow_private=True."
+                f"from_card(): {safe_url(url)} is not a public address. If it is meant, say "
+                "allow_private=True."
             )
         try:
             cards.check_scheme(url, allow_http=allow_http)

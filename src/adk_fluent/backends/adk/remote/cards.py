@@ -11,6 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
+from adk_fluent._redaction import safe_url
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.ir.urls import is_url
 from adk_fluent.spelling import did_you_mean
@@ -79,7 +80,9 @@ def check_scheme(url: str, *, allow_http: bool = False) -> None:
     scheme = urlsplit(url).scheme
     if scheme == "https" or (scheme == "http" and (allow_http or is_loopback(url))):
         return
-    raise CardError(f"{url} is not https. Use https, or allow_http=True where the network is your own.")
+    raise CardError(
+        f"{safe_url(url)} is not https. Use https, or allow_http=True where the network is your own."
+    )
 
 
 _UNROUTED: Final = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "fec0::/10", "64:ff9b:1::/48")))
@@ -116,7 +119,7 @@ def check_url(url: object) -> str:
         CardError: it is none.
     """
     if not is_url(url):
-        raise CardError(f"{url!r:.200} is no http or https URL")
+        raise CardError(f"{safe_url(url)!r:.200} is no http or https URL")
     return str(url)
 
 
@@ -137,7 +140,7 @@ async def public_addresses(url: str) -> list[str]:
     for *_, address in found:
         if is_private(str(address[0])):
             raise CardError(
-                f"its card sends calls to {url}, an address that is not public. If it is meant, say "
+                f"its card sends calls to {safe_url(url)}, an address that is not public. If it is meant, "
                 "RemoteAgent.from_card(..., allow_private=True)."
             )
     if not found:
@@ -187,14 +190,14 @@ async def _get(client: AsyncClient, url: str) -> bytes:
                 if response.has_redirect_location:
                     url = check_url(urljoin(url, response.headers["location"]))
                     if origin(url) != start:
-                        raise CardError(f"its card is said to be at {url}, another origin")
+                        raise CardError(f"its card is said to be at {safe_url(url)}, another origin")
                     continue
                 return await _body(response, url)
         except httpx.DecodingError as error:
             raise CardError(f"its card cannot be read: {error}") from error
         except httpx.HTTPError as error:
             raise CardError(f"it cannot be reached: {type(error).__name__}: {error}", passing=True) from error
-    raise CardError(f"its card at {url} is redirected more than {REDIRECTS} times")
+    raise CardError(f"its card at {safe_url(url)} is redirected more than {REDIRECTS} times")
 
 
 PLAINLY: Final[Mapping[str, str]] = {"Accept-Encoding": "identity"}
@@ -253,7 +256,7 @@ async def bound(most: int, response: httpx.Response) -> None:
 
 async def _body(response: Any, url: str) -> bytes:
     if response.status_code in (404, 405):
-        raise _NotThere(f"there is no agent card at {url} (HTTP {response.status_code})")
+        raise _NotThere(f"there is no agent card at {safe_url(url)} (HTTP {response.status_code})")
     if response.status_code != 200:
         passing = response.status_code >= 500 or response.status_code in (408, 425, 429)
         raise CardError(f"it did not give its card: {_status(response.status_code)}", passing=passing)
@@ -261,7 +264,7 @@ async def _body(response: Any, url: str) -> bytes:
     async for piece in response.aiter_bytes():
         body += piece
         if len(body) > LARGEST:
-            raise CardError(f"its card at {url} is larger than {LARGEST // 1024} KiB")
+            raise CardError(f"its card at {safe_url(url)} is larger than {LARGEST // 1024} KiB")
     return bytes(body)
 
 
@@ -337,8 +340,8 @@ def _check_targets(card: Mapping[str, Any], endpoint: str) -> None:
     for url in sdk.urls_in(card):
         if origin(url) != origin(endpoint):
             raise CardError(
-                f"its card sends calls to {url}, another origin than {endpoint}. Use that as endpoint=, if "
-                "you trust it."
+                f"its card sends calls to {safe_url(url)}, another origin than {safe_url(endpoint)}. "
+                "Use that as endpoint=, if you trust it."
             )
 
 

@@ -17,6 +17,7 @@ from google.genai import types
 from pydantic import PrivateAttr
 
 from adk_fluent._limit import Limit
+from adk_fluent._redaction import safe_url
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.functions import state_of
@@ -152,7 +153,7 @@ class RemoteComposite(Composite):
     def _told(self, failed: list[str]) -> RemoteError:
         tries = f" It was tried {len(failed)} times." if len(failed) > 1 else ""
         return RemoteError(
-            f"Remote agent {self.name!r} at {self._node.endpoint}: {sentence(failed[-1])}{tries}"
+            f"Remote agent {self.name!r} at {safe_url(self._node.endpoint)}: {sentence(failed[-1])}{tries}"
         )
 
     async def _attempt(self, ctx: InvocationContext, asking: InvocationContext, hearing: Hearing) -> Events:

@@ -16,19 +16,21 @@ from adk_fluent.backends.adk.running.unscripted import Unscripted, with_scripted
 from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.middleware.keeping import Simulation
 
 
 class ScriptedBackend(ADKBackend):
     """ADK's real runner, where something else answers in the place of every model.
 
     That holds for the agents inside tools, such as ADK's `AgentTool`, too. What the runs store is kept with
-    this backend alone, unless services are given. `model_for`, `helper_for` and `another_model` say what
-    answers, each with a `ScriptedLlm`.
+    this backend alone, unless services are given, and so is what middleware keeps beyond a run. `model_for`,
+    `helper_for` and `another_model` say what answers, each with a `ScriptedLlm`.
     """
 
     def __init__(self, **services: Any) -> None:
         super().__init__(**services)
         self._services = self._services.over(fresh_services())
+        self.simulation: Simulation | None = Simulation()
 
     def prepare(self, node: Node) -> Node:
         """The tree, in whose tools no agent has a model of its own."""
@@ -40,7 +42,7 @@ class ScriptedBackend(ADKBackend):
 
     def plugins(self) -> list[BasePlugin]:
         """Those of every run, and what answers for agents that no script could be given to before."""
-        return [*super().plugins(), Unscripted(self._answer)]
+        return [*super().plugins(), Unscripted(self._answer, self.simulation)]
 
     async def _answer(self, agent: str, request: LlmRequest) -> LlmResponse:
         model = self.model_for(AgentNode(name=agent), agent)

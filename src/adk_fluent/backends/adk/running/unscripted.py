@@ -19,6 +19,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compile.compiler import ask_others
 from adk_fluent.backends.adk.compile.scope import ModelFor
 from adk_fluent.backends.adk.context.helper_models import HelperFor
+from adk_fluent.backends.adk.middleware.runs import SCRIPTED
 from adk_fluent.backends.adk.steps.leaves import below
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.steps.scripted import merge_state
@@ -27,6 +28,7 @@ from adk_fluent.backends.adk.steps.tree import model_of
 from adk_fluent.ir.base import UNSET, Node, rewrite
 from adk_fluent.ir.native import Native
 from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode
+from adk_fluent.middleware.keeping import Simulation
 
 V = TypeVar("V")
 
@@ -126,11 +128,15 @@ class Unscripted(AddedPlugin):
 
     Args:
         answer: the answer to a request of the agent of this name.
+        simulation: what is kept for the runs of the backend; `None` where they count as live.
     """
 
-    def __init__(self, answer: Callable[[str, LlmRequest], Awaitable[LlmResponse]]) -> None:
-        super().__init__(name="adk_fluent_unscripted")
+    def __init__(
+        self, answer: Callable[[str, LlmRequest], Awaitable[LlmResponse]], simulation: Simulation | None
+    ) -> None:
+        super().__init__(name=SCRIPTED)
         self._answer = answer
+        self.simulation: Simulation | None = simulation
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest

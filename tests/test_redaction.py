@@ -1,0 +1,208 @@
+"""Redaction: which values are secrets, in JSON and in texts, and which are not."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adk_fluent import Agent, RemoteAgent, T
+from adk_fluent._redaction import REDACTED, Redactor, safe_url
+from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.annotations import TransportConfig
+
+SECRET_KEYS: list[str] = re.findall(
+    r"\S+",
+    "accessToken refreshToken dbPassword secretKey secret_key tokens OPENAI_API_KEY x-api-key apiKey APIKey "
+    "client-secret accesstoken PGPASSWORD password2 token_value Authorization set-cookie credentials",
+)
+
+OTHER_KEYS: list[str] = re.findall(
+    r"\S+",
+    "max_tokens maxTokens token_count total_tokens prompt_token_count candidatesTokenCount cached_tokens "
+    "max_output_tokens author secretary monkey tokenizer key keys cookie_policy session_id tokens_used",
+)
+
+
+def redactor(**environment: str) -> Redactor:
+    """A redactor that knows of no other environment."""
+    return Redactor(environment=environment)
+
+
+@pytest.mark.parametrize("key", SECRET_KEYS)
+def test_keys_are_matched_by_their_words(key: str) -> None:
+    """Keys in camel, snake and kebab case name a secret if they end with the words of one."""
+    assert redactor()({key: "abc", "a": [{key: ["abc"]}]}) == {key: REDACTED, "a": [{key: [REDACTED]}]}
+
+
+@pytest.mark.parametrize("key", OTHER_KEYS)
+def test_other_keys_stay(key: str) -> None:
+    """Keys that only contain such a word, and counts of tokens, keep their values."""
+    assert redactor()({key: "abc"}) == {key: "abc"}
+
+
+def test_numbers_under_tokens_are_counts() -> None:
+    """`tokens: 12` is a count; text, and numbers under other names of secrets, are secrets."""
+    redacted = redactor()
+    counts: dict[str, Any] = {"tokens": 12, "usage": {"tokens": {"input": 3}}, "access_tokens": [1, 2]}
+    assert redacted(counts) == counts
+    assert redacted("tokens=12, tokens: 4096") == "tokens=12, tokens: 4096"
+    assert redacted({"tokens": "abc", "token": 12, "pin_secret": 1234.5}) == {
+        "tokens": REDACTED,
+        "token": REDACTED,
+        "pin_secret": REDACTED,
+    }
+    assert redacted({"token": None, "secret": True, "password": ""}) == {
+        "token": None,
+        "secret": True,
+        "password": "",
+    }
+
+
+TEXTS = {
+    '{"accessToken": "abc", "n": 1}': '{"accessToken": "[redacted]", "n": 1}',
+    'So: {"token": 12345678, "a": 1}.': 'So: {"token": "[redacted]", "a": 1}.',
+    '```json\n{"password": "a b"}\n```': '```json\n{"password": "[redacted]"}\n```',
+    '{\\"token\\": \\"abc\\"}': '{\\"token\\": \\"[redacted]\\"}',
+    "{'password': 'x'}": "{'password': '[redacted]'}",
+    "# .env\nOPENAI_API_KEY=sk1\nDEBUG=1": "# .env\nOPENAI_API_KEY=[redacted]\nDEBUG=1",
+    "export DB_PASSWORD=a&b;c\nX=1": "export DB_PASSWORD=[redacted]\nX=1",
+    "run --password=bar --debug": "run --password=[redacted] --debug",
+    "GET https://h/x?api_key=abc&n=1": "GET https://h/x?api_key=[redacted]&n=1",
+    "url=https://h/?sig=abc": "url=https://h/?sig=[redacted]",
+    "Authorization: Basic dXNlcjpwYXNz\nX: 1": "Authorization: [redacted]\nX: 1",
+    "header Basic dXNlcjpwYXNz sent": "header Basic [redacted] sent",
+    "Bearer abcdefgh12345": "Bearer [redacted]",
+    "Cookie: a=b; c=d": "Cookie: [redacted]",
+    "password: hunter2": "password: [redacted]",
+    "redis://:pw@h and amqp://u:p@h/v": "redis://[redacted]@h and amqp://[redacted]@h/v",
+    "postgresql://u:p@ss@h/db": "postgresql://[redacted]@h/db",
+    "sk_live_abcdefghij": REDACTED,
+    "hf_abcdefghijklmnopqrst": REDACTED,
+    "glpat-abcdefghij1234567890": REDACTED,
+    "sk-abcdefghijklmnop1234": REDACTED,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_secrets_in_texts_are_redacted(text: str) -> None:
+    """Named values, tokens of services, headers and passwords in URLs are redacted in texts."""
+    redacted = redactor()
+    assert redacted(text) == TEXTS[text]
+    assert redacted({"result": [text]}) == {"result": [TEXTS[text]]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The token: please enter it.",
+        "Basic information about bearer instruments",
+        "See https://medium.com/@user and ssh://git@host/x",
+        "password=None, token: str = None",
+        "Your password: required",
+        '{"a": 1}  ',
+        "[not json",
+    ],
+)
+def test_other_texts_stay(text: str) -> None:
+    """Prose, signatures of functions and names of users are no secrets."""
+    assert redactor()(text) == text
+
+
+def test_ordinary_words_are_redacted_under_their_key_alone() -> None:
+    """A password such as `user` renames nothing, whether it comes from the environment or from a key."""
+    redacted = redactor(DB_PASSWORD="user", A_SECRET="model", B_TOKEN="function_response")
+    said = {"role": "user", "model": {"user": 1}, "function_response": {"text": "the user"}}
+    assert redacted({"password": "user", **said}) == {"password": REDACTED, **said}
+
+
+def test_distinctive_values_are_redacted_everywhere() -> None:
+    """A value that was once under the key of a secret is one in texts too, and as a number, from then on."""
+    redacted = redactor(SHOP_API_KEY="correct-horse-battery")
+    assert redacted({"token": "$abc-4711", "pin_secret": 1234567890}) != {}
+    assert redacted(["It is $abc-4711.", "x$abc-47112", 1234567890, "correct-horse-battery!"]) == [
+        f"It is {REDACTED}.",
+        "x$abc-47112",
+        REDACTED,
+        f"{REDACTED}!",
+    ]
+
+
+def test_keys_hold_no_tokens_of_services() -> None:
+    """A token that is itself a key is redacted, and no entry is lost by that."""
+    made = redactor()({"sk-abcdefghijklmnop1234": 1, "sk-abcdefghijklmnop5678": 2})
+    assert made == {REDACTED: 1, f"{REDACTED} 2": 2}
+
+
+def test_the_work_grows_with_the_text_alone() -> None:
+    """Four times as many secrets in a text four times as long take four times the work."""
+
+    def work(count: int) -> int:
+        names = [f"tok-{number:06d}-abc" for number in range(count)]
+        value = {"items": [{"token": name} for name in names], "text": " ".join(names)}
+        redacted = redactor()
+        calls = 0
+
+        def note(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(note)
+        try:
+            made = redacted(value)
+        finally:
+            sys.setprofile(None)
+        assert "tok-" not in json.dumps(made)
+        return calls
+
+    assert work(1200) < 5 * work(300)
+
+
+def _said(text: str) -> str:
+    return f"token{text}password={text}"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet='ab=:"{}[]/@?&\\ \n-_1', max_size=60).map(_said))
+def test_redacting_again_changes_nothing(text: str) -> None:
+    """What was redacted is redacted the same when it is read again, and the JSON it is in stays JSON."""
+    redacted = redactor()
+    once = redacted({"a": text, "b": json.dumps({"password": text})})
+    assert redactor()(once) == once
+    assert json.loads(once["b"]) == {"password": REDACTED if text else ""}
+
+
+def test_addresses_are_told_without_passwords() -> None:
+    """A message has scheme, host, port and path of a URL; the scheme alone if a password may be in them."""
+    for url, told in {
+        "redis://u:pw@host:6379/0?password=pw": "redis://host:6379/0",
+        "redis://:p/w@host:6379/0": "redis://...",
+        "redis://:p#w@host": "redis://...",
+        "http://u:pw@[::1]:80/a": "http://[::1]:80/a",
+        "redis://:pw@host:port": "redis://...",
+        "rediss://[bad": "rediss://...",
+        "memory": "memory",
+    }.items():
+        assert safe_url(url) == told
+
+
+def test_reprs_of_values_in_an_expression_have_no_passwords() -> None:
+    """A URL or a header that a boundary or a tool holds is shown without its secret."""
+    held: list[Any] = [
+        TransportConfig(type="queue", endpoint="redis://ann:hunter22@host:6379/queue"),
+        T.mcp("https://ann:hunter22@host/mcp?api_key=hunter22"),
+        RemoteAgent("r", endpoint="https://ann:hunter22@host/a2a?api_key=hunter22").node,
+    ]
+    for each in held:
+        assert "hunter22" not in repr(each), each
+    told = Agent("a").tools(held[1]).explain()
+    assert "mcp(https://host/mcp)" in str(told)
+    assert "hunter22" not in str(told)
+    with pytest.raises(ArgumentError) as caught:
+        RemoteAgent("r", endpoint="ftp://ann:hunter22@host/")
+    assert "hunter22" not in str(caught.value)
