@@ -25,8 +25,8 @@ CONTEXT: Final = "tool_context"
 class BoundFunction:
     """A function as ADK calls it: with the name, documentation and parameters that a model is told of.
 
-    It has no hash. ADK keeps the last 1,024 functions that it has declared to models, by their hash, with all
-    that they hold, such as the database of a request.
+    It has no hash, and ADK finds one function as the `__call__` of all: ADK keeps the last 1,024 that it has
+    looked at, with all that they hold, such as the database of a request.
 
     Args:
         function: the function.
@@ -55,12 +55,19 @@ class BoundFunction:
         self.__globals__: dict[str, Any] = getattr(inspect.unwrap(written(function)), "__globals__", {})
         hide(self, function, hidden, *more)
         self._call = call
+        vars(self)["__call__"] = _looked_at
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it; the signature is that of the object."""
         return await self._call(*args, **kwargs)
 
-    __call__.__annotations__.clear()  # ADK would take them for those of the tool
+
+async def _looked_at(**arguments: Any) -> Any:
+    """Stand for the `__call__` of a bound function where ADK asks whether that is async."""
+    raise AssertionError("Python calls the method of the class.")
+
+
+_looked_at.__annotations__.clear()  # ADK would take them for those of the tool
 
 
 def bound(
