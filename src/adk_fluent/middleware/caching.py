@@ -16,7 +16,7 @@ from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.flights import Flight, Flights
 from adk_fluent.middleware.messages import problem_in
 from adk_fluent.middleware.protocol import CallModel, Context, Middleware
-from adk_fluent.middleware.stores import Store, store_of
+from adk_fluent.middleware.stores import Store, StoreError, store_of
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
@@ -135,7 +135,8 @@ class Cache(Middleware):
 
 
 def _warn(ctx: Context, what: str, error: Exception) -> None:
-    logger.warning("%s: the store of cache() %s: %s", ctx.agent_name, what, what_happened(error))
+    said = str(error) if isinstance(error, StoreError) else what_happened(error)
+    logger.warning("%s: the store of cache() %s: %s", ctx.agent_name, what, said)
 
 
 def _is_whole(answer: list[LlmResponse]) -> bool:
