@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
-from adk_fluent import Agent, Pipeline, RemoteAgent, S, T
+from adk_fluent import Agent, Pipeline, RemoteAgent, S, T, tap
 from adk_fluent.a2a import AuthConfig, RetryConfig
 from adk_fluent.backends.adk.remote.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
@@ -65,6 +67,23 @@ async def test_reads_travel_as_data_and_the_answer_is_written() -> None:
     said, data = words(model(clerk).asked[0])
     assert said == "hi"
     assert sent(data) == {"intent": "refund", "tier": 2}
+
+
+async def test_no_event_loop_is_kept_by_a_remote_agent() -> None:
+    """Each `ask` has an event loop of its own, which is collected after it with its connection."""
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    def ask(url: str) -> None:
+        far = RemoteAgent("far", endpoint=url) >> tap(
+            lambda state: loops.append(weakref.ref(asyncio.get_running_loop()))
+        )
+        assert far.ask("hi", backend=mock_backend(remotes="real")) == "ok"
+
+    async with listening(plain(says("ok"))) as url:
+        for _ in range(3):
+            await asyncio.to_thread(ask, url)
+    gc.collect()
+    assert [each() for each in loops] == [None] * 3
 
 
 async def test_without_reads_the_conversation_is_sent() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import re
 import time
-import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -14,6 +13,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, TLSConfig
 from temporalio.service import RPCError, RPCStatusCode
 
+from adk_fluent._loops import PerLoop
 from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.codec import ir_hash
@@ -60,7 +60,7 @@ class Address:
         Raises:
             EngineError: no server answers there, it does not let this key in, or has no such namespace.
         """
-        clients = _clients.setdefault(asyncio.get_running_loop(), {})
+        clients = _clients.here()
         if self not in clients:
             clients[self] = await self._connect()
         return clients[self]
@@ -118,9 +118,7 @@ class Address:
 # that ends, the process aborts (temporalio/sdk-python#300). It needs far less than this.
 atexit.register(time.sleep, 0.1)
 
-_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Client]] = (
-    weakref.WeakKeyDictionary()
-)
+_clients: Final = PerLoop(dict[Address, Client])
 
 _REFUSED: Final = re.compile("code: (PermissionDenied|Unauthenticated)")
 """What Temporal's client says when a server answers that does not let it in."""
