@@ -121,6 +121,7 @@ class T(metaclass=Namespace):
         capabilities: Sequence[str] = (),
         auth: AuthConfig | None = None,
         timeout: float = 30.0,
+        max_bytes: int = 64 * 1024 * 1024,
         retry: RetryConfig | None = None,
         allow_http: bool = False,
     ) -> Tool:
@@ -149,6 +150,7 @@ class T(metaclass=Namespace):
                 capabilities=capabilities,
                 auth=auth,
                 timeout=timeout,
+                max_bytes=max_bytes,
                 retry=retry,
                 allow_http=allow_http,
             ).node

@@ -563,6 +563,10 @@ def written(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if inspect.isroutine(function) else cast(Any, type(function)).__call__
 
 
+BEHIND: Final = "__adk_fluent_function__"
+"""The attribute of a callback that is given resources: the user's function."""
+
+
 def callback(
     function: Callable[..., Any], resources: Resources, agent: str, ctx_of: Callable[[Any], InvocationContext]
 ) -> Callable[..., Any]:
@@ -580,4 +584,5 @@ def callback(
         return await result if inspect.isawaitable(result) else result
 
     hide(call, function, names)
+    setattr(call, BEHIND, function)
     return call

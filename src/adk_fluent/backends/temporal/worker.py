@@ -22,7 +22,7 @@ from adk_fluent.backends.temporal.activities import session_activity, steps
 from adk_fluent.backends.temporal.connecting import Address, queue_of
 from adk_fluent.backends.temporal.instances import Instances
 from adk_fluent.backends.temporal.telling import set_up
-from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkflow, serve
+from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkflow, leave, serve
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.errors import BackendError
 from adk_fluent.ir.base import Node
@@ -44,6 +44,7 @@ async def working(
     address: Address,
     *,
     queue: str | None = None,
+    on: str | None = None,
     models: Models | ADKBackend = _NONE,
     services: Mapping[str, Any] = MappingProxyType({}),
     concurrency: int = 100,
@@ -56,6 +57,7 @@ async def working(
 
     Args:
         queue: the name of the task queue; by default that of the expression.
+        on: the very task queue, in place of `queue` and the hash of the expression.
         models: agent → the model that it gets in place of its own.
         services: the services of the runs, by name.
         concurrency: how many steps are done at the same time.
@@ -72,7 +74,7 @@ async def working(
         raise BackendError(
             "TemporalBackend needs an ADK that can be run again from a history: google-adk>=2.8. Upgrade it."
         )
-    client = await address.client()
+    client = await address.connect()
     await _warm()
     set_up(telemetry)
     table, plain = Table(), ADKBackend(**services)
@@ -80,7 +82,8 @@ async def working(
     backend.compile(node)  # fills the table, and fails here rather than in a run
     activities = [*steps(table, client), session_activity(plain.compile(node), plain.services)]
     async with AsyncExitStack() as stack:
-        for name in (host or _whole)(node, queue_of(node, queue), backend):
+        for name in (host or _whole)(node, on or queue_of(node, queue), backend):
+            stack.callback(leave, name)
             await stack.enter_async_context(_worker(client, name, activities, concurrency, cached, grace))
         yield
 
