@@ -25,8 +25,8 @@ CONTEXT: Final = "tool_context"
 class BoundFunction:
     """A function as ADK calls it: with the name, documentation and parameters that a model is told of.
 
-    Where ADK takes such functions it has no hash, and ADK finds one function as the `__call__` of all: ADK keeps
-    the last 1,024 that it has looked at, with all that they hold, such as the database of a request.
+    Where ADK takes such functions it has no hash, and ADK finds one function as the `__call__` of all: ADK
+    keeps the last 1,024 that it has looked at, with all that they hold, such as the database of a request.
 
     Args:
         function: the function.
