@@ -304,7 +304,7 @@ async def test_resources_are_given() -> None:
     done = call_tool("task_completed")
     backend = mock_backend({"a": [call_tool("price", article="tea"), "ok", done]})
     agent: Any = A.tool(price).before_agent(cast(Any, before))
-    pipeline = (agent >> step).inject(shop=Resource(open_shop, scope="invocation"))
+    pipeline = (agent >> step).inject(shop=Resource(open_shop, scope="invocation", in_thread=False))
     async with pipeline.live(backend=backend, modality="text", session_id="s") as live:
         await live.send("hi")
         (answer,) = [response for event in await turn(live) for response in event.tool_responses]

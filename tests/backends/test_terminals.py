@@ -56,9 +56,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     roots: list[str] = []
     real = adk_backend.compile_tree
 
-    def counting(named: Any, *args: Any) -> Any:
+    def counting(named: Any, *args: Any, **options: Any) -> Any:
         roots.append(named.root.name)
-        return real(named, *args)
+        return real(named, *args, **options)
 
     monkeypatch.setattr(adk_backend, "compile_tree", counting)
     return roots

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from dataclasses import dataclass, field
 
 from hypothesis import given
@@ -146,3 +148,18 @@ def test_one_bucket_serves_several_loops() -> None:
 def test_a_rate_below_one_still_lets_one_through() -> None:
     """Half a call a second is one call each two seconds."""
     assert [round(at, 2) for _, at in served(0.5, 1.0, [0.0, 0.0, 0.0])] == [0.0, 2.0, 4.0]
+
+
+def test_no_event_loop_is_kept() -> None:
+    """A bucket that calls have waited for lets go of the loops in which they did."""
+    bucket = TokenBucket(1, 0.001)
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def calls() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await asyncio.gather(*(bucket.wait() for _ in range(3)))
+
+    for _ in range(2):
+        asyncio.run(calls())
+    gc.collect()
+    assert [each() for each in loops] == [None, None]

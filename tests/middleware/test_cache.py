@@ -524,13 +524,13 @@ def test_an_answer_is_kept_for_its_time() -> None:
 
 
 async def test_a_store_that_is_down_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """Without the store the model is asked, and the log says what is wrong."""
+    """Without the store the model is asked, and the log says what is wrong, once."""
     backend = counting()
     agent = A.middleware(cache("redis://127.0.0.1:1/0"))
     with caplog.at_level(logging.WARNING, "adk_fluent.middleware"):
         assert await answers(agent, backend, "hi", "hi") == ["answer 1", "answer 2"]
     assert "a: the store of cache() could not be read: ConnectionError" in caplog.text
-    assert "a: the store of cache() could not be written: ConnectionError" in caplog.text
+    assert "could not be written" not in caplog.text
 
 
 def spoilt(kept: Cache, entry: str) -> None:

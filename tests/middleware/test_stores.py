@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import os
 import pickle
 import sqlite3
+import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
+import weakref
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adk_fluent import Agent
 from adk_fluent.errors import ArgumentError, MissingExtraError
-from adk_fluent.middleware import cache
-from adk_fluent.middleware.stores import ENTRIES, FolderStore, MemoryStore, RedisStore, Store, store_of
+from adk_fluent.middleware import cache, stores
+from adk_fluent.middleware.stores import (
+    ENTRIES,
+    FolderStore,
+    MemoryStore,
+    RedisStore,
+    Store,
+    StoreError,
+    store_of,
+)
+from adk_fluent.testing import mock_backend
 from tests.clock import still
 from tests.conftest import open_in
 from tests.services import cancelled_after, redis_server
@@ -237,3 +251,186 @@ def test_the_error_for_an_address_has_no_password(url: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         cache(url)
     assert "er22" not in "".join(traceback.format_exception(caught.value))
+
+
+# --- stores that are down -------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[tuple[str, list[object]]]:
+    """The URL of a server that accepts connections and never answers, and the connections that it got."""
+    accepted: list[object] = []
+    ended = asyncio.Event()
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(writer)
+        await ended.wait()
+        writer.close()
+
+    server = await asyncio.start_server(never, "127.0.0.1", 0)
+    yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0", accepted
+    ended.set()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_redis_that_never_answers(
+    silent: tuple[str, list[object]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run asks the model, says so once, and later runs do not ask the store until a while has passed."""
+    url, accepted = silent
+    monkeypatch.setattr(stores, "ANSWERS", 0.05)
+    middleware = cache(url)
+    agent = Agent("a").middleware(middleware)
+    backend = mock_backend(default="answer", stores="real")
+    async with agent:
+        for _ in range(3):
+            assert await agent.ask_async("hi", backend=backend) == "answer"
+        assert len(accepted) == 1
+        (message,) = [each for each in caplog.messages if "store" in each]
+        assert message.startswith("a: the store of cache() could not be read: ")
+        assert message.endswith(" Redis is not asked for 30 s.")
+        monkeypatch.setattr(stores, "PAUSE", 0.0)
+        store: Any = vars(middleware)["_store"]
+        store._asking._paused_until = 0.0
+        assert await agent.ask_async("hi", backend=backend) == "answer"
+        assert len(accepted) > 1
+        assert len([each for each in caplog.messages if "store" in each]) == 1
+
+
+@pytest.mark.needs("redis-server")
+async def test_a_redis_that_answers_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once the pause is over one call tries; when the server answers, the store is used again."""
+    caplog.set_level(logging.INFO, "adk_fluent.middleware")
+    with redis_server(tmp_path) as url:
+        store: Any = store_of(url)
+        await store.set("k", "x", None)
+        await store.close()
+    with pytest.raises(StoreError, match=r"Redis is not asked for 30 s\.$"):
+        await store.get("k")
+    assert await store.get("k") is None
+    with redis_server(tmp_path) as url:
+        again: Any = store_of(url)
+        again._asking = store._asking
+        assert await again.get("k") is None
+        again._asking._paused_until = 0.0
+        await again.set("k", "x", None)
+        assert await again.get("k") == "x"
+        await again.close()
+    assert caplog.messages == ["Redis answers again, so cache() uses it."]
+
+
+async def test_only_one_call_tries_a_store_that_was_down() -> None:
+    """Of several calls after the pause one tries, and the others go on without the store."""
+    store: Any = store_of("redis://127.0.0.1:1/0")
+    with pytest.raises(StoreError):
+        await store.get("k")
+    tried = 0
+
+    async def asking() -> str:
+        nonlocal tried
+        tried += 1
+        await asyncio.sleep(0)
+        return "x"
+
+    store._asking._paused_until = 0.0
+    assert await asyncio.gather(*(store._asking(asking) for _ in range(3))) == ["x", None, None]
+    assert tried == 1
+    await store.close()
+
+
+def _connections(url: str) -> int:
+    """How many connections a Redis server has, besides the one that asks."""
+
+    async def count() -> int:
+        from redis import asyncio as redis
+
+        clients: Any = redis.Redis
+        async with clients.from_url(url) as client:
+            return len(await client.client_list()) - 1
+
+    return asyncio.run(count())
+
+
+@pytest.mark.needs("redis-server")
+def test_no_connection_is_left_by_ask(redis_url: str) -> None:
+    """Each `ask` has an event loop of its own, and closes the connections of a cache that it opened."""
+    agent = Agent("a").middleware(cache(redis_url))
+    backend = mock_backend(default="answer", stores="real")
+    before = _connections(redis_url)
+    for number in range(5):
+        assert agent.ask(f"hi {number}", backend=backend) == "answer"
+    assert _connections(redis_url) == before
+
+
+@pytest.mark.needs("redis-server")
+async def test_no_connection_is_left_by_a_cache_of_a_request(redis_url: str) -> None:
+    """A cache that nobody holds any more closes its connections, although nobody has closed it."""
+    before = open_in(asyncio.get_running_loop())
+    for number in range(3):
+        store = store_of(redis_url)
+        await store.set(str(number), "x", None)
+        del store
+        gc.collect()
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert open_in(asyncio.get_running_loop()) == before
+
+
+@pytest.mark.needs("redis-server")
+def test_no_event_loop_is_left_by_a_redis_cache(redis_url: str) -> None:
+    """The loop of an `ask` is collected after it, although the cache lives on."""
+    store = store_of(redis_url)
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def use() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await store.set("k", "x", None)
+
+    for _ in range(3):
+        asyncio.run(use())
+    gc.collect()
+    assert [each() for each in loops] == [None] * 3
+
+
+FORKS = """
+import asyncio, os, sys
+from adk_fluent.middleware.stores import store_of
+
+store = store_of(sys.argv[1])
+asyncio.run(store.set("k", "of the parent", None))
+child = os.fork()
+if child == 0:
+    print(asyncio.run(store.get("k")), flush=True)
+    asyncio.run(store.set("k", "of the child", None))
+    asyncio.run(store.close())
+    os._exit(0)
+os.waitpid(child, 0)
+print(asyncio.run(store.get("k")), flush=True)
+asyncio.run(store.close())
+"""
+
+
+@pytest.mark.parametrize("kind", ["folder", pytest.param("redis", marks=pytest.mark.needs("redis-server"))])
+def test_a_store_that_was_used_before_a_fork(kind: str, tmp_path: Path, request: Any) -> None:
+    """Parent and child go on with it, each with a thread and connections of its own."""
+    where = str(tmp_path) if kind == "folder" else request.getfixturevalue("redis_url")
+    program = [sys.executable, "-c", FORKS, where]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("of the parent\nof the child\n", "")
+
+
+async def test_a_folder_that_another_process_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in which another process writes for too long is not waited for."""
+    monkeypatch.setattr(stores, "_LOCKED", 0.05)
+    store = FolderStore(tmp_path)
+    await store.set("k", "x", None)
+    other = sqlite3.connect(tmp_path / "cache.db", isolation_level=None)
+    try:
+        other.execute("begin exclusive")
+        with pytest.raises(StoreError, match=r"the folder is not asked for 30 s\.$"):
+            await store.set("k", "y", None)
+        assert await store.set("k", "z", None) is None
+    finally:
+        other.close()
+        await store.close()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
-from adk_fluent import Agent, Pipeline, RemoteAgent, Route, S, T
+from adk_fluent import Agent, Pipeline, RemoteAgent, Route, S, T, tap
 from adk_fluent.a2a import AuthConfig, RetryConfig
 from adk_fluent.backends.adk.remote.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
@@ -98,6 +100,23 @@ async def test_an_answer_has_a_limit(streaming: bool, as_tool: bool) -> None:
         with pytest.raises(RunError, match=r"its answer has more than 50000 bytes \(max_bytes=\)"):
             await made.run("Go.", backend=mock_backend(script, remotes="real"))
     assert len(model(clerk).asked) == 1
+
+
+async def test_no_event_loop_is_kept_by_a_remote_agent() -> None:
+    """Each `ask` has an event loop of its own, which is collected after it with its connection."""
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    def ask(url: str) -> None:
+        far = RemoteAgent("far", endpoint=url) >> tap(
+            lambda state: loops.append(weakref.ref(asyncio.get_running_loop()))
+        )
+        assert far.ask("hi", backend=mock_backend(remotes="real")) == "ok"
+
+    async with listening(plain(says("ok"))) as url:
+        for _ in range(3):
+            await asyncio.to_thread(ask, url)
+    gc.collect()
+    assert [each() for each in loops] == [None] * 3
 
 
 async def test_without_reads_the_conversation_is_sent() -> None:

@@ -18,7 +18,8 @@ from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.state.given import given_state
 from adk_fluent.state.schema import StateSchema
 
-_logged: dict[Node, None] = {}
+_logged: dict[int, None] = {}
+"""The hashes of trees whose findings were logged; the trees themselves would be kept with all they hold."""
 _checked: ContextVar[Node | None] = ContextVar("adk_fluent_checked", default=None)
 _REMEMBERED: Final = 256
 """How many trees are remembered as logged."""
@@ -121,7 +122,7 @@ def check_on_build(
         return
     refuse(nesting(root))
     strict = any(node.annotations.strict for node in walk(root))
-    if not strict and (mode == "off" or (mode == "log" and root in _logged)):
+    if not strict and (mode == "off" or (mode == "log" and hash(root) in _logged)):
         return
     report = ContractReport.of(
         run_checkers(Facts(root, config=config, state=state, open_state=state is None))
@@ -132,7 +133,7 @@ def check_on_build(
     refused = [*report.errors, *(report.warnings if strict else ())]
     if refused and (strict or mode == "error"):
         raise ContractError("\n".join(map(str, refused)))
-    if root not in _logged:
+    if hash(root) not in _logged:
         _remember(root)
         _log(report.issues)
 
@@ -176,4 +177,4 @@ def _log(issues: Iterable[ContractIssue]) -> None:
 def _remember(root: Node) -> None:
     if len(_logged) >= _REMEMBERED:
         del _logged[next(iter(_logged))]
-    _logged[root] = None
+    _logged[hash(root)] = None

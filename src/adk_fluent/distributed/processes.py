@@ -7,8 +7,8 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
 
+from adk_fluent._loops import PerLoop
 from adk_fluent.backends.adk.artifacts.places import place_of
 from adk_fluent.distributed.formats import from_bytes, to_bytes
 from adk_fluent.distributed.working import check_failed, check_files, crossing_of, events_of
@@ -38,7 +38,7 @@ class Processes:
         scaling = segment.boundary.scaling
         self._least = 0 if scaling is None else scaling.min_instances
         self._most = 1 if scaling is None else max(scaling.max_instances, 1)
-        self._pools = WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, _Pool]]()
+        self._pools = PerLoop(dict[str | None, _Pool])
 
     async def run(self, work: Work) -> AsyncGenerator[Came, None]:
         """What happens in the segment.
@@ -73,14 +73,14 @@ class Processes:
 
     async def close(self) -> None:
         """End the processes that this event loop has started."""
-        pools = self._pools.pop(asyncio.get_running_loop(), {})
+        pools = self._pools.take() or {}
         for process in [process for pool in pools.values() for process in pool.idle]:
             if process.stdin is not None:
                 process.stdin.close()
             await process.wait()
 
     async def _pool(self, artifacts: str | None) -> _Pool:
-        pools = self._pools.setdefault(asyncio.get_running_loop(), {})
+        pools = self._pools.here()
         pool = pools.get(artifacts)
         if pool is None:
             pool = pools[artifacts] = _Pool(self._most, artifacts)

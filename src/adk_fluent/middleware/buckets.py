@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from threading import Lock
-from weakref import WeakKeyDictionary
+
+from adk_fluent._loops import PerLoop
 
 
 class TokenBucket:
@@ -27,15 +28,15 @@ class TokenBucket:
         self._left = self._size
         self._at: float | None = None
         self._guard = Lock()
-        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._queues = PerLoop(asyncio.Lock)
+        self._waiting = 0
 
     @property
     def idle(self) -> bool:
         """Whether it is as good as a new one: full, and nobody waits."""
         with self._guard:
             self._refill(asyncio.get_running_loop().time())
-            waiting = any(queue.locked() for queue in self._queues.values())
-            return self._left >= self._size and not waiting
+            return self._left >= self._size and not self._waiting
 
     def missing(self) -> float:
         """Seconds until a call may pass that would be the next in the queue; 0 if one may pass now."""
@@ -45,19 +46,19 @@ class TokenBucket:
 
     def take(self) -> bool:
         """Let a call through if one may pass now and nobody else waits for it."""
-        queue = self._queue()
-        return not queue.locked() and self._try() == 0
+        return not self._queues.here().locked() and self._try() == 0
 
     async def wait(self) -> None:
         """Let a call through as soon as it may pass."""
-        async with self._queue():  # asyncio's locks are fair, and a task that is cancelled leaves them
-            while delay := self._try():
-                await asyncio.sleep(delay)
-
-    def _queue(self) -> asyncio.Lock:
-        loop = asyncio.get_running_loop()
         with self._guard:
-            return self._queues.setdefault(loop, asyncio.Lock())
+            self._waiting += 1
+        try:
+            async with self._queues.here():
+                while delay := self._try():
+                    await asyncio.sleep(delay)
+        finally:
+            with self._guard:
+                self._waiting -= 1
 
     def _try(self) -> float:
         """Take one if there is one; else say in how many seconds there will be."""

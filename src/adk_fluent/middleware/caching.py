@@ -18,7 +18,7 @@ from adk_fluent.middleware.flights import Flight, Flights
 from adk_fluent.middleware.keeping import Shared
 from adk_fluent.middleware.messages import problem_in
 from adk_fluent.middleware.protocol import CallModel, Context, Middleware
-from adk_fluent.middleware.stores import MemoryStore, Store, store_of
+from adk_fluent.middleware.stores import MemoryStore, Store, StoreError, store_of
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
@@ -156,7 +156,8 @@ class Cache(Middleware):
 
 
 def _warn(ctx: Context, what: str, error: Exception) -> None:
-    logger.warning("%s: the store of cache() %s: %s", ctx.agent_name, what, what_happened(error))
+    said = str(error) if isinstance(error, StoreError) else what_happened(error)
+    logger.warning("%s: the store of cache() %s: %s", ctx.agent_name, what, said)
 
 
 def _is_whole(answer: list[LlmResponse]) -> bool:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+
+from adk_fluent._loops import PerLoop
 
 PATIENCE: Final = 1.0
 """Seconds after which those who wait for a streamed answer look whether anybody still takes its pieces."""
@@ -61,7 +62,7 @@ class Flights:
     """The calls under way, by key; each loop has its own, since waiting reaches from none to another."""
 
     def __init__(self) -> None:
-        self._of: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Flight]] = WeakKeyDictionary()
+        self._of = PerLoop(dict[str, Flight])
 
     async def answer(self, key: str) -> Answer | None:
         """What a call for this key that is under way gives; `None` for who has to ask.
@@ -92,4 +93,4 @@ class Flights:
             flight.end()
 
     def _here(self) -> dict[str, Flight]:
-        return self._of.setdefault(asyncio.get_running_loop(), {})
+        return self._of.here()

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Protocol
-from weakref import WeakKeyDictionary
+from time import monotonic
+from typing import Any, Final, Protocol, TypeVar
 
 from adk_fluent._apart import Apart
+from adk_fluent._loops import PerLoop
 from adk_fluent._redaction import safe_url
-from adk_fluent.errors import ArgumentError, MissingExtraError
+from adk_fluent.errors import ADKFluentError, ArgumentError, MissingExtraError, sentence, what_happened
+
+T = TypeVar("T")
+
+logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
 
 ENTRIES: Final = 1024
 """How many answers are kept in memory; the least recently used goes first."""
+
+PAUSE: Final = 30.0
+"""Seconds for which a store that fails is not asked again."""
 
 _PREFIX: Final = "adk_fluent:cache:"
 
@@ -105,6 +115,54 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
+# --- stores that may be down ----------------------------------------------------------------------
+
+
+class StoreError(ADKFluentError):
+    """A store fails, so it is not asked for a while; the `__cause__` says why."""
+
+
+class _Breaker:
+    """Stops asking a store that fails: for `PAUSE` seconds at a time, until it answers again.
+
+    Args:
+        what: the store, for messages.
+        seconds: how long it may take.
+    """
+
+    def __init__(self, what: str, seconds: float) -> None:
+        self._what = what
+        self._seconds = seconds
+        self._paused_until: float | None = None
+
+    async def __call__(self, asking: Callable[[], Awaitable[T]]) -> T | None:
+        """What the store gives; `None` while it is not asked.
+
+        Raises:
+            StoreError: it fails. Only the first call of an outage raises this.
+        """
+        known_as_down = self._paused_until is not None
+        if self._paused_until is not None:
+            if monotonic() < self._paused_until:
+                return None
+            self._paused_until = monotonic() + PAUSE  # one call tries; the others do not wait for it
+        try:
+            async with asyncio.timeout(self._seconds):
+                found = await asking()
+        except Exception as error:
+            fell = self._paused_until is None
+            self._paused_until = monotonic() + PAUSE
+            if known_as_down or not fell:
+                return None
+            late = isinstance(error, TimeoutError)
+            said = f"it did not answer in {self._seconds:g} s" if late else what_happened(error)
+            raise StoreError(f"{sentence(said)} {self._what} is not asked for {PAUSE:g} s.") from error
+        if self._paused_until is not None:
+            self._paused_until = None
+            logger.info("%s answers again, so cache() uses it.", self._what)
+        return found
+
+
 # --- in a folder ----------------------------------------------------------------------------------
 
 
@@ -116,31 +174,41 @@ class FolderStore:
         # The files of a thread are closed by that thread alone, so there is one.
         self._thread: ThreadPoolExecutor | None = None
         self._cache: Any = None
+        self._process = os.getpid()
+        self._asking = _Breaker("the folder", 2 * _LOCKED)
 
     async def get(self, key: str) -> str | None:
         """The text under a key, unless its time is over."""
-        found = await self._there(lambda: self._open().get(key))
+        found: object = await self._asking(lambda: self._there(lambda: self._open().get(key)))
         return found if isinstance(found, str) else None
 
     async def set(self, key: str, text: str, ttl: float | None) -> None:
         """Keep a text under a key."""
-        await self._there(lambda: self._open().set(key, text, expire=ttl))
+        await self._asking(lambda: self._there(lambda: self._open().set(key, text, expire=ttl)))
 
     async def close(self) -> None:
         """Close the files."""
+        self._start_anew_after_a_fork()
         thread, self._thread = self._thread, None
         if thread is not None:
             await asyncio.get_running_loop().run_in_executor(thread, self._shut)
             thread.shutdown()
 
     async def _there(self, work: Callable[[], Any]) -> Any:
+        self._start_anew_after_a_fork()
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "adk_fluent_cache")
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
+    def _start_anew_after_a_fork(self) -> None:
+        """Forget the thread and the files of the parent process, whose thread is not in this one."""
+        if self._process != os.getpid():
+            self._process, self._thread, self._cache = os.getpid(), None, None
+
     def _open(self) -> Any:
         if self._cache is None:
-            self._cache = import_module("diskcache").Cache(str(self._folder), disk=_text_only())
+            where = str(self._folder)
+            self._cache = import_module("diskcache").Cache(where, timeout=_LOCKED, disk=_text_only())
         return self._cache
 
     def _shut(self) -> None:
@@ -172,6 +240,9 @@ def _text_only() -> type[Any]:
     return TextOnly
 
 
+_LOCKED: Final = 5.0
+"""Seconds to wait for another process that writes to the folder."""
+
 _RAW: Final = 1
 """diskcache's mode of a text that is in its database."""
 
@@ -182,43 +253,55 @@ _TEXT: Final = 3
 # --- on a Redis server ----------------------------------------------------------------------------
 
 
+ANSWERS: Final = 2.0
+"""Seconds that a Redis server has to answer, unless the URL says `?socket_timeout=`."""
+
+
 class RedisStore:
     """Keeps texts on a Redis server, under keys that begin with `adk_fluent:cache:`."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         # A connection belongs to the loop on which it was opened.
-        self._clients = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, Apart]]()
+        self._clients = PerLoop(partial(_redis, url), _close)
         try:
-            import_module("redis.asyncio.connection").parse_url(url)
+            given = import_module("redis.asyncio.connection").parse_url(url)
         except ValueError as error:
             raise ArgumentError(
                 f"cache(store={safe_url(url)!r}): no address of Redis ({type(error).__name__}). It is "
                 "redis://user:password@host:port/database; write signs in the password as %40 for @."
             ) from None  # the error of the parser may hold the password
+        self._asking = _Breaker("Redis", 2 * float(given.get("socket_timeout", ANSWERS)))
 
     async def get(self, key: str) -> str | None:
         """The text under a key, unless its time is over."""
-        client, asking = self._client()
-        found = await asking(client.get(_PREFIX + key))
+        found: object = await self._ask("get", _PREFIX + key)
         return found.decode() if isinstance(found, bytes) else None
 
     async def set(self, key: str, text: str, ttl: float | None) -> None:
         """Keep a text under a key."""
         milliseconds = None if ttl is None else max(1, round(ttl * 1000))
-        client, asking = self._client()
-        await asking(client.set(_PREFIX + key, text.encode(), px=milliseconds))
+        await self._ask("set", _PREFIX + key, text.encode(), px=milliseconds)
 
     async def close(self) -> None:
         """Close the connections of the running loop."""
-        here = self._clients.pop(asyncio.get_running_loop(), None)
-        if here is not None:
-            client, asking = here
-            await asking.settled()
-            await client.aclose()
+        if (opened := self._clients.take()) is not None:
+            await _close(opened)
 
-    def _client(self) -> tuple[Any, Apart]:
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            self._clients[loop] = import_module("redis.asyncio").Redis.from_url(self._url), Apart()
-        return self._clients[loop]
+    async def _ask(self, command: str, *args: Any, **options: Any) -> Any:
+        client, asking = self._clients.here()
+        return await self._asking(lambda: asking(getattr(client, command)(*args, **options)))
+
+
+def _redis(url: str) -> tuple[Any, Apart]:
+    """A client, and what asks it. It tries again only where the server had closed the connection."""
+    failures, retry = import_module("redis.exceptions"), import_module("redis.asyncio.retry")
+    again = retry.Retry(import_module("redis.backoff").NoBackoff(), 1, (failures.ConnectionError,))
+    limits = {"socket_timeout": ANSWERS, "socket_connect_timeout": ANSWERS}
+    return import_module("redis.asyncio").Redis.from_url(url, retry=again, **limits), Apart()
+
+
+async def _close(opened: tuple[Any, Apart]) -> None:
+    client, asking = opened
+    await asking.settled()
+    await client.aclose()

@@ -8,7 +8,6 @@ import gc
 import os
 import re
 import time
-import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -17,6 +16,7 @@ from temporalio.client import Client, TLSConfig
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
+from adk_fluent._loops import PerLoop
 from adk_fluent.backends.temporal.versions import version_of
 from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
 from adk_fluent.ir.base import Node
@@ -63,7 +63,7 @@ class Address:
         Raises:
             EngineError: no server answers there, it does not let this key in, or has no such namespace.
         """
-        clients = _clients.setdefault(asyncio.get_running_loop(), {})
+        clients = _clients.here()
         if self not in clients:
             clients[self] = await self.connect()
         return clients[self]
@@ -127,9 +127,7 @@ class Address:
 # that ends, the process aborts (temporalio/sdk-python#300). It needs far less than this.
 atexit.register(time.sleep, 0.1)
 
-_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Client]] = (
-    weakref.WeakKeyDictionary()
-)
+_clients: Final = PerLoop(dict[Address, Client])
 
 _forked: list[bool] = []
 

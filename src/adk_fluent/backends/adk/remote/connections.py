@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Final
 
 from google.adk.agents.invocation_context import InvocationContext
 
+from adk_fluent._loops import PerLoop
 from adk_fluent.backends.adk.remote import cards, sdk
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.nodes import RemoteAgentNode
@@ -119,9 +119,7 @@ async def _open(node: RemoteAgentNode) -> AsyncGenerator[Connection, None]:
 
 
 _Held = tuple[AsyncGenerator[Connection, None], Connection]
-_open_ones: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[object, ...], _Held]] = (
-    WeakKeyDictionary()
-)
+_open_ones: Final = PerLoop(dict[tuple[object, ...], _Held])
 
 
 async def connection(node: RemoteAgentNode) -> Connection:
@@ -130,7 +128,7 @@ async def connection(node: RemoteAgentNode) -> Connection:
     It is held by a generator that stands still inside `async with`: a loop closes those when it ends, and so
     every connection with it, whoever started the loop.
     """
-    held = _open_ones.setdefault(asyncio.get_running_loop(), {})
+    held = _open_ones.here()
     key = (node.endpoint, node.auth, node.capabilities, node.allow_http, node.public_only, node.max_bytes)
     if key not in held:
         opening = _open(node)

@@ -25,8 +25,8 @@ CONTEXT: Final = "tool_context"
 class BoundFunction:
     """A function as ADK calls it: with the name, documentation and parameters that a model is told of.
 
-    It has no hash. ADK keeps the last 1,024 functions that it has declared to models, by their hash, with all
-    that they hold, such as the database of a request.
+    Where ADK takes such functions it has no hash, and ADK finds one function as the `__call__` of all: ADK
+    keeps the last 1,024 that it has looked at, with all that they hold, such as the database of a request.
 
     Args:
         function: the function.
@@ -35,7 +35,6 @@ class BoundFunction:
         more: parameters of `call` that the function does not have.
     """
 
-    __hash__: ClassVar[None] = None  # pyright: ignore[reportIncompatibleMethodOverride]  # Python's way to say it
     # Older ADKs make a function of these parts, to read its signature.
     __code__: ClassVar[Any] = (lambda: None).__code__
     __defaults__: ClassVar[Any] = None
@@ -55,12 +54,39 @@ class BoundFunction:
         self.__globals__: dict[str, Any] = getattr(inspect.unwrap(written(function)), "__globals__", {})
         hide(self, function, hidden, *more)
         self._call = call
+        vars(self)["__call__"] = _looked_at
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it; the signature is that of the object."""
         return await self._call(*args, **kwargs)
 
-    __call__.__annotations__.clear()  # ADK would take them for those of the tool
+
+class _UnhashableFunction(BoundFunction):
+    """A bound function that ADK cannot keep by its hash."""
+
+    __hash__: ClassVar[None] = None  # pyright: ignore[reportIncompatibleMethodOverride]  # Python's way to say it
+
+
+@functools.cache
+def _bound_class() -> type[BoundFunction]:
+    """The class of bound functions: 1.39 declares no function to a model that has no hash."""
+
+    async def probe() -> None:
+        """Do nothing."""
+
+    try:
+        private.declaration(FunctionTool(_UnhashableFunction(probe, probe)))
+    except TypeError:
+        return BoundFunction
+    return _UnhashableFunction
+
+
+async def _looked_at(**arguments: Any) -> Any:
+    """Stand for the `__call__` of a bound function where ADK asks whether that is async."""
+    raise AssertionError("Python calls the method of the class.")
+
+
+_looked_at.__annotations__.clear()  # ADK would take them for those of the tool
 
 
 def bound(
@@ -96,7 +122,7 @@ def bound(
             return await settled(await thread(functools.partial(function, *args, **arguments)))
         return await settled(await in_thread(function, *args, **arguments))
 
-    return BoundFunction(function, call, names, *([] if context or not given else [CONTEXT]))
+    return _bound_class()(function, call, names, *([] if context or not given else [CONTEXT]))
 
 
 def bound_tool(tool: FunctionTool, making: Making) -> FunctionTool:
@@ -133,7 +159,7 @@ def _threaded_tool(tool: FunctionTool) -> FunctionTool:
     async def call(*args: Any, **arguments: Any) -> Any:
         return await settled(await in_thread(function, *args, **arguments))
 
-    made.func = BoundFunction(function, call)
+    made.func = _bound_class()(function, call)
     return made
 
 

@@ -1,0 +1,411 @@
+"""Tools that are not async are called in threads: what goes on meanwhile, what they see, how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Generator
+from contextlib import aclosing
+from typing import Any, cast
+
+import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from adk_fluent import Agent, T
+from adk_fluent.backends.adk import threads
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.di import Resource
+from adk_fluent.errors import ArgumentError
+from adk_fluent.testing import call_tool, mock_backend
+
+
+def where(article: str = "") -> str:
+    """The thread in which it is called."""
+    return threading.current_thread().name
+
+
+class Where:
+    """A tool that is an object."""
+
+    def __call__(self, article: str = "") -> str:
+        """The thread in which it is called."""
+        return where(article)
+
+    def method(self, article: str = "") -> str:
+        """The thread in which it is called."""
+        return where(article)
+
+
+class Renaming(FunctionTool):
+    """A subclass that leaves the call to ADK."""
+
+
+class Calling(FunctionTool):
+    """A subclass that calls its function by itself."""
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        return self.func(**args)
+
+
+def in_threads(tool: Any, **options: Any) -> list[bool]:
+    """For each call of a tool, whether it was called in a thread of ours."""
+    name = getattr(tool, "name", None) or getattr(tool, "called", None) or getattr(tool, "__name__", None)
+    backend = mock_backend({"a": [call_tool(name or type(tool).__name__), "done"]})
+    run = asyncio.run(Agent("a").tools(tool).run("hi", backend=backend, **options))
+    given = [response.result["result"] for event in run for response in event.tool_responses]
+    return [result == "adk_fluent_call" for result in given]
+
+
+partly = functools.partial(where, article="tea")
+functools.update_wrapper(partly, where)
+
+IN_THREADS: dict[str, Any] = {
+    "a function": where,
+    "a method": Where().method,
+    "an object": Where(),
+    "a partial": partly,
+    "of T": T.fn(where),
+    "with attempts": T.retry(where),
+    "with a time limit": T.timeout(where, 60),
+    "a function of ADK": FunctionTool(where),
+    "a long-running one of ADK": LongRunningFunctionTool(where),
+    "of a subclass": Renaming(where),
+}
+
+
+async def where_async(article: str = "") -> str:
+    """The thread in which it is called."""
+    return where(article)
+
+
+IN_THE_LOOP: dict[str, Any] = {
+    "an async function": where_async,
+    "one that opts out": T.fn(where, in_thread=False),
+    "of a subclass that calls it": Calling(where),
+}
+
+
+@pytest.mark.parametrize("tool", IN_THREADS.values(), ids=IN_THREADS)
+def test_a_tool_that_is_not_async_is_called_in_a_thread(tool: Any) -> None:
+    """Whatever kind of tool it is, a function that may block leaves the event loop to others."""
+    assert in_threads(tool) == [True]
+
+
+@pytest.mark.parametrize("tool", IN_THE_LOOP.values(), ids=IN_THE_LOOP)
+def test_what_is_called_in_the_event_loop(tool: Any) -> None:
+    """Async functions, those that opt out, and subclasses that call their function themselves stay there."""
+    assert in_threads(tool) == [False]
+
+
+def test_an_expression_opts_out() -> None:
+    """`ExecutionConfig(tools_in_threads=False)` calls all tools of an expression in the event loop."""
+    config = ExecutionConfig(tools_in_threads=False)
+    assert in_threads(where, config=config) == [False]
+    with pytest.raises(ArgumentError, match="tools_in_threads"):
+        ExecutionConfig(tools_in_threads=cast(Any, "no"))
+    with pytest.raises(ArgumentError, match=r"T.fn\(in_thread=\): it is True or False"):
+        T.fn(where, in_thread=cast(Any, "no"))
+
+
+async def test_a_blocking_tool_does_not_stop_other_runs() -> None:
+    """While a tool of one run blocks, another run goes from its first call to its answer."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def block() -> str:
+        """Block."""
+        started.set()
+        assert go_on.wait(60)
+        return "went on"
+
+    blocking = mock_backend({"a": [call_tool("block"), "done"]})
+    task = asyncio.ensure_future(Agent("a").tools(block).ask_async("hi", backend=blocking))
+    await asyncio.to_thread(started.wait, 60)
+    other = mock_backend({"b": [call_tool("where"), "answer"]})
+    assert await Agent("b").tools(where).ask_async("hi", backend=other) == "answer"
+    assert not task.done()
+    go_on.set()
+    assert await task == "done"
+
+
+async def test_on_adks_own_runner() -> None:
+    """A built agent calls its tools in threads on ADK's own runner, too."""
+    agent = Agent("a").tools(where)
+    backend = mock_backend({"a": [call_tool("where"), "done"]})
+    built = cast(LlmAgent, agent.build())
+    built.model = cast(LlmAgent, backend.compile(agent.node).app.root_agent).model
+    runner = Runner(
+        agent=built, app_name="x", session_service=InMemorySessionService(), auto_create_session=True
+    )
+    message = types.Content(role="user", parts=[types.Part(text="hi")])
+    async with aclosing(runner.run_async(user_id="u", session_id="s", new_message=message)) as events:
+        responses = [response async for event in events for response in event.get_function_responses()]
+    assert [response.response for response in responses] == [{"result": "adk_fluent_call"}]
+
+
+REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("REQUEST")
+
+
+def test_context_variables() -> None:
+    """A tool in a thread sees the context variables of its run; what it sets there it alone sees."""
+    seen: list[str] = []
+
+    def look() -> str:
+        """Look."""
+        seen.append(REQUEST.get())
+        REQUEST.set("changed")
+        return "x"
+
+    async def main() -> None:
+        REQUEST.set("mine")
+        backend = mock_backend({"a": [call_tool("look"), call_tool("look"), "done"]})
+        await Agent("a").tools(look).run("hi", backend=backend)
+        assert REQUEST.get() == "mine"
+
+    asyncio.run(main())
+    assert seen == ["mine", "mine"]
+
+
+async def test_the_context_of_the_call() -> None:
+    """`tool_context` can be used from the thread: what a tool writes to state is stored."""
+
+    def note(text: str, tool_context: ToolContext) -> str:
+        """Note."""
+        tool_context.state["note"] = text
+        return f"{tool_context.state['note']} {where()}"
+
+    backend = mock_backend({"a": [call_tool("note", text="x"), "done"]})
+    run = await Agent("a").tools(T.fn(note, writes=["note"])).run("hi", backend=backend)
+    assert run.state == {"note": "x"}
+
+
+def test_calls_of_one_turn_run_at_the_same_time() -> None:
+    """Several calls that a model makes at once can wait for one another, and their results are in order."""
+    barrier = threading.Barrier(2)
+
+    def meet(name: str) -> str:
+        """Meet."""
+        barrier.wait(60)
+        return name
+
+    parts = [
+        types.Part(function_call=types.FunctionCall(name="meet", args={"name": name})) for name in ("x", "y")
+    ]
+    both = types.Content(role="model", parts=parts)
+    run = asyncio.run(Agent("a").tools(meet).run("hi", backend=mock_backend({"a": [both, "done"]})))
+    given = [response.result for event in run for response in event.tool_responses]
+    assert given == [{"result": "x"}, {"result": "y"}]
+
+
+async def test_calls_that_share_a_resource_of_the_run_do_not() -> None:
+    """Calls that use what was opened for the run alone are made in one thread, one after another."""
+    log: list[tuple[str, int]] = []
+
+    def connect() -> Generator[int]:
+        log.append(("open", threading.get_ident()))
+        yield 1
+        log.append(("close", threading.get_ident()))
+
+    def use(name: str, db: int) -> str:
+        """Use it."""
+        log.append((f"begin {name}", threading.get_ident()))
+        log.append((f"end {name}", threading.get_ident()))
+        return name
+
+    parts = [
+        types.Part(function_call=types.FunctionCall(name="use", args={"name": name})) for name in ("x", "y")
+    ]
+    both = types.Content(role="model", parts=parts)
+    agent = Agent("a").tools(use).inject(db=Resource(connect, scope="invocation"))
+    await agent.run("hi", backend=mock_backend({"a": [both, "done"]}))
+    assert [what for what, _ in log] == ["open", "begin x", "end x", "begin y", "end y", "close"]
+    assert len({thread for _, thread in log}) == 1
+
+
+async def test_an_exception_is_that_of_the_tool() -> None:
+    """What a tool raises in its thread is what the run reports; `StopIteration` cannot leave it as such."""
+
+    def fails() -> str:
+        """Fail."""
+        raise ValueError("no tea")
+
+    def stops() -> str:
+        """Stop."""
+        return next(iter(cast("list[str]", [])))
+
+    for tool, message in ((fails, "no tea"), (stops, "StopIteration")):
+        name = tool.__name__
+        with pytest.raises(Exception, match=message):
+            await Agent("a").tools(tool).run("hi", backend=mock_backend({"a": [call_tool(name), "x"]}))
+
+
+async def test_a_call_that_was_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    """A cancelled run ends at once; its call goes on in its thread, and what it raises later is logged."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        """Take long."""
+        started.set()
+        assert go_on.wait(60)
+        raise ValueError("late")
+
+    backend = mock_backend({"a": [call_tool("slow"), "done"]})
+    task = asyncio.ensure_future(Agent("a").tools(slow).run("hi", backend=backend))
+    await asyncio.to_thread(started.wait, 60)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go_on.set()
+    slots = vars(threads)["_slots"].here()
+    while slots._value < threads.LIMIT:
+        await asyncio.sleep(0)
+    assert caplog.messages[-1] == "'slow' failed in its thread after it was given up: ValueError: late."
+
+
+def test_a_tool_may_ask_an_expression() -> None:
+    """A tool in a thread can call `ask()`, which runs in an event loop of its own there."""
+
+    def expert(question: str) -> str:
+        """Ask an expert."""
+        backend = mock_backend({"expert": [call_tool("where"), f"{question}!"]})
+        return Agent("expert").tools(where).ask(question, backend=backend)
+
+    def boss(question: str) -> str:
+        """Ask the boss."""
+        backend = mock_backend({"boss": [call_tool("expert", question=question), "asked"]})
+        return Agent("boss").tools(expert).ask(question, backend=backend)
+
+    backend = mock_backend({"a": [call_tool("boss", question="Tea"), "done"]})
+    assert Agent("a").tools(boss).ask("hi", backend=backend) == "done"
+
+
+async def test_the_number_of_threads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many calls at the same time only so many run; the others wait for one of them to end."""
+    monkeypatch.setattr(threads, "LIMIT", 3)
+    at_once, most, lock = 0, 0, threading.Lock()
+
+    def count() -> int:
+        """Count."""
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        with lock:
+            at_once -= 1
+        return 1
+
+    async def calls() -> list[int]:
+        return await asyncio.gather(*(threads.in_thread(count) for _ in range(50)))
+
+    assert await calls() == [1] * 50
+    assert 1 <= most <= 3
+
+
+async def threads_have_ended() -> None:
+    """Wait until the threads of tools have ended."""
+    for thread in threading.enumerate():
+        if thread.name == "adk_fluent_call":
+            await asyncio.to_thread(thread.join, 60)
+
+
+async def test_no_thread_is_left() -> None:
+    """After the runs no thread is left, neither of tools nor of resources."""
+
+    def use(db: list[int]) -> str:
+        """Use it."""
+        return where()
+
+    agent = Agent("a").tools(use).inject(db=Resource(list, scope="invocation"))
+    for _ in range(20):
+        await agent.run("hi", backend=mock_backend({"a": [call_tool("use"), "done"]}))
+    await threads_have_ended()
+    assert "adk_fluent_call" not in [thread.name for thread in threading.enumerate()]
+
+
+# --- nothing is kept ------------------------------------------------------------------------------
+
+
+class Handle:
+    """What a request of a user holds."""
+
+
+def use_handle(db: Handle) -> str:
+    """Use it."""
+    return type(db).__name__
+
+
+async def use_handle_async(db: Handle) -> str:
+    """Use it."""
+    return type(db).__name__
+
+
+@pytest.mark.parametrize("tool", [use_handle, use_handle_async, T.fn(use_handle), FunctionTool(use_handle)])
+async def test_a_handle_of_a_request_is_not_kept(tool: Any) -> None:
+    """A value injected for one request is collected after it, with its expression."""
+    name = "use_handle_async" if tool is use_handle_async else "use_handle"
+    kept: list[weakref.ref[Handle]] = []
+
+    async def request() -> None:
+        handle = Handle()
+        kept.append(weakref.ref(handle))
+        backend = mock_backend({"a": [call_tool(name), "done"]})
+        assert await Agent("a").tools(tool).inject(db=handle).ask_async("hi", backend=backend) == "done"
+
+    for _ in range(5):
+        await request()
+    await threads_have_ended()
+    gc.collect()
+    assert [each() for each in kept] == [None] * 5
+
+
+def test_an_event_loop_is_not_kept() -> None:
+    """`ask` has an event loop for each call, which is collected after it, whatever was opened there."""
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    def use(db: Handle, cache: Handle) -> str:
+        """Use them."""
+        return "x"
+
+    async def look() -> Handle:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        return Handle()
+
+    agent = Agent("a").tools(use).inject(db=Resource(look), cache=Resource(Handle, scope="session"))
+    for _ in range(3):
+        agent.ask("hi", backend=mock_backend({"a": [call_tool("use"), "done"]}))
+    gc.collect()
+    assert [each() for each in loops] == [None] * 3
+
+
+MAKERS: list[Callable[[Callable[..., Any]], Any]] = [lambda f: f, T.fn, T.retry]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+async def test_a_tool_made_for_a_request_is_not_kept(make: Callable[[Callable[..., Any]], Any]) -> None:
+    """ADK's cache of declarations does not keep the tools that are called in threads."""
+    handles: list[weakref.ref[Handle]] = []
+
+    async def request() -> None:
+        handle = Handle()
+        handles.append(weakref.ref(handle))
+
+        def inner() -> str:
+            """Use it."""
+            return type(handle).__name__
+
+        backend = mock_backend({"a": [call_tool("inner"), "done"]})
+        await Agent("a").tools(make(inner)).ask_async("hi", backend=backend)
+
+    await request()
+    await threads_have_ended()
+    gc.collect()
+    assert [each() for each in handles] == [None]
