@@ -143,6 +143,7 @@ def _command(arguments: argparse.Namespace) -> int:
             address=arguments.address,
             queue=arguments.queue,
             sessions=arguments.session_db,
+            artifacts=arguments.artifacts,
             dev=arguments.dir if arguments.dev else None,
             namespace=arguments.namespace,
             security=Security(

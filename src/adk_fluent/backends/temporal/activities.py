@@ -17,22 +17,33 @@ from adk_fluent.backends.adk.durable.failures import told_of
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.backends.temporal.hands import ALONE, Hands
 from adk_fluent.backends.temporal.sizes import begin, check_size, page
 
 KINDS: Final = ("model", "tool", "function", "callback", "artifact", "remote")
 _QUIET: Final = ApplicationErrorCategory.BENIGN
+_LATER: Final = 1_000_000
+"""What is added to the number of an attempt that runs alone, since those before it were counted apart."""
 BATCH: Final = 0.05
 """Seconds for which pieces of an answer are gathered before they are sent to the run."""
 
 
-def steps(table: Table, client: Client) -> list[Callable[..., Any]]:
-    """One activity for each kind of step."""
+def steps(table: Table, client: Client, hands: Hands) -> list[Callable[..., Any]]:
+    """One activity for each kind of step.
+
+    Args:
+        hands: what does them.
+    """
 
     async def do(told: dict[str, Any], call: str) -> Any:
         step = Step(told["kind"], told["key"], told["agent"], told["data"])
+        info = activity.info()
+        key = (info.workflow_run_id, told.get("number") or info.activity_id)
         async with _alive(), _Pieces(client, call) as pieces:
             try:
-                given = await table.perform(step, pieces.tell)
+                given = await hands.do(
+                    key, lambda: table.perform(step, pieces.tell), alone=info.task_queue.endswith(ALONE)
+                )
                 check_size(given, f"What the {step.kind} {step.key!r} gave", "Keep it as an artifact.")
                 return given
             except asyncio.CancelledError:
@@ -85,6 +96,7 @@ class _Pieces:
 
     def __init__(self, client: Client, call: str) -> None:
         self._client, self._call = client, call
+        self._loop = asyncio.get_running_loop()
         self._waiting: list[Json] = []
         self._sender: asyncio.Task[None] | None = None
 
@@ -92,11 +104,14 @@ class _Pieces:
         return self
 
     async def tell(self, piece: Json) -> None:
-        """Take a piece."""
+        """Take a piece, from whatever loop."""
         if self._call:
-            self._waiting.append(piece)
-            if self._sender is None or self._sender.done():
-                self._sender = asyncio.ensure_future(self._send_later())
+            self._loop.call_soon_threadsafe(self._take, piece)
+
+    def _take(self, piece: Json) -> None:
+        self._waiting.append(piece)
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.ensure_future(self._send_later())
 
     async def _send_later(self) -> None:
         await asyncio.sleep(BATCH)
@@ -109,7 +124,8 @@ class _Pieces:
             assert info.workflow_id is not None
             handle = self._client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
             with suppress(RPCError):  # the run is over, or gets the whole answer in the end
-                await handle.signal("pieces", args=[self._call, info.attempt, pieces])
+                attempt = info.attempt + (_LATER if info.task_queue.endswith(ALONE) else 0)
+                await handle.signal("pieces", args=[self._call, attempt, pieces])
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         if self._sender is not None:
@@ -120,14 +136,16 @@ class _Pieces:
                 self._sender.cancel()
 
 
-def session_activity(compiled: Compiled, services: Callable[[], Services]) -> Callable[..., Any]:
+def session_activity(
+    compiled: Compiled, services: Callable[[], Services], hands: Hands
+) -> Callable[..., Any]:
     """The activity that reads and writes stored sessions."""
     backend = ADKBackend()
 
     @activity.defn(name="session")
     async def session(asked: dict[str, Any]) -> Any:
         try:
-            return await _session(backend, compiled, services(), asked)
+            return await hands.plainly(_session(backend, compiled, services(), asked))
         except asyncio.CancelledError:
             raise
         except Exception as error:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -23,9 +23,13 @@ from adk_fluent.backends.adk.compat.ids import deterministic
 from adk_fluent.backends.adk.durable.failures import raise_again
 from adk_fluent.backends.adk.durable.pieces import Pieces
 from adk_fluent.backends.adk.durable.steps import Json, Step, use
+from adk_fluent.backends.temporal.hands import ALONE
 from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.backends.temporal.sizes import SMALLER, check_history, check_size
 from adk_fluent.errors import EngineError, RunError
+
+_DIED: Final = ("TemporalTimeout:Heartbeat", "TemporalTimeout:StartToClose")
+"""What Temporal calls the failure of a step whose worker died or hung."""
 
 
 class TemporalEngine:
@@ -36,7 +40,7 @@ class TemporalEngine:
         self._patience = patience
         self._answers: dict[str, Pieces] = {}
         self._children: dict[str, list[list[Json]]] = {}
-        self._calls = self._on = 0
+        self._calls = self._on = self._steps = 0
 
     @property
     def is_idle(self) -> bool:
@@ -129,23 +133,41 @@ class TemporalEngine:
     async def _begun(self, step: Step, call: str) -> Json:
         info = workflow.info()
         check_history(info.get_current_history_length(), info.get_current_history_size())
-        told = {"kind": step.kind, "key": step.key, "agent": step.agent, "data": dict(step.data)}
+        self._steps += 1
+        told: dict[str, Json] = {"kind": step.kind, "key": step.key, "agent": step.agent}
+        told |= {"data": dict(step.data), "number": self._steps}
         check_size(told, f"What the {step.kind} {step.key!r} is given", SMALLER)
-        activity = workflow.execute_activity(
+        self._on += 1
+        try:
+            return await self._done(step, self._attempts(step, [told, call]))
+        finally:
+            self._on -= 1
+
+    async def _attempts(self, step: Step, args: list[Json]) -> Json:
+        """What the activity gives; where a worker died with it, it runs alone from then on."""
+        try:
+            return await self._activity(step, args, self.policy.attempts, _DIED)
+        except ActivityError as error:
+            if not isinstance(error.cause, TimeoutError) or self.policy.attempts == 1:
+                raise
+        return await self._activity(step, args, self.policy.attempts - 1, (), ALONE)
+
+    async def _activity(
+        self, step: Step, args: list[Json], attempts: int, final: Sequence[str], where: str = ""
+    ) -> Json:
+        return await workflow.execute_activity(
             step.kind,
-            args=[told, call],
+            args=args,
+            task_queue=workflow.info().task_queue + where,
             start_to_close_timeout=timedelta(seconds=self.policy.timeout),
             heartbeat_timeout=timedelta(seconds=self.policy.heartbeat),
             retry_policy=RetryPolicy(
-                initial_interval=timedelta(milliseconds=100), maximum_attempts=self.policy.attempts
+                initial_interval=timedelta(milliseconds=100),
+                maximum_attempts=attempts,
+                non_retryable_error_types=final,
             ),
             summary=step.key,
         )
-        self._on += 1
-        try:
-            return await self._done(step, activity)
-        finally:
-            self._on -= 1
 
     async def _done(self, step: Step, activity: Any) -> Json:
         try:
