@@ -159,6 +159,8 @@ class ExecutionConfig:
         telemetry: what is told of the run through OpenTelemetry; by default nothing but what ADK tells.
         durable: `local` keeps what happens in the folder `.adk-fluent`, so that a run goes on after a crash
             of this process, when the same session and prompt are run again; needs the extra `durable-local`.
+        tools_in_threads: whether tools that are not async are called in threads, so that one that blocks does
+            not stop other runs; `T.fn(f, in_thread=False)` says it of one tool.
 
     Raises:
         ArgumentError: a value is out of range.
@@ -175,6 +177,7 @@ class ExecutionConfig:
     custom_metadata: Mapping[str, Any] | None = None
     telemetry: TelemetryConfig | None = None
     durable: Literal["local"] | None = None
+    tools_in_threads: bool = True
 
     def __post_init__(self) -> None:
         name, seconds = self.app_name, self.timeout_seconds
@@ -186,6 +189,7 @@ class ExecutionConfig:
         self._check("streaming_mode", self.streaming_mode in modes, f"choose one of {STREAMING_MODES}")
         self._check("contracts", self.contracts in CONTRACT_MODES, f"choose one of {CONTRACT_MODES}")
         self._check("durable", self.durable in (None, "local"), "it is 'local' or None")
+        self._check("tools_in_threads", isinstance(self.tools_in_threads, bool), "it is True or False")  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
         self._check("resumable", self.resumable in (None, True, False), "it is True, False or None")
         compaction = isinstance(self.compaction, CompactionConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
         self._check("compaction", compaction, "it is a CompactionConfig")

@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from adk_fluent.backends.events import RunResult
 
 MAX_CAUSE: Final = 300
@@ -20,7 +22,14 @@ MAX_CAUSE: Final = 300
 
 
 class ADKFluentError(Exception):
-    """Base of every error raised on purpose; catch it to catch them all."""
+    """Base of every error raised on purpose; catch it to catch them all.
+
+    Attributes:
+        answers: where it ended a `map`, the answers to the other prompts: the index of the prompt → its
+            answer; else `None`.
+    """
+
+    answers: Mapping[int, Any] | None = None
 
 
 # --- The expression is wrong: raised while it is written. -----------------------------------------
@@ -100,7 +109,8 @@ class RunError(ADKFluentError):
     """Base of errors raised while a pipeline runs, and what an error event raises that nothing catches.
 
     Attributes:
-        result: what the run did until then, where an error event ended a `run` or `resume`; else `None`.
+        result: what the run did until then: its events, state and usage; `None` where none had begun.
+            `run`, `ask`, `map`, `stream`, `session` and `resume` set it.
 
     Example:
         >>> import asyncio
@@ -159,6 +169,13 @@ class StepError(RunError):
 
 class ToolError(RunError):
     """A tool raised, and nothing caught it; its error is the `__cause__`."""
+
+
+class CallbackError(RunError):
+    """A callback, planner, code executor, toolset or plugin raised, and nothing caught it.
+
+    Its error is the `__cause__`.
+    """
 
 
 class MiddlewareError(RunError):

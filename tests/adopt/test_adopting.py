@@ -160,6 +160,23 @@ def test_a_subclass_runs_as_it_is_and_is_looked_into() -> None:
 # --- what cannot be known -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("name", "find"), ("description", "Find a flight."), ("custom_metadata", {"team": "air"})],
+)
+async def test_a_changed_function_tool_stays_as_it_is(setting: str, value: object) -> None:
+    """A `FunctionTool` that got another name or description keeps it, and is called by it."""
+    tool = FunctionTool(look_up)
+    setattr(tool, setting, value)
+    adopted = adopt(LlmAgent(name="a", model="gemini-2.5-flash", tools=[tool]))
+    assert adopted.node.tools == (tool,)
+    script = mock_backend({"a": [call_tool(tool.name, order="7"), "done"]})
+    result = await adopted.run("Go", backend=script)
+    assert [each.result for event in result for each in event.tool_responses] == [
+        {"result": "7 is on its way"}
+    ]
+
+
 def test_an_opaque_agent_is_unknown_once_by_name() -> None:
     """One note says which agent nobody can look into, and nothing else is claimed of it."""
     report = (Agent("a") >> Custom(name="own") >> Agent("b").instruct("{other}")).check()

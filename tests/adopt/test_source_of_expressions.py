@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any, cast
 
 import pytest
@@ -171,6 +174,29 @@ def test_a_lambda_is_written_as_it_stands() -> None:
     assert "S.compute(n=lambda state: len(state))" in source
     assert "import LIMIT\n" in source
     assert ir_hash(made(source)) == ir_hash(LARGE.node)
+
+
+SETS = """
+from adk_fluent import Agent, S
+from adk_fluent.adopt import to_source
+names = {"b", "a", "d", "c", ("e", frozenset({"g", "f"}))}
+print(to_source(S.set(names=names, more=frozenset(names), deep=[{"x": {"q", "p", "o"}}]) >> Agent("a")))
+"""
+
+
+def test_sets_are_written_in_one_order() -> None:
+    """The same expression gives the same source in every process, whatever the order of its sets there."""
+    sources = {
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", SETS],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3", "4")
+    }
+    assert len(sources) == 1
 
 
 def test_a_token_is_left_out_and_told() -> None:

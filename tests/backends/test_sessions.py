@@ -11,7 +11,7 @@ import pytest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from adk_fluent import Agent, S, gate
-from adk_fluent.backends.adk.running.native import sqlite_sessions
+from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.errors import ArgumentError, RunError, SessionError
 from adk_fluent.expr.base import Expr

@@ -42,7 +42,7 @@ def desk(tmp_path: Path) -> str:
     return written(tmp_path)
 
 
-def written(folder: Path, word: str = "Hello", metrics: str = "'response_match_score'") -> str:
+def written(folder: Path, word: str | None = "Hello", metrics: str = "'response_match_score'") -> str:
     """A file with a suite."""
     (folder / "desk.py").write_text(SUITE.format(word=word, metrics=metrics))
     return "desk.py"
@@ -146,3 +146,24 @@ def test_a_cloud_metric_is_wrong_usage(cli: Cli, tmp_path: Path) -> None:
     found = cli("eval", written(tmp_path, metrics="'safety_v1'"))
     assert found.code == 2
     assert "safety_v1 is computed by a service of Google Cloud, so nothing was run" in found.err
+
+
+def test_what_nothing_judged_does_not_pass(cli: Cli, tmp_path: Path) -> None:
+    """A case without expectations fails the command, which says why; `--allow-unjudged` lets it pass."""
+    written(tmp_path, word=None, metrics="")
+    done = cli("eval", "desk.py")
+    assert done.code == 1
+    assert "NOT JUDGED  bye" in done.out
+    assert "not judged: the case states nothing that is expected" in done.out
+    assert cli("eval", "desk.py", "--allow-unjudged").code == 0
+
+
+def test_a_suite_without_cases_is_wrong_usage(cli: Cli, tmp_path: Path) -> None:
+    """Nothing ran, so nothing passed."""
+    (tmp_path / "empty.py").write_text(
+        "from adk_fluent import Agent\nfrom adk_fluent.eval import FluentEvalSuite\n"
+        "suite = FluentEvalSuite(Agent('helper'))\n"
+    )
+    done = cli("eval", "empty.py")
+    assert (done.code, done.out) == (2, "")
+    assert "Suite 'eval' has no cases" in done.err

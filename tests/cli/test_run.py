@@ -33,6 +33,8 @@ KEYS = (
     *("pending", "usage", "model", "error", "branch", "id", "invocation_id", "timestamp"),
 )
 
+pytestmark = pytest.mark.newest  # it starts programs, which takes long, and is the same everywhere
+
 
 def lines(text: str) -> list[str]:
     """Lines without the times, which differ."""
@@ -409,7 +411,6 @@ def test_gemini_text_that_breaks_off_is_not_stored(
     assert state(tmp_path / "kept.db", "s", app="cloud") == {}
 
 
-@pytest.mark.newest
 def test_a_workflow_runs(cli: Cli, tmp_path: Path) -> None:
     """ADK's own `Workflow`, as `build(target="workflow")` gives it, runs like the rest."""
     (tmp_path / "flow.py").write_text(
@@ -421,7 +422,6 @@ def test_a_workflow_runs(cli: Cli, tmp_path: Path) -> None:
     assert "  Hello." in done.out.splitlines()
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize(
     ("name", "line"),
     [

@@ -86,7 +86,7 @@ async def test_a_judge_that_says_nothing_useful_fails_the_case(gemini: Gemini) -
     )
     (result,) = (await suite.run(engine="light")).case_results
     assert not result.passed
-    assert result.failures[0].startswith("final_response_match_v2: ")
+    assert result.failures[0].startswith("not judged: final_response_match_v2: ")
 
 
 async def test_a_judge_that_cannot_be_asked_fails_the_case(
@@ -99,7 +99,7 @@ async def test_a_judge_that_cannot_be_asked_fails_the_case(
     )
     (result,) = (await suite.run(engine="light")).case_results
     assert not result.passed
-    assert result.failures[0].startswith("final_response_match_v2: ")
+    assert result.failures[0].startswith("not judged: final_response_match_v2: ")
     assert not [record for record in caplog.records if record.exc_info]
 
 
@@ -122,6 +122,37 @@ async def test_a_simulated_user_talks_until_it_is_content(gemini: Gemini) -> Non
     prompts = asked(gemini, "gemini-2.5-flash-lite")
     assert len(prompts) == 2
     assert all(text in prompts[0] for text in ("Frustrated customer.", "The refund is made.", "Which order?"))
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(("ends", "score"), [("Thanks. </finished>", 1.0), ("Still nothing!", 0.0)])
+async def test_the_goal_of_a_simulated_user_is_judged(gemini: Gemini, ends: str, score: float) -> None:
+    """A case fails where the user never got what `success_criteria` says, however often they asked."""
+    gemini.answers = Answers("Hm.", ["And?", ends])
+    simulation = UserSimulation(success_criteria="The refund is made", max_turns=3)
+    report = await FluentEvalSuite(pipeline, simulation=simulation).run(engine="light")
+    assert scores(report) == {"success_criteria": score}
+    assert report.passed is bool(score)
+    if not score:
+        assert report.failed[0].failures == (
+            "'The refund is made' was not reached: the simulated user had not ended the conversation "
+            "after 3 messages",
+        )
+
+
+@pytest.mark.newest
+async def test_what_a_simulation_cannot_judge_is_told(gemini: Gemini) -> None:
+    """Calls and answers that a case expects of its turns are not judged where a model says what comes next."""
+    gemini.answers = Answers("Hm.", ["Bye. </finished>"])
+    case = FluentCase("x", expected_trajectory=[], reference_response="y", expected_response_contains="Hm")
+    suite = FluentEvalSuite(pipeline, [case], simulation=UserSimulation(success_criteria="To leave"))
+    report = await suite.run(engine="light")
+    assert not report.passed
+    assert [line.partition(" names")[0] for line in report.unjudged["x"]] == [
+        "not judged: expected_trajectory",
+        "not judged: reference_response",
+    ]
+    assert (await suite.run(engine="light", allow_unjudged=True)).passed
 
 
 @pytest.mark.newest

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from google.adk.evaluation.evaluator import EvalStatus
 from adk_fluent import Agent, S, tap
 from adk_fluent.errors import ADKFluentError, BackendError, EvalError
 from adk_fluent.eval import FluentCase, FluentEvalReport, FluentJudge, PrebuiltMetrics
+from adk_fluent.eval.results import NOTHING_JUDGED
 from adk_fluent.testing import call_tool, mock_backend
 from tests.eval.support import TICKET, Desk, desk, opened, pipeline, scripted
 
@@ -94,7 +98,7 @@ async def test_a_mock_replaces_the_tool() -> None:
     seen: list[Any] = []
     for backend, mock in zip(backends, mocks, strict=True):
         report = await desk(FluentCase("x", mock_tool_outputs={"open_ticket": mock})).run(
-            backend=backend, engine="light"
+            backend=backend, engine="light", allow_unjudged=True
         )
         found = [
             part.function_response for c in backend.calls["resolver"][-1].contents for part in c.parts or ()
@@ -127,10 +131,110 @@ async def test_several_turns_share_a_session() -> None:
 
 
 async def test_what_is_not_stated_is_not_judged() -> None:
-    """A metric that needs a trajectory or a reference says nothing of a case that states none."""
-    report = await desk(FluentCase("x"), metrics=[TRAJECTORY, MATCH]).run(engine="light")
-    assert report.passed
+    """A case that no metric can score has not passed, and says why; `allow_unjudged` lets it pass."""
+    suite = desk(FluentCase("x"), metrics=[TRAJECTORY, MATCH])
+    report = await suite.run(engine="light")
+    assert not report.passed
     assert scores(report) == {}
+    assert report.unjudged == {"x": (NOTHING_JUDGED,)}
+    assert report.summary.splitlines()[0].startswith("NOT JUDGED  x ")
+    assert report.summary.endswith("0 of 1 cases passed, 1 not wholly judged.")
+    allowed = await suite.run(engine="light", allow_unjudged=True)
+    assert allowed.passed
+    assert allowed.unjudged == report.unjudged
+    assert allowed.failed == ()
+
+
+@pytest.mark.parametrize(
+    ("expectation", "metric"),
+    [
+        ({"expected_trajectory": ["find_bill"]}, TRAJECTORY),
+        ({"expected_trajectory": []}, TRAJECTORY),
+        ({"reference_response": "Bananas are yellow"}, MATCH),
+    ],
+)
+@pytest.mark.parametrize("listed", [(), (TRAJECTORY,), (MATCH,)])
+async def test_an_expectation_brings_its_metric(
+    expectation: dict[str, Any], metric: str, listed: Sequence[str]
+) -> None:
+    """What a case states is judged, whether or not the suite lists the metric that judges it."""
+    report = await desk(FluentCase("x", **expectation), metrics=listed).run(engine="light")
+    assert not report.passed
+    assert set(scores(report)) == {metric}
+
+
+async def test_what_an_expectation_brings_is_as_strict_as_adk_eval() -> None:
+    """Every turn's calls must be those expected; thresholds of the suite or the case still count."""
+    case = FluentCase(["a", "b"], expected_trajectory=[["open_ticket"], []])
+    answers = (call_tool("open_ticket", title="bill"), "Done.", call_tool("find_bill", month=1), "So.")
+    report = await desk(case, answers=answers).run(engine="light")
+    assert scores(report) == {TRAJECTORY: 0.5}
+    assert not report.passed
+    lenient = desk(case, answers=answers, thresholds={TRAJECTORY: 0.5})
+    assert (await lenient.run(engine="light")).passed
+
+
+async def test_a_judge_takes_over_the_reference() -> None:
+    """A judge of the suite's own is given the reference, so words are not counted as well."""
+    judge = FluentJudge("same", lambda answer, reference, tools: reference == "other words")
+    report = await desk(FluentCase("x", reference_response="other words"), custom_judges=[judge]).run(
+        engine="light"
+    )
+    assert scores(report) == {"same": 1}
+    assert report.passed
+
+
+@pytest.mark.parametrize("cases", [[], ()])
+async def test_an_empty_suite_is_an_error(cases: Any) -> None:
+    """Nothing was judged, so nothing can be green: neither a suite without cases nor a report of none."""
+    with pytest.raises(EvalError, match=r"^Suite 'eval' has no cases, so it would judge nothing"):
+        await desk(*cases).run(engine="light")
+    assert not FluentEvalReport(()).passed
+
+
+class _Number:
+    """As numpy's numbers are: no float, but a number."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("given", "score"),
+    [
+        (Fraction(1, 2), 0.5),
+        (Decimal("0.25"), 0.25),
+        (_Number(0.75), 0.75),
+        (1.0000000000000002, 1.0),
+        (-1e-17, 0.0),
+        (True, 1.0),
+    ],
+)
+async def test_any_kind_of_number_is_a_score(given: Any, score: float) -> None:
+    """A judge may compute with whatever it likes; a rounding error is no reason to reject its score."""
+    judge = FluentJudge("own", lambda answer, reference, tools: given, threshold=0.0)
+    report = await desk(FluentCase("x"), custom_judges=[judge]).run(engine="light")
+    assert scores(report) == {"own": score}
+    assert report.passed
+
+
+@pytest.mark.parametrize("given", ["0.5", None, float("nan"), 1.1, -0.1, object(), 10**400])
+async def test_anything_else_is_no_score(given: Any) -> None:
+    """Text, `None`, NaN and numbers outside 0 to 1 fail the case, which names the judge."""
+    judge = FluentJudge("own", lambda answer, reference, tools: given, threshold=0.0)
+    (result,) = (await desk(FluentCase("x"), custom_judges=[judge]).run(engine="light")).case_results
+    assert not result.passed
+    assert "judge 'own' gave " in result.failures[0]
+
+
+async def test_a_score_just_below_its_threshold_is_told_apart_from_it() -> None:
+    """The line shows as many digits as it takes."""
+    judge = FluentJudge("own", lambda answer, reference, tools: 0.49999, threshold=0.5)
+    (result,) = (await desk(FluentCase("x"), custom_judges=[judge]).run(engine="light")).case_results
+    assert result.failures == ("own is 0.49999, below 0.5",)
 
 
 async def test_initial_state_reaches_the_agents_and_no_other_case() -> None:
@@ -138,8 +242,8 @@ async def test_initial_state_reaches_the_agents_and_no_other_case() -> None:
     greet = Agent("greeter").instruct("Say {user:name?} {app:shop?} {visits?}").writes("app:shop")
     backend = mock_backend({"greeter": "Hello."})
     suite = desk(
-        FluentCase("a", initial_state={"user:name": "Ann", "visits": 3}),
-        FluentCase("b"),
+        FluentCase("a", initial_state={"user:name": "Ann", "visits": 3}, expected_response_contains="Hello"),
+        FluentCase("b", expected_response_contains="Hello"),
         pipeline=greet,
         backend=backend,
     )
@@ -243,7 +347,8 @@ def classifier_like() -> Agent[str]:
 async def test_a_target_inherits_the_model_of_the_agent_above() -> None:
     """An agent without a model has that of the agent which delegates to it."""
     team = Agent("lead", "gemini-2.5-pro").delegate(Agent("aide").instruct("Help."))
-    suite = desk(FluentCase("x", target_node="aide"), pipeline=team, backend=mock_backend({"aide": "Hi."}))
+    case = FluentCase("x", target_node="aide", expected_response_contains="Hi")
+    suite = desk(case, pipeline=team, backend=mock_backend({"aide": "Hi."}))
     from adk_fluent.eval.targets import cut
 
     assert getattr(cut(suite.root, "aide"), "model") == "gemini-2.5-pro"  # noqa: B009  # any node
@@ -340,7 +445,9 @@ async def test_a_case_that_raises_fails_alone(caplog: pytest.LogCaptureFixture) 
     """The others go on; the line names what went wrong, and nothing is logged."""
     backend = mock_backend({"classifier": lambda request: _raise(str(request.contents)), "resolver": "ok"})
     with caplog.at_level(logging.ERROR):
-        report = await desk(FluentCase("bad"), FluentCase("good"), backend=backend).run(engine="light")
+        report = await desk(
+            FluentCase("bad"), FluentCase("good", expected_response_contains="ok"), backend=backend
+        ).run(engine="light")
     assert [result.passed for result in report.case_results] == [False, True]
     assert "'classifier'" in (report.case_results[0].error or "")
     assert "no line" in str(report.summary)
@@ -379,7 +486,7 @@ async def test_runs_go_on_at_the_same_time() -> None:
         running -= 1
 
     flow = tap(count) >> Agent("a")
-    cases = [FluentCase(f"case {n}") for n in range(6)]
+    cases = [FluentCase(f"case {n}", expected_response_contains="ok") for n in range(6)]
     suite = desk(*cases, pipeline=flow, backend=mock_backend({"a": "ok"}))
     report = await suite.run(
         engine="light", parallelism=3, progress=lambda done, total: told.append((done, total))

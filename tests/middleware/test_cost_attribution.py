@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_fluent import Agent, C, FanOut, S
+from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.cost import Price
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
 from adk_fluent.middleware import cost_attribution, fallback_model, retry
-from adk_fluent.middleware.costs import _Budget  # pyright: ignore[reportPrivateUsage]  # the arithmetic alone
+from adk_fluent.middleware.costs import _Budget, _Seen  # pyright: ignore[reportPrivateUsage]  # the arithmetic alone
 from adk_fluent.testing import mock_backend
 from tests.backends.support import PlainLlm, play, reply, script, session_service
 
@@ -155,22 +156,78 @@ async def test_a_budget_survives_a_restart(tmp_path: Path) -> None:
     st.lists(
         st.one_of(
             st.tuples(st.just("spend"), st.integers(1, 30), st.integers(0, 5)),
-            st.tuples(st.just("set"), st.integers(1, 1000), st.just(0)),
+            st.tuples(st.just("set"), st.integers(1, 40), st.just(0)),
         ),
         max_size=30,
     )
 )
-def test_stale_values_are_told_from_new_ones(steps: list[tuple[str, int, int]]) -> None:
-    """However old the value that a turn holds, what is left is the last value set less all spent."""
-    budget, seen, left = _Budget(), ["500.5"], Decimal("500.5")
-    for n, (what, number, age) in enumerate(steps):
+def test_older_amounts_are_told_from_new_ones(steps: list[tuple[str, int, int]]) -> None:
+    """However old the amount that a turn holds, what is left is the last amount written less all spent."""
+    budget, held, left = _Budget(), [_Seen("30", "")], Decimal(30)
+    for what, number, age in steps:
         if what == "set":
-            seen, left = [f"{number}.{n:05d}1"], Decimal(f"{number}.{n:05d}1")
+            found = held[-1]._replace(value=str(number))
+            if found != held[-1]:  # what is written again unchanged is no new amount
+                held, left = [found], Decimal(number)
         else:
-            found = seen[-1 - min(age, len(seen) - 1)]
-            seen.append(budget.take(found, Decimal(number), "budget"))
+            found = held[-1 - min(age, len(held) - 1)]
+            held.append(budget.take(found, Decimal(number), "budget"))
             left = max(left - number, Decimal(0))
-            assert Decimal(seen[-1]) == left
+            assert Decimal(held[-1].value) == left
+
+
+@pytest.mark.parametrize("key", ["budget", "user:budget", "app:budget"])
+async def test_a_top_up_counts_whatever_its_amount(key: str, tmp_path: Path) -> None:
+    """An amount that the budget has had before is a new one each time the application writes it."""
+    service = session_service("sqlite", tmp_path)
+    backend = mock_backend({"a": using(1000, 0)}, session_service=service)
+    agent = A.middleware(cost_attribution(key, PRICES))
+    for amount in ("5.00", "5.00", "4.999", "5.00", "4.998", "4.999"):
+        given: Any = {"session_id": "s", "backend": backend}
+        result = await agent.run("hi", state={key: amount}, **given)
+        assert Decimal(result.state[key]) == Decimal(amount) - Decimal("0.001")
+        more = await agent.run("hi", **given)
+        assert Decimal(more.state[key]) == Decimal(amount) - Decimal("0.002")
+
+
+async def test_a_budget_of_one_run_starts_anew_with_each() -> None:
+    """A budget under `temp:` is that of one run: the next one that is given the same amount has all of it."""
+    left: list[str] = []
+
+    def note(state: dict[str, Any]) -> dict[str, Any]:
+        left.append(state["temp:budget"])
+        return {}
+
+    pipeline = (A >> note).middleware(cost_attribution("temp:budget", PRICES))
+    backend = mock_backend({"a": using(1000, 0)})
+    for _ in range(2):
+        await pipeline.run("hi", session_id="s", state={"temp:budget": "1"}, backend=backend)
+    assert left == ["0.999", "0.999"]
+
+
+@pytest.mark.parametrize("key", ["budget", "user:budget"])
+async def test_middleware_of_each_request_counts_one_budget(key: str) -> None:
+    """Of turns at once that make an object each, as web servers do, no cost is lost, and one value is kept."""
+    service, turns = InMemorySessionService(), 10
+    together, begun = asyncio.Event(), list[int]()
+
+    async def hold(request: LlmRequest) -> AsyncGenerator[Any, None]:
+        begun.append(1)
+        if len(begun) == turns:
+            together.set()
+        await together.wait()
+        yield using(1000, 0)
+
+    backend = mock_backend({"a": hold, "b": "ok"}, session_service=service)
+    await B.run("hi", session_id="s", state={key: "10"}, backend=backend)
+
+    async def request() -> None:
+        await A.middleware(cost_attribution(key, PRICES)).run("hi", session_id="s", backend=backend)
+
+    await asyncio.gather(*(request() for _ in range(turns)))
+    stored = await B.run("hi", session_id="s", backend=backend)
+    assert Decimal(stored.state[key]) == Decimal("9.990")
+    assert [len(kept) for kept in runs._sessions[service].values()] == [1]  # pyright: ignore[reportPrivateUsage]  # how many values there are
 
 
 async def test_wrong_budgets_are_named_before_anything_is_spent() -> None:

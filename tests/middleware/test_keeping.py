@@ -55,6 +55,15 @@ def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert runs.kept()[0] == 0
 
 
+async def test_objects_of_many_requests_leave_few_values() -> None:
+    """Of middleware that is made for each request, a session keeps the values of the latest 64 objects."""
+    service = InMemorySessionService()
+    backend = mock_backend(default="x", session_service=service)
+    for _ in range(runs.VALUES + 5):
+        await a.middleware(Spends()).run("hi", session_id="s", backend=backend)
+    assert [len(kept) for kept in runs._sessions[service].values()] == [runs.VALUES]  # pyright: ignore[reportPrivateUsage]  # how many there are
+
+
 async def test_each_run_has_its_own_value() -> None:
     """A value is made when it is asked for and gone after the run; that of a session goes on."""
     spends, backend = Spends(), mock_backend(default="x")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,8 +13,8 @@ import httpx
 import pytest
 
 from adk_fluent import Agent, RemoteAgent
-from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer, hosting
-from adk_fluent.a2a.hosting import Book
+from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer, book
+from adk_fluent.a2a.book import Book
 from adk_fluent.backends.adk.remote import cards
 from adk_fluent.backends.adk.remote.pinning import PublicOnly
 from adk_fluent.errors import ArgumentError, DirectoryError, RemoteError
@@ -38,8 +39,8 @@ async def test_an_agent_is_found_by_what_it_can_do_and_called() -> None:
     pay = Agent("pay").describe("Pays.")
     async with A2AServer(pay, backend=mock_backend({"pay": "Paid."})) as server, DirectoryServer() as hosted:
         directory = AgentDirectory(hosted.url)
-        await directory.register(pay.to_agent_card(endpoint=server.url, skills=["process_refund"]))
-        await directory.register(card("other", "talk"))
+        told = pay.to_agent_card(endpoint=server.url, skills=["process_refund"])
+        await directory.register(told, server=server)
         (found,) = await directory.discover(capabilities=["Process_Refund"])
         assert (found.name, found.url) == ("pay", server.url)
         far = RemoteAgent.from_card(found)
@@ -48,7 +49,7 @@ async def test_an_agent_is_found_by_what_it_can_do_and_called() -> None:
 
 async def test_all_capabilities_and_tags_must_be_there() -> None:
     """Of several, each counts; agents come by name."""
-    async with DirectoryServer() as hosted:
+    async with DirectoryServer(verify=False) as hosted:
         directory = AgentDirectory(hosted.url)
         await directory.register(card("b", "pay"), capabilities=["refund"], tags=["money", "eu"])
         await directory.register(card("a", "pay"), tags=["money"])
@@ -66,25 +67,25 @@ async def test_all_capabilities_and_tags_must_be_there() -> None:
 def test_agents_expire_unless_they_say_that_they_are_there() -> None:
     """A heartbeat keeps one as long again; what has expired is neither found nor kept alive."""
     now = [0.0]
-    book = Book(":memory:", 10.0, lambda: now[0])
-    id = book.register({"card": card("pay")})
-    short = book.register({"card": card("short"), "seconds": 3})
+    known = Book(":memory:", 10.0, lambda: now[0])
+    id = known.register(known.entry({"card": card("pay")}, "ann"), "ann")
+    short = known.register(known.entry({"card": card("short"), "seconds": 3}, "ann"), "ann")
     now[0] = 6.0
-    assert book.heartbeat(id)
-    assert not book.heartbeat(short)
-    assert [each["id"] for each in book.find([], [])[0]] == [id]
+    assert known.heartbeat(id, "ann")
+    assert not known.heartbeat(short, "ann")
+    assert [each["id"] for each in known.find([], [])[0]] == [id]
     now[0] = 15.9
-    assert len(book.find([], [])[0]) == 1
+    assert len(known.find([], [])[0]) == 1
     now[0] = 16.0
-    assert book.find([], []) == ([], None)
-    book.close()
+    assert known.find([], []) == ([], None)
+    known.close()
 
 
 async def test_a_directory_survives_a_restart(tmp_path: Path) -> None:
     """What was registered is in the file; registering again replaces, and removing forgets."""
-    async with DirectoryServer(tmp_path / "agents.db") as hosted:
+    async with DirectoryServer(tmp_path / "agents.db", verify=False) as hosted:
         id = await AgentDirectory(hosted.url).register(card("pay", "old"))
-    async with DirectoryServer(tmp_path / "agents.db") as hosted:
+    async with DirectoryServer(tmp_path / "agents.db", verify=False) as hosted:
         directory = AgentDirectory(hosted.url)
         assert await directory.register(card("pay", "new")) == id
         assert [agent.capabilities for agent in await directory.discover()] == [("new",)]
@@ -97,15 +98,127 @@ async def test_a_directory_survives_a_restart(tmp_path: Path) -> None:
 
 async def test_a_directory_asks_for_credentials() -> None:
     """Without the token nothing is found and nothing registered."""
-    async with DirectoryServer(auth=AuthConfig(token="t")) as hosted:
+    async with DirectoryServer(auth=AuthConfig(token="t"), verify=False) as hosted:
         await AgentDirectory(hosted.url, auth=AuthConfig(token="t")).register(card("pay"))
         with pytest.raises(DirectoryError, match="HTTP 401: not authenticated"):
             await AgentDirectory(hosted.url).discover()
 
 
+def named(headers: Mapping[str, str]) -> str | None:
+    """The user whom a request names."""
+    return headers.get("x-api-key")
+
+
+def of(user: str, hosted: DirectoryServer) -> AgentDirectory:
+    """A directory as a user asks it."""
+    return AgentDirectory(hosted.url, auth=AuthConfig("api_key", user))
+
+
+async def test_an_entry_belongs_to_the_user_who_registered_it(tmp_path: Path) -> None:
+    """Nobody else replaces it, keeps it alive or removes it, not after a restart either; its user can."""
+    store = tmp_path / "agents.db"
+    async with DirectoryServer(store, auth=named, verify=False) as hosted:
+        id = await of("ann", hosted).register(card("pay", "refund"))
+    async with DirectoryServer(store, auth=named, verify=False) as hosted:
+        ann, bob = of("ann", hosted), of("bob", hosted)
+        for attempt in (bob.register(card("pay", "steal")), bob.heartbeat(id), bob.remove(id)):
+            with pytest.raises(DirectoryError, match="HTTP 403: it belongs to another user"):
+                await attempt
+        assert [agent.capabilities for agent in await bob.discover()] == [("refund",)]
+        await ann.heartbeat(id)
+        await ann.register(card("pay", "pay_back"))
+        assert [agent.capabilities for agent in await bob.discover()] == [("pay_back",)]
+        await ann.remove(id)
+        await bob.register(card("pay", "mine"))
+
+
+async def test_an_agent_is_listed_when_its_user_controls_its_url() -> None:
+    """A server shows the token of its own user; another user's registration of the same URL is refused."""
+    pay = Agent("pay")
+    async with (
+        A2AServer(pay, auth=AuthConfig(token="t"), backend=mock_backend({"pay": "Paid."})) as server,
+        DirectoryServer(auth=named) as hosted,
+    ):
+        told = pay.to_agent_card(endpoint=server.url)
+        with pytest.raises(DirectoryError, match=r"HTTP 403: it is not proven .* Serve the text \w+ at http"):
+            await of("bob", hosted).register(told)
+        id = await of("ann", hosted).register(told, server=server)
+        await of("ann", hosted).remove(id)
+        with pytest.raises(DirectoryError, match="it is not proven that you control its URL"):
+            await of("bob", hosted).register(told)
+        assert await of("bob", hosted).discover() == []
+
+
+async def test_every_url_of_a_card_must_be_proven() -> None:
+    """A card that names somebody else's URL beside the registrant's own is not listed."""
+    pay = Agent("pay")
+    async with (
+        A2AServer(pay, backend=mock_backend({"pay": "Paid."})) as server,
+        A2AServer(Agent("other"), backend=mock_backend({})) as other,
+        DirectoryServer() as hosted,
+    ):
+        interfaces = [{"url": each.url, "protocolBinding": "JSONRPC"} for each in (server, other)]
+        directory = AgentDirectory(hosted.url)
+        with pytest.raises(DirectoryError, match="it is not proven that you control its URL"):
+            await directory.register({"name": "pay", "supportedInterfaces": interfaces}, server=server)
+        assert await directory.discover() == []
+
+
+async def test_a_public_directory_asks_no_private_address() -> None:
+    """Who registers cannot have it send requests into its own network, nor unencrypted ones."""
+    heard: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        heard.append(scope["path"])
+
+    async with listening(lambda port: app) as url:
+        wrong = {
+            url: "not public",
+            url.replace("http:", "https:"): "not public",
+            "http://x.example": "not https",
+        }
+        for place, said in wrong.items():
+            async with DirectoryServer(allow_private=False) as hosted:
+                with pytest.raises(DirectoryError, match=f"you control its URL: .*{said}"):
+                    await AgentDirectory(hosted.url).register(card("pay", url=place))
+    assert heard == []
+
+
+async def test_the_token_of_a_url_is_found_in_no_other_answer() -> None:
+    """A page that is not the token proves nothing: neither a redirect, nor a longer text."""
+    for status, headers in ((200, {}), (302, {"location": "/token"}), (404, {})):
+        async with listening(serving(status, b"x" * 5_000, headers)) as url, DirectoryServer() as hosted:
+            with pytest.raises(DirectoryError, match="it is not proven that you control its URL"):
+                await AgentDirectory(hosted.url).register(card("pay", url=url))
+
+
+async def test_one_user_cannot_fill_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above a limit a user must remove an agent first; others are not concerned."""
+    monkeypatch.setattr(book, "PER_USER", 2)
+    async with DirectoryServer(auth=named, verify=False) as hosted:
+        ann = of("ann", hosted)
+        first = await ann.register(card("a"))
+        await ann.register(card("b"))
+        with pytest.raises(DirectoryError, match="HTTP 429: one user may have 2 agents registered"):
+            await ann.register(card("c"))
+        await ann.register(card("b", "again"))
+        await of("bob", hosted).register(card("c"))
+        await ann.remove(first)
+        await ann.register(card("d"))
+
+
+async def test_words_that_cannot_be_sent_on_hide_no_agent() -> None:
+    """Half a character among the tags of one agent would break the answer with all of them: it is refused."""
+    async with DirectoryServer(verify=False) as hosted, httpx.AsyncClient() as client:
+        await AgentDirectory(hosted.url).register(card("good"))
+        wrong = json.dumps({"card": card("bad"), "tags": ["\ud800"]}).encode()
+        assert (await client.post(f"{hosted.url}agents", content=wrong)).status_code == 422
+        assert [agent.name for agent in await AgentDirectory(hosted.url).discover()] == ["good"]
+
+
 async def test_what_is_no_card_is_refused() -> None:
     """By the directory and before it is asked, in one line."""
-    async with DirectoryServer() as hosted:
+    async with DirectoryServer(verify=False) as hosted:
         directory = AgentDirectory(hosted.url)
         with pytest.raises(ArgumentError, match=r"it names no URL for calls\. It takes what"):
             await directory.register({"name": "x"})
@@ -150,12 +263,12 @@ async def test_one_word_is_no_list_of_its_letters() -> None:
 )
 async def test_one_hostile_card_hides_no_other(wrong: str, said: str) -> None:
     """It is refused by the directory, left out by who asks one that took it, and by who is given it."""
-    async with DirectoryServer() as hosted, httpx.AsyncClient() as client:
+    async with DirectoryServer(verify=False) as hosted, httpx.AsyncClient() as client:
         directory = AgentDirectory(hosted.url)
         await directory.register(card("good"))
         refused = await client.post(f"{hosted.url}agents", content=f'{{"card": {wrong}}}')
         assert refused.status_code == 422
-        assert said in refused.json()["error"]
+        assert said in refused.json()["error"] or "the body is no JSON: " in refused.json()["error"]
         assert [agent.name for agent in await directory.discover()] == ["good"]
     body = f'{{"agents": [{{"card": {wrong}}}, {{"card": {json.dumps(card("good"))}}}]}}'
     async with listening(serving(200, body.encode())) as url:
@@ -169,8 +282,8 @@ async def test_one_hostile_card_hides_no_other(wrong: str, said: str) -> None:
 
 async def test_a_long_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """More agents than one answer holds are all found, in order; one without an end is given up."""
-    monkeypatch.setattr(hosting, "PAGE", 2_000)
-    async with DirectoryServer() as hosted:
+    monkeypatch.setattr(book, "PAGE", 2_000)
+    async with DirectoryServer(verify=False) as hosted:
         directory = AgentDirectory(hosted.url)
         names = [f"a{index:02}" for index in range(40)]
         for name in reversed(names):
@@ -184,7 +297,7 @@ async def test_a_long_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_a_directory_starts_again_and_in_any_thread(tmp_path: Path) -> None:
     """Stopped and started, it knows what it knew; another thread may serve it."""
     for store in (None, tmp_path / "agents.db"):
-        hosted = DirectoryServer(store)
+        hosted = DirectoryServer(store, verify=False)
         async with hosted:
             await AgentDirectory(hosted.url).register(card("pay"))
         async with hosted:
@@ -227,7 +340,7 @@ async def test_what_is_no_directory_is_told() -> None:
     async with listening(serving(200, b"{}", {"content-encoding": "gzip"})) as url:
         with pytest.raises(DirectoryError, match="answers as gzip, and was asked for no compression"):
             await AgentDirectory(url).discover()
-    async with DirectoryServer() as hosted:
+    async with DirectoryServer(verify=False) as hosted:
         with pytest.raises(DirectoryError, match="HTTP 404: it is not known; register it again"):
             await AgentDirectory(hosted.url).heartbeat("a?b")
     with pytest.raises(ArgumentError, match="takes an http or https URL, not None"):

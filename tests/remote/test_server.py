@@ -64,20 +64,55 @@ async def test_a_message_without_words_is_one() -> None:
 
 @pytest.mark.newest  # the only one to speak two versions
 async def test_a_client_of_the_older_protocol_is_answered() -> None:
-    """Version 0.3 of the protocol is spoken at the same address, and its card fields are there."""
+    """Version 0.3 of the protocol is spoken at the same address, and has a card of its own."""
     said = {"messageId": "m", "role": "user", "kind": "message", "parts": [{"kind": "text", "text": "Pay."}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
     async with served(Agent("clerk"), {"clerk": "Paid."}) as server, httpx.AsyncClient() as client:
         told = (await client.post(server.url, json=body)).json()["result"]
-        card = (await client.get(server.url + ".well-known/agent-card.json")).json()
+        current = await client.get(server.url + ".well-known/agent-card.json")
+        older = [
+            await client.get(server.url + ".well-known/agent.json"),
+            await client.get(server.url + ".well-known/agent-card.json", headers={"a2a-version": "0.3"}),
+        ]
+        url = server.url
     assert told["status"]["state"] == "completed"
     assert told["artifacts"][0]["parts"][0]["text"] == "Paid."
-    assert card["url"] == card["supportedInterfaces"][0]["url"] == server_url(card)
+    assert [interface["url"] for interface in current.json()["supportedInterfaces"]] == [url, url]
+    for card in (each.json() for each in older):
+        assert (card["url"], card["preferredTransport"], card["protocolVersion"]) == (url, "JSONRPC", "0.3")
+        assert "supportedInterfaces" not in card
 
 
-def server_url(card: Mapping[str, Any]) -> str:
-    """The address of a card."""
-    return card["supportedInterfaces"][1]["url"]
+@pytest.mark.newest
+@pytest.mark.parametrize("auth", [None, AuthConfig(token="t"), AuthConfig("api_key", "k")])
+async def test_a_card_has_the_fields_of_its_own_protocol_alone(auth: AuthConfig | None) -> None:
+    """The card of 1.0 is read whole by the protocol's own types; that of 0.3 by those of 0.3."""
+    from a2a.compat.v0_3.types import AgentCard as OlderCard
+    from a2a.types import AgentCard
+    from google.protobuf.json_format import ParseDict
+
+    async with served(Agent("clerk"), {}, auth=auth) as server, httpx.AsyncClient() as client:
+        current = (await client.get(server.url + ".well-known/agent-card.json")).json()
+        older = (await client.get(server.url + ".well-known/agent.json")).json()
+    ParseDict(current, AgentCard())  # which refuses a field that it does not know
+    assert set(older) <= {field.alias or name for name, field in OlderCard.model_fields.items()}
+    assert ("securitySchemes" in current, "security" in older) == (auth is not None, auth is not None)
+
+
+async def test_a_card_can_be_kept_by_caches() -> None:
+    """It has an ETag and says how long it is fresh; who has it already gets 304 without a body."""
+    async with served(Agent("clerk"), {}) as server, httpx.AsyncClient() as client:
+        for path in (".well-known/agent-card.json", ".well-known/agent.json"):
+            first = await client.get(server.url + path)
+            assert first.headers["cache-control"] == "max-age=300"
+            etag = first.headers["etag"]
+            for had in (etag, f'"other", W/{etag}', "*"):
+                again = await client.get(server.url + path, headers={"if-none-match": had})
+                assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+            changed = await client.get(server.url + path, headers={"if-none-match": '"other"'})
+            assert (changed.status_code, changed.json()) == (200, first.json())
+    async with served(Agent("other"), {}) as server, httpx.AsyncClient() as client:
+        assert (await client.get(server.url + ".well-known/agent-card.json")).headers["etag"] != etag
 
 
 async def test_a_plain_client_of_adk_gets_the_answer_in_pieces() -> None:
@@ -411,6 +446,84 @@ async def test_a_task_that_takes_too_long_fails() -> None:
         "It took longer than 0.1 seconds.",
     )
     assert backend.left == ["cancelled"]
+
+
+async def test_a_timeout_of_a_tool_is_not_the_limit_of_the_server() -> None:
+    """A `TimeoutError` that the user's own tool raises is told as the failure it is."""
+
+    def pay() -> str:
+        """Pay somebody."""
+        raise TimeoutError("the bank did not answer")
+
+    async with served(Agent("clerk").tools(pay), {"clerk": [call_tool("pay"), "Paid."]}) as server:
+        told = await task(server.url, "Go.")
+    assert state(told) == "FAILED"
+    assert text_of(told).startswith("The run failed (")
+    assert "took longer" not in text_of(told)
+
+
+async def test_messages_of_one_conversation_wait_for_each_other(tmp_path: Path) -> None:
+    """Ten at once are all answered, one after another, and each sees what was said before it."""
+    running, most = 0, 0
+
+    async def answer(request: Any) -> AsyncIterator[str]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        yield f"{len(request.contents)}"
+        running -= 1
+
+    backend = mock_backend({"clerk": lambda request: answer(request)})
+    for store in (None, tmp_path / "served.db"):
+        async with A2AServer(Agent("clerk"), backend=backend, store=store) as server:
+            asking_all = [task(server.url, f"m{index}", contextId="c") for index in range(10)]
+            told = await asyncio.gather(*asking_all)
+        assert [state(each) for each in told] == ["COMPLETED"] * 10
+        answers = [int(each["artifacts"][0]["parts"][0]["text"]) for each in told]
+        assert sorted(answers) == list(range(1, 20, 2))
+    assert most == 1
+
+
+async def test_a_conversation_that_waits_does_not_stop_another() -> None:
+    """While one conversation's model takes its time, another one is answered."""
+    gate = asyncio.Event()
+
+    async def slowly() -> AsyncIterator[str]:
+        await gate.wait()
+        yield "slow"
+
+    async with served(Agent("clerk"), {"clerk": [slowly(), "quick"]}) as server:
+        slow = asyncio.ensure_future(task(server.url, "one", contextId="a"))
+        waiting = asyncio.ensure_future(task(server.url, "two", contextId="b"))
+        assert state(await waiting) == "COMPLETED"
+        gate.set()
+        assert state(await slow) == "COMPLETED"
+
+
+@pytest.mark.parametrize("limits", [ServeLimits(conversations=2), ServeLimits(memory=5_500)])
+async def test_the_conversation_that_was_silent_for_longest_is_forgotten(limits: ServeLimits) -> None:
+    """Above the limit its tasks are not found and its session is gone; the newer ones go on."""
+    backend = mock_backend({"clerk": lambda request: "x" * 500})
+    async with A2AServer(Agent("clerk"), backend=backend, limits=limits) as server:
+        said = "y" * 500
+        first, second = [await task(server.url, said, contextId=each) for each in ("a", "b")]
+        await task(server.url, said, contextId="a")
+        third = await task(server.url, said, contextId="c")
+        found = [(await call(server.url, asking(each["id"]))).json() for each in (first, second, third)]
+        assert ["result" in each for each in found] == [True, False, True]
+        assert found[1]["error"]["code"] == -32001
+        await task(server.url, said, contextId="b")
+    assert [len(request.contents) for request in backend.calls["clerk"]] == [1, 1, 3, 1, 1]
+
+
+async def test_a_store_keeps_every_conversation(tmp_path: Path) -> None:
+    """The limit is one of memory: what is in a file stays there."""
+    limits = ServeLimits(conversations=1)
+    store = tmp_path / "served.db"
+    async with served(Agent("clerk"), {"clerk": lambda request: "ok"}, limits=limits, store=store) as server:
+        told = [await task(server.url, "hi", contextId=each) for each in ("a", "b")]
+        found = [(await call(server.url, asking(each["id"]))).json() for each in told]
+    assert all("result" in each for each in found)
 
 
 async def test_a_server_that_stops_finishes_what_runs() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -18,7 +21,7 @@ from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.postgres import Postgres
 from tests.remote.test_server import GATED, instruction, served
-from tests.remote.wire import asking, call, message, state, task, text_of
+from tests.remote.wire import asking, call, message, state, task, task_in, text_of
 
 pytestmark = pytest.mark.newest
 NEEDS = pytest.mark.needs("initdb")
@@ -108,6 +111,27 @@ async def test_tasks_of_a_server_that_died_are_handed_back(store: str) -> None:
         found = await now(server.url, told)
     assert state(found) == "FAILED"
     assert text_of(found) == "The server stopped before this was done. Send it again."
+
+
+async def test_five_hundred_clients_write_one_file(tmp_path: Path) -> None:
+    """None of them hears that the database is locked, and every conversation is in the file afterwards."""
+    path = tmp_path / "served.db"
+    backend = mock_backend({"clerk": lambda request: "Paid."})
+    unlimited = httpx.Limits(max_connections=None)
+    async with (
+        A2AServer(Agent("clerk"), backend=backend, store=path) as server,
+        httpx.AsyncClient(timeout=None, limits=unlimited) as client,
+    ):
+        headers = {"a2a-version": "1.0"}
+        posts = [client.post(server.url, json=message(f"m{n}"), headers=headers) for n in range(500)]
+        answers = [task_in(answer) for answer in await asyncio.gather(*posts)]
+    assert [state(each) for each in answers] == ["COMPLETED"] * 500
+    with closing(sqlite3.connect(path)) as file:
+        kept = [
+            file.execute(f"select count(*) from {table}").fetchone()[0] for table in ("tasks", "sessions")
+        ]
+        assert kept == [500, 500]
+        assert file.execute("pragma journal_mode").fetchone() == ("wal",)
 
 
 @NEEDS

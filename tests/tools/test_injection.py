@@ -556,7 +556,7 @@ async def test_nothing_is_left_in_tables() -> None:
     await clerk(log, scope="app").run("hi", backend=models())
     assert run.state == {}
     await close()
-    here = vars(open_resources)["_here"]()
+    here = vars(open_resources)["_loops"].here()
     assert (here.runs, here.shared, here.idle) == ({}, {}, {})
 
 
@@ -617,7 +617,7 @@ async def test_who_else_needs_one_that_fails() -> None:
 
 
 async def test_one_that_cannot_be_closed(caplog: pytest.LogCaptureFixture) -> None:
-    """An error while closing is logged, and costs neither the answer nor the other resources."""
+    """An error while one of the app is closed is logged, and costs the other resources nothing."""
     log = Log()
 
     def broken() -> Generator[Shop]:
@@ -628,13 +628,10 @@ async def test_one_that_cannot_be_closed(caplog: pytest.LogCaptureFixture) -> No
         """Both."""
         return shop.number
 
-    agent = (
-        Agent("a")
-        .tools(both)
-        .inject(other=Resource(log.manager, scope="invocation"), shop=Resource(broken, scope="invocation"))
-    )
+    agent = Agent("a").tools(both).inject(other=Resource(log.manager), shop=Resource(broken))
     run = await agent.run("hi", backend=mock_backend({"a": [call_tool("both"), "done"]}))
     assert run.text == "done"
+    await close()
     assert log.log == ONCE
     assert caplog.messages == ["Resource 'shop' could not be closed: OSError: gone."]
 

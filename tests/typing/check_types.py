@@ -32,6 +32,7 @@ from adk_fluent import (
 from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.backends.preview import Preview
 from adk_fluent.contracts import ContractIssue
+from adk_fluent.errors import ADKFluentError
 from adk_fluent.expr.base import Conditional, Step, Timeout
 from adk_fluent.expr.session import Chat
 from adk_fluent.expr.transforms import Transform
@@ -215,6 +216,8 @@ async def running() -> None:
     assert_type(result[0], AgentEvent)
     assert_type(result.state, dict[str, Any])
     assert_type(await invoice.map(["a", "b"], concurrency=2), list[Invoice])
+    assert_type(await invoice.map(["a"], return_exceptions=False), list[Invoice])
+    assert_type(await invoice.map(["a"], return_exceptions=True), list[Invoice | ADKFluentError])
     assert_type(await invoice.resume(session_id="s", approvals={"id": True}), RunResult[Invoice])
     assert_type(final_text(result), str)
     async with invoice.session(state={"x": 1}) as chat:

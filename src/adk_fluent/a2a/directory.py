@@ -18,8 +18,12 @@ from adk_fluent.ir.urls import is_url
 if TYPE_CHECKING:
     import httpx
 
+    from adk_fluent.serve.server import A2AServer
+
 LARGEST: Final = 4 * 1024 * 1024
 """Bytes that an answer of a directory may have."""
+_TOKENS: Final = 10
+"""Tokens that one registration may ask for."""
 PAGES: Final = 100
 """Answers that a list of agents may be spread over."""
 
@@ -54,6 +58,14 @@ class FoundAgent:
         return cards.abilities(self.card)
 
 
+class _UnprovenError(DirectoryError):
+    """The directory wants to see these tokens first."""
+
+    def __init__(self, problem: DirectoryError, tokens: list[object]) -> None:
+        super().__init__(str(problem))
+        self.tokens: list[str] = [str(token) for token in tokens if str(token).isalnum()][:_TOKENS]
+
+
 class AgentDirectory:
     """A directory of agents, as `DirectoryServer` hosts one.
 
@@ -70,7 +82,7 @@ class AgentDirectory:
         >>> import asyncio
         >>> from adk_fluent.a2a import DirectoryServer
         >>> async def main() -> list[str]:
-        ...     async with DirectoryServer() as server:
+        ...     async with DirectoryServer(verify=False) as server:
         ...         directory = AgentDirectory(server.url)
         ...         card = {"name": "pay", "url": "https://pay.example/", "skills": [{"id": "refund"}]}
         ...         await directory.register(card, tags=["money"])
@@ -118,11 +130,16 @@ class AgentDirectory:
         capabilities: Sequence[str] = (),
         tags: Sequence[str] = (),
         seconds: float | None = None,
+        server: A2AServer | None = None,
     ) -> str:
         """Make an agent known until it expires; `heartbeat` before then keeps it. Registering again replaces.
 
+        A directory that verifies lists an agent when a token of its is found below every URL on the card.
+
         Args:
             card: the `AgentCard` of a2a-sdk, or its JSON.
+            server: what serves the agent, which then shows the tokens. For any other server the error says
+                which text to serve where, once: the same user always gets the same token for a URL.
             capabilities: what it can do beside the skills on its card.
             seconds: how long it stays known without a heartbeat; by default what the directory says.
 
@@ -131,7 +148,8 @@ class AgentDirectory:
 
         Raises:
             ArgumentError: it is no card.
-            DirectoryError: the directory cannot be asked, or does not take it.
+            DirectoryError: the directory cannot be asked, or does not take it, since another user has
+                registered it, or its URLs are not shown to be yours.
         """
         try:
             held = cards.well_formed(sdk.json_of(card))
@@ -139,6 +157,13 @@ class AgentDirectory:
             raise ArgumentError(f"register(): {error}. It takes what .to_agent_card() gives.") from error
         able, under = words(capabilities, "register(capabilities=)"), words(tags, "register(tags=)")
         body = {"card": held, "capabilities": able, "tags": under, "seconds": seconds}
+        try:
+            return str((await self._ask("POST", "/agents", json=body)).get("id", ""))
+        except _UnprovenError as error:
+            if server is None:
+                raise
+            for token in error.tokens:
+                server.show(token)
         return str((await self._ask("POST", "/agents", json=body)).get("id", ""))
 
     async def heartbeat(self, id: str) -> None:
@@ -181,7 +206,10 @@ class AgentDirectory:
         held = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
         if not response.is_success:
             said = str(held.get("error") or "no reason given")
-            raise self._problem(f"HTTP {response.status_code}: {said:.200}")
+            problem = self._problem(f"HTTP {response.status_code}: {said:.600}")
+            if isinstance(tokens := held.get("tokens"), list):
+                raise _UnprovenError(problem, cast("list[object]", tokens))
+            raise problem
         return held
 
     async def _body(self, response: httpx.Response) -> bytes:

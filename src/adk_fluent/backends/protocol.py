@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from adk_fluent.backends.events import AgentEvent, Pending
+from adk_fluent.backends.events import AgentEvent, Pending, RunResult
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import RunError
 from adk_fluent.ir.base import Node
 
 
@@ -26,6 +27,9 @@ class Backend(Protocol):
     - `history`: the events of the turns before this one in a conversation, those of the `user` among them;
     - `streaming`: whether pieces of answers are wanted, too (`is_partial`);
     - `user_id`, `session_id`: whose run it is, and in which conversation.
+
+    A `RunError` that `run` raises may have the events until then as its `result`, a `RunResult` of them; see
+    `gathered`.
     """
 
     def compile(self, node: Node, config: ExecutionConfig | None = None) -> Any:
@@ -40,6 +44,22 @@ class Backend(Protocol):
     def stream(self, compiled: Any, prompt: Any, *_: Any, **options: Any) -> AsyncIterator[AgentEvent]:
         """Give events as they happen."""
         ...
+
+
+async def gathered(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    """All events of a source, for the `run` of a backend that has a `stream`.
+
+    Raises:
+        RunError: what the source raised, with the events before it as its `result`.
+    """
+    found: list[AgentEvent] = []
+    try:
+        async for event in events:
+            found.append(event)
+    except RunError as error:
+        error.result = RunResult(found)
+        raise
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,11 @@ def _add_eval(commands: _Commands) -> None:
         default=4,
         help="how many runs go on at the same time; 4 unless given",
     )
+    made.add_argument(
+        "--allow-unjudged",
+        action="store_true",
+        help="let a case pass although a metric gave no score, or nothing judged it",
+    )
     made.add_argument("--json", dest="as_json", action="store_true", help="print the report as JSON")
 
 

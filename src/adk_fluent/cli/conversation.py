@@ -46,7 +46,7 @@ class Conversation:
         backend: ADKBackend | None = None,
     ) -> None:
         from adk_fluent.backends.adk.running.backend import ADKBackend
-        from adk_fluent.backends.adk.running.native import sqlite_sessions
+        from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 
         store = sqlite_sessions(sessions) if sessions else None
         self._backend = backend or ADKBackend(session_service=store)

@@ -40,6 +40,7 @@ class Wanted:
         runs: how often each case is run, in place of what the suite says.
         parallelism: how many runs go on at the same time.
         as_json: print the report as JSON.
+        allow_unjudged: a case passes although something in it was not judged.
     """
 
     suite: str
@@ -53,6 +54,7 @@ class Wanted:
     runs: int | None = None
     parallelism: int = 4
     as_json: bool = False
+    allow_unjudged: bool = False
 
 
 def evaluate(wanted: Wanted) -> int:
@@ -69,7 +71,12 @@ def evaluate(wanted: Wanted) -> int:
         with redirect_stdout(sys.stderr):  # what TARGET may print
             suite = _suite(wanted)
             report = asyncio.run(
-                suite.run(parallelism=wanted.parallelism, tags=wanted.tags, progress=not wanted.as_json)
+                suite.run(
+                    parallelism=wanted.parallelism,
+                    tags=wanted.tags,
+                    progress=not wanted.as_json,
+                    allow_unjudged=wanted.allow_unjudged,
+                )
             )
         _write(report, baseline, wanted)
     except EvalError as error:

@@ -146,7 +146,7 @@ async def _work(
 
     services: dict[str, Any] = {}
     if sessions is not None:
-        from adk_fluent.backends.adk.running.native import sqlite_sessions
+        from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 
         services["session_service"] = sqlite_sessions(sessions)
     if artifacts is not None:

@@ -92,15 +92,22 @@ class DistributedBackend(BackendOver):
         inside, limit = inside_limit(named, config)
         parts = cut(inside, config)
         taken = {node.name for node in walk(named.root)}
-        agents = [self._agent(part, taken) if part.is_cut_off else self._here(part, named) for part in parts]
+        agents = [
+            self._agent(part, taken) if part.is_cut_off else self._here(part, named, config) for part in parts
+        ]
         whole = len(agents) == 1 and not parts[0].is_cut_off
         root = agents[0] if whole else in_turn(_free("segments", taken), agents)
         return root if limit is None else in_time(root, limit)
 
-    def _here(self, segment: Segment, named: Named) -> BaseAgent:
-        here = Named(self.first(segment.node), named.origins)
+    def _here(self, segment: Segment, named: Named, config: ExecutionConfig) -> BaseAgent:
         return compile_tree(
-            here, self.model_for, self.helper_for, self.another_model, self._overrides, self.remote_for
+            Named(self.first(segment.node), named.origins),
+            self.model_for,
+            self.helper_for,
+            self.another_model,
+            self._overrides,
+            self.remote_for,
+            tools_in_threads=config.tools_in_threads,
         )
 
     def first(self, node: Node) -> Node:

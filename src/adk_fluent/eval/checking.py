@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from adk_fluent.errors import ArgumentError, EvalError
 from adk_fluent.eval.cases import FluentCase, named
 from adk_fluent.eval.judges import FluentJudge
-from adk_fluent.eval.metrics import TRAITS, PrebuiltMetrics
+from adk_fluent.eval.metrics import BROUGHT, TRAITS, PrebuiltMetrics
 from adk_fluent.eval.targets import cut, missing_keys, names, tools
 from adk_fluent.ir.base import root_of
 from adk_fluent.spelling import did_you_mean
@@ -91,7 +91,8 @@ def _metrics(suite: FluentEvalSuite) -> None:
 
 def _thresholds(where: str, given: Mapping[Any, object], suite: FluentEvalSuite) -> None:
     judges = [judge.name for judge in suite.custom_judges]
-    _all_known(f"{where} thresholds", "metric", given, [*suite.metrics, *judges])
+    brought = [metric.value for metric, _ in BROUGHT.values()]
+    _all_known(f"{where} thresholds", "metric", given, [*suite.metrics, *judges, *brought])
     for name, value in given.items():
         _score("threshold", name, value)
 

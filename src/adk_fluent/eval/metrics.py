@@ -68,11 +68,21 @@ TRAITS: Final[Mapping[PrebuiltMetrics, Traits]] = {
 }
 
 DEFAULT_THRESHOLD: Final = 0.5
-"""The least score of a metric for which no threshold is given."""
+"""The least score of a listed metric for which no threshold is given."""
+
+BROUGHT: Final[Mapping[Expectation, tuple[PrebuiltMetrics, float]]] = {
+    "trajectory": (PrebuiltMetrics.TOOL_TRAJECTORY_AVG_SCORE, 1.0),
+    "reference": (PrebuiltMetrics.RESPONSE_MATCH_SCORE, 0.8),
+}
+"""Expectation → the metric that judges it where the suite lists none, and its threshold.
+
+The thresholds are those that `adk eval` uses without a configuration (`google.adk.evaluation.eval_config`).
+"""
 
 CONTAINS: Final = "response_contains"
 STATE: Final = "state"
-OWN: Final = (CONTAINS, STATE)
+GOAL: Final = "success_criteria"
+OWN: Final = (CONTAINS, STATE, GOAL)
 """The names under which a report lists what this package itself judges."""
 
 

@@ -85,8 +85,8 @@ class FluentEvalReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every run of every case passed; true where there is none."""
-        return all(result.passed for result in self.case_results)
+        """Whether every run of every case passed, and there was one."""
+        return bool(self.case_results) and all(result.passed for result in self.case_results)
 
     @property
     def pass_rate(self) -> float:
@@ -124,6 +124,11 @@ class FluentEvalReport:
         return tuple(case for case in self.cases.values() if not case.passed)
 
     @property
+    def unjudged(self) -> Mapping[str, tuple[str, ...]]:
+        """Name of a case → why a metric gave no score in one of its runs, or why nothing judged it."""
+        return {name: case.unjudged for name, case in self.cases.items() if case.unjudged}
+
+    @property
     def cost(self) -> Decimal | None:
         """What all runs cost in USD, or `None` if that is not known."""
         return total_cost(self.case_results)
@@ -141,7 +146,10 @@ class FluentEvalReport:
         cases = self.cases.values()
         ends = f"{sum(case.passed for case in cases)} of {len(cases)} cases passed"
         flaky = sum(case.is_flaky for case in cases)
-        return "\n".join([*map(str, cases), f"{ends}{f', {flaky} flaky' if flaky else ''}."])
+        skipped = len(self.unjudged)
+        ends += f", {flaky} flaky" if flaky else ""
+        ends += f", {skipped} not wholly judged" if skipped else ""
+        return "\n".join([*map(str, cases), f"{ends}."])
 
     def __str__(self) -> str:
         return self.summary

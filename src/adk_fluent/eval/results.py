@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from google.adk.evaluation.eval_result import EvalCaseResult
@@ -20,8 +20,9 @@ class Score:
     """What one metric says of one run of a case.
 
     Attributes:
-        metric: its name; `response_contains` and `state` are what the case itself asserts.
-        value: from 0 to 1, or `None` if there is none.
+        metric: its name; `response_contains` and `state` are what the case itself asserts, and
+            `success_criteria` is the goal of a simulated user.
+        value: from 0 to 1, or `None` if the metric gave none: then it judged nothing.
         threshold: the least value that passes.
         passed: whether it is reached.
         why: what is wrong, in one line each; empty if nothing is.
@@ -32,6 +33,22 @@ class Score:
     threshold: float
     passed: bool
     why: tuple[str, ...] = ()
+
+
+NOTHING_JUDGED: Final = (
+    "not judged: the case states nothing that is expected, and no metric of the suite could score it"
+)
+
+
+def _too_low(metric: str, value: float, threshold: float) -> str:
+    """Say that a score is too low, with as many digits as tell the two numbers apart.
+
+    >>> _too_low("state", 0.4999, 0.5)
+    'state is 0.4999, below 0.5'
+    """
+    pairs = ((f"{value:.{digits}g}", f"{threshold:.{digits}g}") for digits in range(3, 18))
+    low, least = next(pair for pair in pairs if pair[0] != pair[1])
+    return f"{metric} is {low}, below {least}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +79,8 @@ class CaseResult:
     Attributes:
         eval_id: the name of the case.
         run: which run of it, from 1.
-        passed: whether nothing failed.
+        passed: whether every metric passed, and there was one. A run that nothing judged has not passed,
+            unless `run(allow_unjudged=True)` allowed it.
         scores: what each metric says.
         turns: the conversation.
         tags: those of the case.
@@ -97,10 +115,17 @@ class CaseResult:
         """Why it failed, in one line each."""
         said = [self.error] if self.error else []
         for score in self.scores:
-            if not score.passed:
-                shown = "no score" if score.value is None else f"{score.value:.3g}"
-                said += score.why or (f"{score.metric} is {shown}, below {score.threshold:g}",)
-        return tuple(said)
+            if not score.passed and score.value is not None:
+                said += score.why or (_too_low(score.metric, score.value, score.threshold),)
+        return (*said, *([] if self.passed else self.unjudged))
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Why a metric, or all of them, gave no score, in one line each; empty if everything was judged."""
+        if self.error is None and not self.scores:
+            return (NOTHING_JUDGED,)
+        silent = (score for score in self.scores if score.value is None)
+        return tuple(why for score in silent for why in score.why or (f"not judged: {score.metric}",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +210,15 @@ class CaseSummary:
             why for why, _ in Counter(why for run in self.runs for why in run.failures).most_common()
         )
 
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Why a metric, or all of them, gave no score in a run, each reason once."""
+        return tuple(dict.fromkeys(why for run in self.runs for why in run.unjudged))
+
     def __str__(self) -> str:
         mark = "passed" if self.passed else "flaky" if self.is_flaky else "FAILED"
+        if not self.passed and all(run.failures == run.unjudged for run in self.runs):
+            mark = "NOT JUDGED"
         runs = f" {self.passes}/{len(self.runs)}" if len(self.runs) > 1 else ""
         scores = "".join(f"  {name} {spread}" for name, spread in self.scores.items())
         cost = "" if not self.cost else f"  ${self.cost:.4f}"
@@ -195,11 +227,12 @@ class CaseSummary:
 
 
 def values_by_metric(results: Iterable[CaseResult]) -> dict[str, list[float]]:
-    """Metric → its scores, in order; where there is none it counts as 0."""
+    """Metric → its scores, in order, without the runs that it gave none."""
     found: dict[str, list[float]] = {}
     for result in results:
         for score in result.scores:
-            found.setdefault(score.metric, []).append(score.value or 0.0)
+            if score.value is not None:
+                found.setdefault(score.metric, []).append(score.value)
     return found
 
 

@@ -15,7 +15,7 @@ from adk_fluent.errors import BackendError, EvalError, MissingExtraError
 from adk_fluent.eval.assertions import asserted
 from adk_fluent.eval.cases import FluentCase, text_of
 from adk_fluent.eval.checking import check_tags, refuse_cloud
-from adk_fluent.eval.metrics import DEFAULT_THRESHOLD, TRAITS, PrebuiltMetrics
+from adk_fluent.eval.metrics import BROUGHT, DEFAULT_THRESHOLD, GOAL, TRAITS, Expectation, PrebuiltMetrics
 from adk_fluent.eval.progress import bar
 from adk_fluent.eval.report import FluentEvalReport
 from adk_fluent.eval.results import CaseResult, Score, TurnResult
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
     from adk_fluent.backends.protocol import Backend
     from adk_fluent.config import ExecutionConfig
+    from adk_fluent.eval.simulation import UserSimulation
     from adk_fluent.eval.suite import FluentEvalSuite, Progress
 
 Chosen = Literal["adk", "light"]
@@ -42,13 +43,16 @@ async def run_suite(
     progress: bool | Progress,
     engine: Literal["auto", "adk", "light"],
     tags: Collection[str],
+    allow_unjudged: bool,
 ) -> FluentEvalReport:
     """What `FluentEvalSuite.run` does."""
     if type(parallelism) is not int or parallelism < 1:
         raise EvalError(f"run(parallelism=) takes a positive number, not {parallelism!r}.")
+    if not suite.cases:
+        raise EvalError(f"Suite {suite.name!r} has no cases, so it would judge nothing: give it cases=[...].")
     check_tags(suite, tags)
     refuse_cloud(suite)
-    scene = _Scene(suite, backend, config, _engine(engine))
+    scene = _Scene(suite, backend, config, _engine(engine), allow_unjudged)
     cases = {name: c for name, c in suite.named_cases.items() if not tags or set(tags) & set(c.tags)}
     runs = [(name, case, run) for name, case in cases.items() for run in range(1, suite.num_runs + 1)]
     gate = asyncio.Semaphore(parallelism)
@@ -103,6 +107,7 @@ class _Scene:
     given: Backend | Callable[[], Backend] | None
     config: ExecutionConfig | None
     engine: Chosen
+    allow_unjudged: bool
 
     def __post_init__(self) -> None:
         self._made: dict[str | None, Compiled] = {}
@@ -167,29 +172,71 @@ class _Scene:
             agent=compiled.app.root_agent,
             sessions=services.session_service,
         )
-        return _result(name, case, run, played, judged)
+        scores = [*_scores(judged), *self._cannot_judge(case)]
+        if simulation is not None and simulation.success_criteria and played.error is None:
+            scores.append(_goal(simulation, played))
+        return _result(name, case, run, played, judged, scores, allow_unjudged=self.allow_unjudged)
 
     def _wanted(self, case: FluentCase) -> Iterator[Wanted]:
         """The metrics that judge a case: those that need nothing which it does not state."""
         from adk_fluent.backends.adk.evaluation.services import Wanted
 
         suite = self.suite
-        for name in suite.metrics:
-            metric = PrebuiltMetrics(name)
+        scripted = suite.simulation_of(case) is None
+        for metric, default in judging(suite, case).items():
             needs = TRAITS[metric].needs
-            stated: tuple[bool, ...] = ()
-            if needs is not None:
-                fields = [turn.calls if needs == "trajectory" else turn.reference for turn in case.turns]
-                stated = tuple(field is not None for field in fields)
-                if suite.simulation_of(case) is not None or not any(stated):
-                    continue
-            yield Wanted(metric.value, self._threshold(case, metric.value), options_of(suite, metric), stated)
+            stated = () if needs is None else expects(case, needs)
+            if needs is None or (scripted and any(stated)):
+                least = self._threshold(case, metric.value, default)
+                yield Wanted(metric.value, least, options_of(suite, metric), stated)
         for judge in suite.custom_judges:
             threshold = case.thresholds.get(judge.name, suite.thresholds.get(judge.name, judge.threshold))
             yield Wanted(judge.name, threshold, judge=judge)
 
-    def _threshold(self, case: FluentCase, name: str) -> float:
-        return case.thresholds.get(name, self.suite.thresholds.get(name, DEFAULT_THRESHOLD))
+    def _cannot_judge(self, case: FluentCase) -> Iterator[Score]:
+        """Expectations that no metric can judge, since a model decides what the user says in each turn."""
+        if self.suite.simulation_of(case) is None:
+            return
+        for needs, (metric, _) in BROUGHT.items():
+            if any(expects(case, needs)):
+                what = "expected_trajectory" if needs == "trajectory" else "reference_response"
+                yield Score(
+                    metric.value,
+                    None,
+                    0.0,
+                    False,
+                    (
+                        f"not judged: {what} names what a turn should give, and a model plays the user here. "
+                        "Use rubrics or state_assertions, or script the case: metadata={'simulated': False}",
+                    ),
+                )
+
+    def _threshold(self, case: FluentCase, name: str, default: float) -> float:
+        return case.thresholds.get(name, self.suite.thresholds.get(name, default))
+
+
+def expects(case: FluentCase, what: Expectation) -> tuple[bool, ...]:
+    """For each turn, whether the case says which tool calls, or which answer, it expects."""
+    return tuple((turn.calls if what == "trajectory" else turn.reference) is not None for turn in case.turns)
+
+
+def judging(suite: FluentEvalSuite, case: FluentCase) -> dict[PrebuiltMetrics, float]:
+    """Metric → default threshold: those that the suite lists, and those that a case's expectations bring."""
+    found = dict.fromkeys(map(PrebuiltMetrics, suite.metrics), DEFAULT_THRESHOLD)
+    compared = {TRAITS[metric].needs for metric in found}
+    if suite.custom_judges:
+        compared.add("reference")  # each judge is given it
+    for needs, (metric, threshold) in BROUGHT.items():
+        if needs not in compared and any(expects(case, needs)):
+            found[metric] = threshold
+    return found
+
+
+def _goal(simulation: UserSimulation, played: Played) -> Score:
+    """Score 1 if the simulated user ended the conversation, which it does when it has what it wants."""
+    goal, most = simulation.success_criteria, simulation.max_turns
+    why = f"{goal!r} was not reached: the simulated user had not ended the conversation after {most} messages"
+    return Score(GOAL, float(played.content), 1.0, played.content, () if played.content else (why,))
 
 
 def _of_run(output: Any) -> Any:
@@ -228,9 +275,17 @@ def _mocked(output: object, **args: Any) -> object:
 # --- from what happened to a result ---------------------------------------------------------------
 
 
-def _result(name: str, case: FluentCase, run: int, played: Played, judged: Judged) -> CaseResult:
+def _result(
+    name: str,
+    case: FluentCase,
+    run: int,
+    played: Played,
+    judged: Judged,
+    scores: list[Score],
+    *,
+    allow_unjudged: bool,
+) -> CaseResult:
     turns = tuple(_turns(case, played))
-    scores = list(_scores(judged))
     if played.error is None:
         scores += asserted(case, turns[-1].answer if turns else "", played.state, played.after)
     used = list(played.usage.values())
@@ -238,7 +293,9 @@ def _result(name: str, case: FluentCase, run: int, played: Played, judged: Judge
     return CaseResult(
         eval_id=name,
         run=run,
-        passed=played.error is None and all(score.passed for score in scores),
+        passed=played.error is None
+        and (bool(scores) or allow_unjudged)
+        and all(score.passed or (allow_unjudged and score.value is None) for score in scores),
         scores=tuple(scores),
         turns=turns,
         tags=tuple(case.tags),
@@ -264,7 +321,7 @@ def _why(metric: str, score: float | None, complaints: Sequence[str]) -> tuple[s
     if score is not None:
         return ()
     silent = ("it gave no score, since the model that judges did not answer as it should",)
-    return tuple(f"{metric}: {line}" for line in complaints or silent)
+    return tuple(f"not judged: {metric}: {line}" for line in complaints or silent)
 
 
 def _turns(case: FluentCase, played: Played) -> Iterator[TurnResult]:

@@ -35,7 +35,10 @@ class FluentEvalSuite:
         cases: the conversations, with what is expected of each.
         metrics: metrics of ADK's that judge every case which states what they need: `PrebuiltMetrics` or
             their names.
-        thresholds: metric → the least score that passes; 0.5 where none is given.
+        thresholds: metric → the least score that passes; 0.5 for a listed metric where none is given.
+            What a case expects is always judged: tool calls by `tool_trajectory_avg_score` and a reference by
+            `response_match_score`, also where neither is listed; they must then reach 1.0 and 0.8, as in
+            `adk eval` (a reference may be left to a judge of `custom_judges`).
         num_runs: how often each case is run.
         custom_judges: functions that score, beside the metrics.
         simulation: a model that plays the user; a case's input is then only how it begins.
@@ -134,6 +137,7 @@ class FluentEvalSuite:
         progress: bool | Progress = False,
         engine: Literal["auto", "adk", "light"] = "auto",
         tags: Collection[str] = (),
+        allow_unjudged: bool = False,
     ) -> FluentEvalReport:
         """Run every case `num_runs` times, and judge what it did.
 
@@ -148,10 +152,12 @@ class FluentEvalSuite:
             engine: `adk` is ADK's `LocalEvalService`; `light` is the same metrics without what that needs;
                 `auto` takes ADK's where it is installed.
             tags: run only cases that have one of these.
+            allow_unjudged: a case passes although a metric gave no score, or nothing judged it. By default it
+                fails and says why; `report.unjudged` lists such cases.
 
         Raises:
-            EvalError: a metric needs a cloud service (nothing has run then), a tag is unknown, or an option
-                is wrong.
+            EvalError: the suite has no cases, a metric needs a cloud service (nothing has run then), a tag is
+                unknown, or an option is wrong.
             MissingExtraError: `engine="adk"`, or a metric, needs the extra `eval`.
             BackendError: the backend does not run on ADK.
         """
@@ -165,6 +171,7 @@ class FluentEvalSuite:
             progress=progress,
             engine=engine,
             tags=tags,
+            allow_unjudged=allow_unjudged,
         )
 
     # --- files and ADK's objects ------------------------------------------------------------------

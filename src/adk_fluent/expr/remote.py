@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     output_schema: type | None
     auth: AuthConfig | None
     timeout: float
+    max_bytes: int
     retry: RetryConfig | None
     fallback: Expr[Any] | None
     allow_http: bool
@@ -57,12 +58,14 @@ class RemoteAgent(Expr[T_co]):
         output_schema: the shape of its answer.
         auth: how to authenticate.
         timeout: seconds one call may take; a call that takes longer is cancelled, on the other side, too.
+        max_bytes: bytes that one answer may have, streamed or not; a longer one fails, and is not asked for
+            again.
         retry: how often a call is attempted; what may be called only once, such as a payment, should not be.
         fallback: what runs instead when the remote fails; without one, its failure is raised.
         allow_http: whether another machine may be called unencrypted; this one always may.
 
     Raises:
-        ArgumentError: the endpoint is no URL, the timeout not positive, or another option not what it takes.
+        ArgumentError: the endpoint is no URL, a limit not positive, or another option not what it takes.
         InvalidNameError: ADK would reject the name.
 
     Example:
@@ -86,6 +89,7 @@ class RemoteAgent(Expr[T_co]):
         output_schema: type | None = None,
         auth: AuthConfig | None = None,
         timeout: float = 30.0,
+        max_bytes: int = 64 * 1024 * 1024,
         retry: RetryConfig | None = None,
         fallback: Expr[Any] | None = None,
         allow_http: bool = False,
@@ -115,6 +119,7 @@ class RemoteAgent(Expr[T_co]):
             output_schema=cast("type | None", schema),
             auth=auth,
             timeout_seconds=positive_number(timeout, f"{where} timeout="),
+            max_bytes=int(positive_number(max_bytes, f"{where} max_bytes=")),
             retry=retry,
             fallback=None if fallback is None else fallback.node,
             allow_http=allow_http,

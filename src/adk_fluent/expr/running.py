@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.errors import (
+    ADKFluentError,
     ArgumentError,
     BackendError,
     EventLoopError,
@@ -20,6 +21,7 @@ from adk_fluent.errors import (
     SessionError,
     no_answer,
     sentence,
+    what_happened,
 )
 from adk_fluent.expr.options import SERVICES, checked
 
@@ -181,11 +183,9 @@ class Run(Generic[T_co]):
 
     async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
         """Events as they happen; a session that nobody named is deleted, unless the run waits in it."""
-        from adk_fluent.backends.events import DISCARDS
-
         form, session_id, waits = self._form, self._session_id(), False
         plain, shown = self.sessions is None, form.reading.shown
-        telling: list[AgentEvent] = []
+        whole: list[AgentEvent] = []
         try:
             told = self._told(prompt, session_id, streaming=True)
             async with _closing(self.backend.stream(form.compiled, prompt, **told)) as events:
@@ -193,13 +193,17 @@ class Run(Generic[T_co]):
                     if plain:
                         self._check_event(event)
                     waits = waits or bool(event.pending)
-                    if event.error or DISCARDS in event.metadata:
-                        telling.append(event)
+                    if not event.is_partial:
+                        whole.append(event)
                     yield shown(event)
+            if (error := self._uncaught(whole)) is not None:
+                raise error
+        except RunError as error:
+            await self._tell(error, form.reading.all_marked(whole), session_id)
+            raise
         finally:
             if not waits:
                 await self._forget(form.compiled, session_id)
-        self._raise_uncaught(telling)
 
     async def result(self, prompt: Any) -> RunResult[T_co]:
         """All events of the run, with the state after it."""
@@ -227,7 +231,11 @@ class Run(Generic[T_co]):
         """All events of a run, marked with who should see them."""
         form = self._form
         told = self._told(prompt, session_id, streaming=False)
-        events = await self.backend.run(form.compiled, prompt, **told)
+        try:
+            events = await self.backend.run(form.compiled, prompt, **told)
+        except RunError as error:
+            await self._tell(error, form.reading.all_marked(error.result or ()), session_id)
+            raise
         if self.sessions is None:
             for event in events:
                 self._check_event(event)
@@ -243,18 +251,23 @@ class Run(Generic[T_co]):
                 f"Let run() and stream() of {name} give AgentEvent(author, text, is_final=True)."
             )
 
-    async def answer(self, prompt: Any) -> T_co:
+    async def answer(self, prompt: Any, keep: Callable[[T_co], None] | None = None) -> T_co:
         """The answer alone; a session that nobody named is deleted.
+
+        Args:
+            keep: called with the answer as soon as it is there, before the session is deleted.
 
         Raises:
             RunError: the run waits for a person, or ended with an event that reports an error.
         """
         compiled, session_id = self.compiled, self._session_id()
         try:
-            result = await self._collect(await self._events(prompt, session_id), session_id)
+            answer = _answer(await self._collect(await self._events(prompt, session_id), session_id))
+            if keep is not None:
+                keep(answer)
         finally:
             await self._forget(compiled, session_id)
-        return _answer(result)
+        return answer
 
     def ask(self, prompt: Any) -> T_co:
         """The answer, waited for."""
@@ -266,27 +279,53 @@ class Run(Generic[T_co]):
             "ask() cannot wait inside a running event loop; write `await expr.ask_async(...)`."
         )
 
-    async def map(self, prompts: Sequence[Any], concurrency: int) -> list[T_co]:
-        """The answers to all prompts, in order."""
+    async def map(
+        self, prompts: Sequence[Any], concurrency: int, *, return_exceptions: bool
+    ) -> list[T_co | ADKFluentError]:
+        """The answers to all prompts, in order.
+
+        Args:
+            return_exceptions: whether an error takes the place of its answer, and the others go on.
+
+        Raises:
+            RunError: the first error, which has the other answers; not where errors are returned.
+        """
         whole = isinstance(concurrency, int) and concurrency >= 1  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
         if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not whole:  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
             raise ArgumentError("map() takes a list of prompts and a positive whole number as concurrency.")
         if "session_id" in self._options:
             raise ArgumentError("map() runs each prompt in a session of its own; leave session_id out.")
-        slots = asyncio.Semaphore(concurrency)
+        _ = self.compiled  # what cannot run, or be asked, is found before anything is paid for
+        for prompt in prompts:
+            self._told(prompt, "", streaming=False)
+        slots, answers, failed = asyncio.Semaphore(concurrency), dict[int, T_co](), asyncio.Event()
 
-        async def one(prompt: Any) -> T_co:
+        async def one(index: int, prompt: Any) -> ADKFluentError | None:
+            """Ask one prompt; what went wrong, where errors are returned."""
             async with slots:
-                return await self.answer(prompt)
+                if failed.is_set():  # before the others are cancelled
+                    return None
+                try:
+                    with _as_ours(index):
+                        await self.answer(prompt, lambda answer: answers.update({index: answer}))
+                except ADKFluentError as error:
+                    if return_exceptions:
+                        return error
+                    failed.set()
+                    raise
+                return None
 
         async with self.opened():
-            tasks = [asyncio.ensure_future(one(prompt)) for prompt in prompts]
+            tasks = [asyncio.ensure_future(one(*each)) for each in enumerate(prompts)]
             try:
-                return list(await asyncio.gather(*tasks))
+                errors = await asyncio.gather(*tasks)
+            except ADKFluentError as error:
+                await _cancelled(tasks)
+                error.answers = dict(sorted(answers.items()))
+                raise
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await _cancelled(tasks)
+        return [answers[index] if error is None else error for index, error in enumerate(errors)]
 
     async def resume(self, approvals: Mapping[str, Any], session_id: str) -> RunResult[T_co]:
         """The rest of a paused run."""
@@ -298,8 +337,14 @@ class Run(Generic[T_co]):
             user_id=self._user_id,
             services=self._services,
         )
-        async with _closing(source) as stream:
-            events = [event async for event in stream]
+        events: list[AgentEvent] = []
+        try:
+            async with _closing(source) as stream:
+                async for event in stream:
+                    events.append(event)
+        except RunError as error:
+            await self._tell(error, form.reading.all_marked(events), session_id, resumed=True)
+            raise
         return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
 
     async def live(
@@ -343,12 +388,30 @@ class Run(Generic[T_co]):
     async def _collect(
         self, events: Sequence[AgentEvent], session_id: str, *, resumed: bool = False
     ) -> RunResult[T_co]:
+        """The result of a run.
+
+        Raises:
+            RunError: an event reports a failure that nothing caught.
+        """
+        result = self._result(events, session_id, *await self._after(events, session_id, resumed))
+        if (error := self._uncaught(events)) is not None:
+            error.result = result
+            raise error
+        return result
+
+    def _result(
+        self,
+        events: Sequence[AgentEvent],
+        session_id: str,
+        state: Mapping[str, Any],
+        pending: Sequence[Pending],
+        earlier: Sequence[AgentEvent] = (),
+    ) -> RunResult[T_co]:
         from adk_fluent.backends.events import RunResult, answers
 
         reading = self._form.reading
         answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
-        state, pending, earlier = await self._after(events, session_id, resumed)
-        result = RunResult[T_co](
+        return RunResult[T_co](
             [event if event is answer else reading.shown(event) for event in events],
             state=state,
             session_id=session_id,
@@ -357,8 +420,21 @@ class Run(Generic[T_co]):
             pending=pending,
             earlier=earlier,
         )
-        self._raise_uncaught(events, result)
-        return result
+
+    async def _tell(
+        self, error: RunError, events: Sequence[AgentEvent], session_id: str, *, resumed: bool = False
+    ) -> None:
+        """Let an error that ends a run have what the run did until then."""
+        try:
+            if isinstance(error, SessionError):  # its store is not asked again
+                raise error
+            state, pending, earlier = await self._after(events, session_id, resumed)
+        except Exception:  # noqa: BLE001  # what is raised is why the run ended
+            from adk_fluent.backends.turns import pending_after, state_after
+
+            state, pending = state_after(self._options.get("state") or {}, events), pending_after(events)
+            earlier = ()
+        error.result = self._result(events, session_id, state, pending, earlier)
 
     async def _after(
         self, events: Sequence[AgentEvent], session_id: str, resumed: bool
@@ -378,14 +454,13 @@ class Run(Generic[T_co]):
             self.compiled, session_id=session_id, user_id=self._user_id, services=self._services
         )
 
-    def _raise_uncaught(self, events: Sequence[AgentEvent], result: RunResult[T_co] | None = None) -> None:
-        """Raise what an event reports that nothing caught."""
+    def _uncaught(self, events: Sequence[AgentEvent]) -> RunError | None:
+        """The error for what an event reports that nothing caught."""
         from adk_fluent.backends.events import uncaught
 
-        if (event := uncaught(events)) is not None:
-            error = RunError(no_answer(self._form.reading.origin(event.author), event.error or ""))
-            error.result = result
-            raise error
+        if (event := uncaught(events)) is None:
+            return None
+        return RunError(no_answer(self._form.reading.origin(event.author), event.error or ""))
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -468,9 +543,45 @@ def _before(session: StoredSession, events: Sequence[AgentEvent]) -> list[AgentE
 
 
 def _answer(result: RunResult[T_co]) -> T_co:
-    if waiting := result.pending:
-        raise RunError(
-            f"{waiting[0].agent!r} waits for approval: {sentence(waiting[0].message)} "
-            "Use run(), whose result has .pending, and resume()."
-        )
-    return result.output
+    """The answer of a result.
+
+    Raises:
+        RunError: the run waits for a person, or its answer is not what was promised.
+    """
+    try:
+        if waiting := result.pending:
+            raise RunError(
+                f"{waiting[0].agent!r} waits for approval: {sentence(waiting[0].message)} "
+                "Use run(), whose result has .pending, and resume()."
+            )
+        return result.output
+    except RunError as error:
+        error.result = result
+        raise
+
+
+async def _cancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks, and wait until each has ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def _as_ours(index: int) -> Generator[None]:
+    """Make an error of another kind, with which one prompt of a `map` fails, the cause of one of ours.
+
+    Raises:
+        RunError: there was one, or what ran was cancelled by something in it.
+    """
+    try:
+        yield
+    except ADKFluentError:
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # else it came from inside
+            raise
+        raise RunError(f"Prompt {index} of map(): a model, tool or step raised CancelledError.") from error
+    except Exception as error:
+        raise RunError(f"Prompt {index} of map() failed with {sentence(what_happened(error))}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import ADKFluentError, ArgumentError
 from adk_fluent.expr.arguments import words
 from adk_fluent.expr.looking import Looking
 from adk_fluent.spelling import did_you_mean
@@ -246,14 +246,58 @@ class Terminals(Looking, Generic[T_co]):
         """Run and give the answer: the parsed `returns` model, or text."""
         return await self._run("ask_async", options).answer(prompt)
 
+    @overload
     async def map(
-        self, prompts: Sequence[Prompt], *, concurrency: int = 5, **options: Unpack[RunOptions]
-    ) -> list[T_co]:
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        concurrency: int = 5,
+        return_exceptions: Literal[False] = False,
+        **options: Unpack[RunOptions],
+    ) -> list[T_co]: ...
+    @overload
+    async def map(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        concurrency: int = 5,
+        return_exceptions: bool,
+        **options: Unpack[RunOptions],
+    ) -> list[T_co | ADKFluentError]: ...
+    async def map(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        concurrency: int = 5,
+        return_exceptions: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> list[T_co] | list[T_co | ADKFluentError]:
         """Ask every prompt in a session of its own, `concurrency` at a time; answers keep the order.
 
-        The first error cancels the rest and is raised.
+        Args:
+            prompts: what is asked.
+            concurrency: how many runs there are at a time.
+            return_exceptions: as in `asyncio.gather`: with `True`, the error of a prompt takes the place of
+                its answer and the others go on. By default the first error cancels the rest and is raised;
+                its `answers` are those to the other prompts, by index.
+            options: see `RunOptions`.
+
+        Raises:
+            ArgumentError: a prompt is nothing that a message can hold; nothing was asked.
+            RunError: the first error; one of another kind than ours is its `__cause__`.
+
+        >>> import asyncio
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.testing import mock_backend
+        >>> backend = mock_backend({"a": ["one", OSError("down")]})
+        >>> answers = asyncio.run(
+        ...     Agent("a").map(["x", "y"], concurrency=1, return_exceptions=True, backend=backend)
+        ... )
+        >>> [type(answer).__name__ for answer in answers]
+        ['str', 'ModelError']
         """
-        return await self._run("map", options).map(prompts, concurrency)
+        run = self._run("map", options)
+        return await run.map(prompts, concurrency, return_exceptions=return_exceptions)
 
     def session(self, *, keep: bool = False, **options: Unpack[RunOptions]) -> Chat[T_co]:
         """A conversation: `async with expr.session() as chat: await chat.send("Hi")`.

@@ -60,6 +60,7 @@ class T(metaclass=Namespace):
         *,
         reads: Iterable[str | StateFieldRef] = (),
         writes: Iterable[str | StateFieldRef] = (),
+        in_thread: bool = True,
     ) -> Tool:
         """A function: its name, docstring and parameters are what the model is told.
 
@@ -67,9 +68,11 @@ class T(metaclass=Namespace):
             confirm: whether a person must approve each call, or a function of its arguments that says so.
             reads: the state keys that it reads, for checks; as `@declares` says it.
             writes: the state keys that it writes.
+            in_thread: whether a function that is not async is called in a thread, so that it may block;
+                `False` calls it in the event loop, where nothing else happens until it returns.
 
         Raises:
-            ArgumentError: it is no function.
+            ArgumentError: it is no function, or `in_thread` is neither `True` nor `False`.
 
         >>> from adk_fluent import Agent, T
         >>> def note(text: str, tool_context) -> None:
@@ -82,7 +85,9 @@ class T(metaclass=Namespace):
             raise ArgumentError(f"T.fn() takes a function, not {describe(other)}.{_elsewhere(other)}")
         reading, writing = keys_of(reads, "T.fn()", "reads"), keys_of(writes, "T.fn()", "writes")
         given = Access(reading, writing) if reading or writing else None
-        return sources.FunctionTool(function, confirm, given)
+        if not isinstance(cast(object, in_thread), bool):
+            raise ArgumentError(f"T.fn(in_thread=): it is True or False, not {in_thread!r:.40}.")
+        return sources.FunctionTool(function, confirm, given, in_thread)
 
     @staticmethod
     def agent(expression: Expr[Any]) -> Tool:
@@ -116,6 +121,7 @@ class T(metaclass=Namespace):
         capabilities: Sequence[str] = (),
         auth: AuthConfig | None = None,
         timeout: float = 30.0,
+        max_bytes: int = 64 * 1024 * 1024,
         retry: RetryConfig | None = None,
         allow_http: bool = False,
     ) -> Tool:
@@ -144,6 +150,7 @@ class T(metaclass=Namespace):
                 capabilities=capabilities,
                 auth=auth,
                 timeout=timeout,
+                max_bytes=max_bytes,
                 retry=retry,
                 allow_http=allow_http,
             ).node

@@ -25,8 +25,11 @@ class Resource(Frozen):
             or a function that gives a (async) context manager, also says how it is closed.
         scope: how long it lives. `app`: as long as the event loop, or until the runner of `to_runner()` or
             `adk_fluent.di.close()` closes it; `session`: until its session is forgotten, or `idle` seconds
-            after the last run in it; `invocation`: as long as one run.
+            after the last run in it; `invocation`: as long as one run, whose exception its context manager is
+            given if it fails or is cut short.
         idle: seconds, for `session`.
+        in_thread: whether a factory that is not async is called in a thread, and its context manager entered
+            and left there, so that it may block. `False` calls it in the event loop, for one that needs that.
 
     Example:
         >>> from contextlib import contextmanager
@@ -48,6 +51,7 @@ class Resource(Frozen):
     factory: Callable[[], Any]
     scope: Scope = "app"
     idle: float = 600.0
+    in_thread: bool = True
 
 
 def checked(resources: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
@@ -83,6 +87,8 @@ def _check(name: str, resource: Resource) -> None:
     idle = cast(object, resource.idle)
     if not isinstance(idle, int | float) or isinstance(idle, bool) or idle <= 0:
         raise ArgumentError(f"{where}: idle= is a positive number of seconds, not {idle!r:.40}.")
+    if not isinstance(cast(object, resource.in_thread), bool):
+        raise ArgumentError(f"{where}: in_thread= is True or False, not {resource.in_thread!r:.40}.")
 
 
 class Call(NamedTuple):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from google.adk.models.llm_response import LlmResponse
 
     from adk_fluent.backends.events import AgentEvent
+    from adk_fluent.middleware.protocol import State
 
 logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
 
@@ -30,7 +31,13 @@ METER: Final = "adk_fluent.cost"
 """The OpenTelemetry meter; its counter is `adk_fluent.llm.cost`, in USD, by `agent_name` and `model`."""
 
 REMEMBERED: Final = 256
-"""How many earlier values of a budget are known as such, and not taken for a new one."""
+"""How many earlier amounts of a budget are known as such, and not taken for a new one."""
+
+_counting: Final = Lock()
+"""Held while sums change: objects that were made for different requests count the same budgets."""
+
+RECEIPT: Final = ".counted"
+"""What is added to the key of a budget for the key under which the last count is noted."""
 
 
 def cost_attribution(
@@ -45,8 +52,12 @@ def cost_attribution(
 
     With `budget_key` the cost of every call is also taken off that key of the state, which holds an amount of
     USD as text (`state={"budget": "5.00"}`), so that every store keeps it exactly. Turns that run at the same
-    time in this process count off the same sum, those of one session, or with `user:` and `app:` those of all
-    sessions of a user or an app, and none of them is lost; a new value that you write counts from there.
+    time in this process count off the same sum, whether they share this object or make one for each request:
+    those of one session, or with `user:` and `app:` those of all sessions of a user or an app. None of them is
+    lost. An amount that you write counts from there, also one that the budget had before: the key
+    `<budget_key>.counted` beside it notes the last count, so leave that alone. Write it with a run
+    (`state={...}`) or between turns; the end of a turn that is under way replaces what was written to the
+    store meanwhile. Processes that count the same budget at the same time do not see each other's turns.
     Nothing is refused here: `.model_select(strategy="budget_bounded")` does.
 
     Args:
@@ -91,42 +102,72 @@ class Spent(NamedTuple):
     unpriced: int = 0
 
 
+class _Seen(NamedTuple):
+    """A budget as a state holds it.
+
+    Attributes:
+        value: the amount, as text.
+        receipt: what was noted beside it when this middleware wrote it last: number and amount.
+    """
+
+    value: str
+    receipt: str
+
+    @classmethod
+    def of(cls, state: State, key: str) -> _Seen:
+        return cls(str(state.get(key)), str(state.get(key + RECEIPT) or ""))
+
+    def write(self, state: State, key: str) -> None:
+        state[key], state[key + RECEIPT] = self
+
+
 @dataclass(slots=True)
 class _Budget:
     """What is left of a budget of a session, a user or an app, as this process knows it.
 
+    A turn that began before another ended holds an older amount, which must not be mistaken for a new one.
+    The amount alone does not tell: the application may write one that the budget had before. The receipt
+    beside it does, since the application leaves it alone.
+
     Attributes:
         left: USD, `None` before anything was counted.
-        written: the values that were in the state since it was set, the last of them last.
+        seen: what states have held since the application last wrote an amount, the latest last.
+        writes: the number of the last receipt.
     """
 
     left: Decimal | None = None
-    written: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+    seen: OrderedDict[_Seen, None] = field(default_factory=OrderedDict[_Seen, None])
+    writes: int = 0
 
-    def take(self, found: object, cost: Decimal, where: str) -> str:
-        """What is left when a call's cost is taken off; `found` is what the state holds.
+    def take(self, found: _Seen, cost: Decimal, key: str) -> _Seen:
+        """Take the cost of a call off.
 
-        A turn that began before another ended holds an older value: it is one that was written here. Any
-        other value is one that somebody has set.
+        Args:
+            found: what the state of the turn holds.
+            key: the state key, for the error of an amount that is none.
         """
-        if self.left is None or str(found) not in self.written:
-            self.left = amount(found, where)
-            self.written.clear()
-            self._write(str(found))
+        if self.left is None or found not in self.seen:
+            self.left = amount(found.value, key)
+            self.seen.clear()
+            self._note(found)
+            number = found.receipt.partition(" ")[0]
+            self.writes = max(self.writes, int(number) if number.isdecimal() else 0)
         self.left = max(self.left - cost, Decimal(0))
-        return self._write(format(self.left, "f"))
+        self.writes += 1
+        text = format(self.left, "f")
+        return self._note(_Seen(text, f"{self.writes} {text}"))
 
-    def instead(self, found: object) -> str | None:
-        """What the state should hold in place of an older sum; `None` for the last one, or a new value."""
-        last = next(reversed(self.written), None)
-        return last if str(found) in self.written and str(found) != last else None
+    def instead(self, found: _Seen) -> _Seen | None:
+        """What a state should hold in place of an older amount; `None` for the latest, or a new one."""
+        last = next(reversed(self.seen), None)
+        return last if found in self.seen and found != last else None
 
-    def _write(self, text: str) -> str:
-        self.written[text] = None
-        self.written.move_to_end(text)
-        if len(self.written) > REMEMBERED:
-            self.written.popitem(last=False)
-        return text
+    def _note(self, seen: _Seen) -> _Seen:
+        self.seen[seen] = None
+        self.seen.move_to_end(seen)
+        if len(self.seen) > REMEMBERED:
+            self.seen.popitem(last=False)
+        return seen
 
 
 class _Modelled(Protocol):
@@ -154,13 +195,13 @@ class CostAttribution(Middleware):
         self._key = budget_key
         self._prices: Mapping[str, Price] = dict(prices or {})
         self._spent: dict[tuple[str, str], Spent] = {}
-        self._guard = Lock()
-        self._budget: Kept[_Budget] = Kept(_Budget, _scope_of(budget_key or ""))
+        name = (CostAttribution, budget_key)  # objects of other requests count the same budget
+        self._budget: Kept[_Budget] = Kept(_Budget, _scope_of(budget_key or ""), name)
 
     @property
     def spent(self) -> Mapping[tuple[str, str], Spent]:
         """What was spent so far, by agent and model."""
-        with self._guard:
+        with _counting:
             return dict(self._spent)
 
     @property
@@ -203,9 +244,9 @@ class CostAttribution(Middleware):
         """Store what is left: of agents that answered at the same time, an older sum may have come last."""
         if self._key is None:
             return
-        left = self._budget(ctx).instead(ctx.state.get(self._key))
+        left = self._budget(ctx).instead(_Seen.of(ctx.state, self._key))
         if left is not None:
-            ctx.state[self._key] = left
+            left.write(ctx.state, self._key)
 
     def _in_state(self, ctx: Context) -> None:
         if self._key is None:
@@ -227,7 +268,7 @@ class CostAttribution(Middleware):
         model = getattr(response, "model_version", None) or asked or ""
         cost = self._cost(response, model, asked, tokens)
         who = (ctx.agent_name, asked or model)
-        with self._guard:
+        with _counting:
             known = self._spent.get(who, Spent())
             if cost is None and not known.unpriced:
                 logger.warning("%s: nobody knows what %r costs; give cost_attribution prices=.", *who)
@@ -240,8 +281,8 @@ class CostAttribution(Middleware):
             )
             # No other task comes between reading the state and writing it.
             if self._key is not None and cost is not None and not _counted(response, self._key):
-                found = ctx.state.get(self._key)
-                ctx.state[self._key] = self._budget(ctx).take(found, cost, self._key)
+                found = _Seen.of(ctx.state, self._key)
+                self._budget(ctx).take(found, cost, self._key).write(ctx.state, self._key)
         if cost:
             _counter().add(float(cost), {"agent_name": who[0], "model": who[1]})
         return cost
@@ -257,7 +298,9 @@ class CostAttribution(Middleware):
 
 
 def _scope_of(key: str) -> Scope:
-    """Who shares a state key: a session, all of a user, or all of an app."""
+    """Who shares a state key: a run, a session, all of a user, or all of an app."""
+    if key.startswith("temp:"):
+        return "run"
     if key.startswith("user:"):
         return "user"
     return "app" if key.startswith("app:") else "session"

@@ -187,9 +187,10 @@ class Middleware:
     def per_session(self, factory: Callable[[], T]) -> Kept[T]:
         """Declare a value that every session has one of, in the memory of this process.
 
-        It is dropped when the library deletes the session, as `ask` does with one that nobody named, and for
-        the sessions of a service that were not used for longest, of more than 10,000. What must outlive the
-        process belongs into `ctx.state`.
+        Sessions of two session services never share one, though their ids are equal. A value is dropped when
+        the library deletes the session, as `ask` does with one that nobody named; of more than 10,000 sessions
+        of a service, or more than 64 values of a session, those go that were not used for longest. What must
+        outlive the process belongs into `ctx.state`.
         """
         return Kept(factory, "session")
 

@@ -6,19 +6,20 @@ import asyncio
 import hmac
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.serve.limits import Authenticate, ServeLimits
+from adk_fluent.serve.routes import CARD, CHALLENGES, OLDER_CARD
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-OPEN = frozenset({"/health", "/.well-known/agent-card.json", "/.well-known/agent.json"})
-"""What everybody may ask for: whether the server is well, and what it can do."""
+OPEN = frozenset({"/health", CARD, OLDER_CARD})
+"""What everybody may ask for, beside the tokens of directories: the health and the cards."""
 CLOSE = {"connection": "close"}
 
 
@@ -35,16 +36,23 @@ class Admission:
 
     Args:
         auth: a token or key that requests must have, or a function that says who asks; `None` lets all in.
+        mistake_in: the answer to the body of a POST that is no request; `None` if it is one.
     """
 
     def __init__(
-        self, app: ASGIApp, auth: AuthConfig | Authenticate | None, limits: ServeLimits, room: Room
+        self,
+        app: ASGIApp,
+        auth: AuthConfig | Authenticate | None,
+        limits: ServeLimits,
+        room: Room,
+        mistake_in: Callable[[bytes], bytes | None] = lambda body: None,
     ) -> None:
         self._app, self._auth, self._limits, self._room = app, auth, limits, room
+        self._mistake_in = mistake_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI's entry."""
-        if scope["type"] != "http" or scope["path"] in OPEN:
+        if scope["type"] != "http" or scope["path"] in OPEN or scope["path"].startswith(CHALLENGES):
             await self._app(scope, receive, send)
             return
         headers = {
@@ -62,6 +70,9 @@ class Admission:
             return
         if body is None:
             await refuse(send, 413, f"a request may have {self._limits.body} bytes")
+            return
+        if scope["method"] == "POST" and (answer := self._mistake_in(body)) is not None:
+            await reply(send, 200, answer)
             return
         if user:
             from starlette.authentication import SimpleUser
@@ -131,7 +142,11 @@ async def who(auth: AuthConfig | Authenticate | None, headers: Mapping[str, str]
 
 async def refuse(send: Send, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
     """Answer that a request is not taken, and why."""
-    body = json.dumps({"error": why}).encode()
+    await reply(send, status, json.dumps({"error": why}).encode(), headers)
+
+
+async def reply(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    """Answer with JSON."""
     listed = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
     raw = [(name.encode(), value.encode()) for name, value in listed.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})

@@ -15,9 +15,11 @@ from google.genai import types
 from adk_fluent.backends.adk.events.signals import REFUSED
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+from adk_fluent.backends.adk.running.sqlite import turns_of
 from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
 from adk_fluent.errors import ADKFluentError, SessionError, what_happened
 from adk_fluent.serve import asked
+from adk_fluent.serve.keeping import Kept
 from adk_fluent.serve.limits import ServeLimits
 from adk_fluent.serve.owners import name_of
 
@@ -35,12 +37,17 @@ _AGAIN = "Answer yes or no."
 class FluentExecutor(AgentExecutor):
     """Runs one expression for every task.
 
+    Args:
+        kept: what is kept in memory, where there is no store.
+
     Attributes:
         is_stopping: whether no more tasks are taken.
     """
 
-    def __init__(self, backend: ADKBackend, compiled: Compiled, limits: ServeLimits) -> None:
-        self._backend, self._compiled, self._limits = backend, compiled, limits
+    def __init__(
+        self, backend: ADKBackend, compiled: Compiled, limits: ServeLimits, kept: Kept | None = None
+    ) -> None:
+        self._backend, self._compiled, self._limits, self._kept = backend, compiled, limits, kept
         self._inputs = asked.inputs_of(compiled.named.root)
         self._running: dict[asyncio.Task[Any], TaskUpdater] = {}
         self._arriving: dict[object, None] = {}  # calls whose task does not run yet, oldest first
@@ -57,13 +64,17 @@ class FluentExecutor(AgentExecutor):
         self._running[running] = updater
         self._arriving.pop(next(iter(self._arriving), None), None)
         limit = asyncio.timeout(self._limits.seconds)
+        whose, size = (_whose(context), str(context.context_id)), sdk.size_of(context.message)
+        if self._kept is not None:
+            self._kept.begin(*whose, str(context.task_id), context.call_context)
         try:
             if context.current_task is None:
                 await event_queue.enqueue_event(sdk.new_task(context))
             ids = _ids_asked(context)  # before the task goes on, which its status tells
-            await updater.start_work()
-            async with limit:
-                await self._run(context, updater, ids)
+            async with turns_of(("conversation", id(self), *whose)).taken():
+                await updater.start_work()
+                async with limit:
+                    size += await self._run(context, updater, ids)
         except asyncio.CancelledError:
             if not self.is_stopping:
                 raise
@@ -76,6 +87,8 @@ class FluentExecutor(AgentExecutor):
             await updater.failed(_words(updater, said))
         finally:
             self._running.pop(running, None)
+            if self._kept is not None:
+                await self._kept.end(*whose, size)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Say that a task is cancelled; a2a-sdk ends its run."""
@@ -121,7 +134,8 @@ class FluentExecutor(AgentExecutor):
 
     # --- one run ----------------------------------------------------------------------------------
 
-    async def _run(self, context: RequestContext, updater: TaskUpdater, ids: frozenset[str] | None) -> None:
+    async def _run(self, context: RequestContext, updater: TaskUpdater, ids: frozenset[str] | None) -> int:
+        """Run for a message; bytes of what was told."""
         user, session = _whose(context), str(context.context_id)
         message = asked.read(sdk.from_a2a(cast(Any, context.message).parts), self._inputs)
         approvals = message.approvals
@@ -131,10 +145,10 @@ class FluentExecutor(AgentExecutor):
             said = asked.in_words(message.parts, pending)
             if pending and said is None:
                 await self._ask(updater, pending, again=True)
-                return
+                return 0
             approvals = said or {}
         events = self._events(message, approvals, user, session)
-        await self._tell(events, updater, user, session)
+        return await self._tell(events, updater, user, session)
 
     def _events(
         self, message: asked.Asked, approvals: Any, user: str, session: str
@@ -153,7 +167,7 @@ class FluentExecutor(AgentExecutor):
 
     async def _tell(
         self, events: AsyncGenerator[AgentEvent, None], updater: TaskUpdater, user: str, session: str
-    ) -> None:
+    ) -> int:
         """Send what is meant for the user, as it comes; how the task ends is the last of it."""
         telling, seen = _Telling(updater), list[AgentEvent]()
         async with aclosing(events) as run:
@@ -168,14 +182,15 @@ class FluentExecutor(AgentExecutor):
         runs = {event.invocation_id for event in seen}
         if pending := [each for run in waiting if run in runs for each in waiting[run]]:
             await self._ask(updater, pending)
-            return
+            return telling.size
         if any(event.metadata.get(REFUSED) for event in seen):
             refused = next(event for event in seen if event.metadata.get(REFUSED))
             await updater.reject(_words(updater, refused.content or "Not approved."))
-            return
+            return telling.size
         if not telling.has_told and (found := answers(seen)):  # nobody visible spoke; somebody stands in
             await telling.tell(found[-1])
         await updater.complete()
+        return telling.size
 
     async def _waiting(self, user: str, session: str) -> Mapping[str, Sequence[Pending]]:
         """Run → what it waits for."""
@@ -211,6 +226,7 @@ class _Telling:
         self._updater = updater
         self._open: dict[str, str] = {}
         self.has_told: bool = False
+        self.size: int = 0  # bytes of what was told whole
 
     async def tell(self, event: AgentEvent) -> None:
         """Send the words and files of an event; what asks or answers a tool stays here."""
@@ -224,6 +240,8 @@ class _Telling:
         if not event.is_partial:
             del self._open[who]
             self.has_told = True
+            files = (part.inline_data.data for part in parts if part.inline_data)
+            self.size += len((event.content or "").encode()) + sum(len(data or b"") for data in files)
         await self._updater.add_artifact(
             [sdk.to_a2a(part) for part in parts],
             artifact_id=id,

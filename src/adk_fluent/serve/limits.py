@@ -22,6 +22,11 @@ class ServeLimits:
         tasks: tasks that run at the same time; more get HTTP 503 and are asked to come back.
         seconds: how long one task may run, the time that it waits for a person not counted.
         grace: seconds that running tasks have to finish when the server stops.
+        conversations: conversations that a server without a store keeps in memory. Above that it forgets
+            the one that was silent for longest: its tasks are not found any more, and a message to it begins
+            a new one.
+        memory: bytes of what callers said and were told that such a server keeps; above that it forgets
+            likewise. Each byte is held several times, in sessions, tasks and their history.
 
     Raises:
         ArgumentError: one is not positive.
@@ -32,6 +37,8 @@ class ServeLimits:
     tasks: int = 1000
     seconds: float = 600.0
     grace: float = 10.0
+    conversations: int = 10_000
+    memory: int = 256 * 1024 * 1024
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.advertising import card_json
-from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.serve.admission import Admission, check_auth
+from adk_fluent.serve.keeping import Kept
 from adk_fluent.serve.limits import Authenticate, ServeLimits
 from adk_fluent.serve.listening import Listening
+from adk_fluent.serve.requests import log_in_one_line, mistake_in
+from adk_fluent.serve.routes import routes
 from adk_fluent.serve.stores import stores
 
 if TYPE_CHECKING:
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     from adk_fluent.serve.executor import FluentExecutor
 
 logger: logging.Logger = logging.getLogger("adk_fluent.serve")
+
+_TOKENS: Final = 100
+"""Tokens of directories that one server shows at most."""
 
 
 class A2AServer:
@@ -99,6 +107,7 @@ class A2AServer:
         self._end_waiting: Callable[[], Awaitable[None]] | None = None
         self._listening = Listening(self, self._limits.grace)
         self._lock = asyncio.Lock()
+        self._tokens: deque[str] = deque(maxlen=_TOKENS)
 
     def _made(self, backend: ADKBackend | None) -> FluentExecutor:
         from adk_fluent.serve.executor import FluentExecutor
@@ -107,7 +116,10 @@ class A2AServer:
         if self._stores.sessions is not None:
             chosen.keep_in(Services(self._stores.sessions))
         compiled = chosen.compile(self._expression.node, self._config, state=None)
-        return FluentExecutor(chosen, compiled, self._limits)
+        kept = None
+        if self._stores.engine is None:
+            kept = Kept(self._limits, partial(_forget, chosen, compiled), self._stores.tasks.delete)
+        return FluentExecutor(chosen, compiled, self._limits, kept)
 
     # --- as an ASGI app ---------------------------------------------------------------------------
 
@@ -140,7 +152,7 @@ class A2AServer:
                 left = await self._stores.hand_back(HANDED_BACK, self._limits.seconds)
                 if left:
                     logger.warning("%d tasks of a server that died are handed back to their callers.", left)
-                self._app = Admission(self._routed(), self._auth, self._limits, self._executor)
+                self._app = Admission(self._routed(), self._auth, self._limits, self._executor, mistake_in)
 
     async def _close(self) -> None:
         await self._executor.stop()
@@ -154,29 +166,12 @@ class A2AServer:
 
     def _routed(self) -> ASGIApp:
         from starlette.applications import Starlette
-        from starlette.requests import Request
-        from starlette.responses import JSONResponse
-        from starlette.routing import Route
-
-        async def health(request: Request) -> JSONResponse:
-            refusal = self._executor.refusal
-            told = {"status": "ok"} if refusal is None else {"status": "busy", "why": refusal}
-            return JSONResponse(told, status_code=200 if refusal is None else 503)
-
-        async def card(request: Request) -> JSONResponse:
-            return JSONResponse(self.card(str(request.base_url)))
 
         calls, self._end_waiting = sdk.rpc_routes(
             self._executor, self._stores.tasks, self.card("http://localhost/"), 0.0
         )
-        return Starlette(
-            routes=[
-                Route("/health", health),
-                Route("/.well-known/agent-card.json", card),
-                Route("/.well-known/agent.json", card),
-                *calls,
-            ]
-        )
+        log_in_one_line()
+        return Starlette(routes=[*routes(lambda: self._executor.refusal, self.card, self._tokens), *calls])
 
     def card(self, url: str) -> dict[str, Any]:
         """The card as JSON; one that was not given names this URL, unless `endpoint` did."""
@@ -184,6 +179,14 @@ class A2AServer:
             return self._card
         auth = self._auth if isinstance(self._auth, AuthConfig) else None
         return card_json(self._expression.node, self._endpoint or url, auth=auth)
+
+    def show(self, token: str) -> None:
+        """Show a token of an agent directory, which proves to it that this server is yours.
+
+        `AgentDirectory.register(card, server=...)` calls it. The newest hundred are shown.
+        """
+        if token not in self._tokens:
+            self._tokens.append(token)
 
     # --- listening --------------------------------------------------------------------------------
 
@@ -223,3 +226,11 @@ class A2AServer:
 
     async def __aexit__(self, *raised: object) -> None:
         await self.stop()
+
+
+async def _forget(backend: ADKBackend, compiled: Compiled, user: str, session: str) -> None:
+    """Forget a session that is in the memory of this process; others are for their own service to keep."""
+    from google.adk.sessions import InMemorySessionService
+
+    if isinstance(backend.services().session_service, InMemorySessionService):
+        await backend.forget(compiled, session_id=session, user_id=user)

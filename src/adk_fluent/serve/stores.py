@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from inspect import iscoroutinefunction
@@ -17,11 +18,11 @@ from adk_fluent.serve.owners import Owned
 if TYPE_CHECKING:
     from google.adk.sessions import BaseSessionService
 
+    from adk_fluent.backends.adk.running.sqlite import Turns
+
 logger: logging.Logger = logging.getLogger("adk_fluent.serve")
 
 _SQLITE: Final = "sqlite+aiosqlite:///"
-_BUSY: Final = 30.0
-"""Seconds that a writer waits for another one of the same SQLite file."""
 _RUNNING: Final = frozenset({"submitted", "working", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"})
 
 
@@ -118,7 +119,7 @@ def _opened(url: str) -> Stores:
     from a2a.server.tasks import DatabaseTaskStore
     from sqlalchemy.ext.asyncio import create_async_engine
 
-    from adk_fluent.backends.adk.running.native import sqlite_sessions
+    from adk_fluent.backends.adk.running import sqlite
 
     if not url.startswith(_SQLITE):
         from google.adk.sessions.database_session_service import DatabaseSessionService
@@ -127,11 +128,13 @@ def _opened(url: str) -> Stores:
         tasks = _Discreet(_owned(DatabaseTaskStore(engine)))
         place = engine.url.render_as_string(hide_password=True)
         return Stores(DatabaseSessionService(url, pool_pre_ping=True), tasks, engine, place, is_shared=True)
-    engine = create_async_engine(url, connect_args={"timeout": _BUSY})
-    tasks = _Discreet(_owned(DatabaseTaskStore(engine)))
     place = url.removeprefix(_SQLITE)
+    # Those who wait for a connection wait for the reads of others, which are short, however many they are.
+    engine = create_async_engine(url, connect_args={"timeout": sqlite.BUSY}, pool_timeout=None)
+    tasks = _Discreet(_owned(DatabaseTaskStore(engine)), sqlite.turns_of_file(place))
     try:
-        sessions = sqlite_sessions(Path(place))
+        sessions = sqlite.sqlite_sessions(Path(place))
+        sqlite.use_write_ahead_log(place)
     except ArgumentError as error:
         raise ArgumentError(f"store={place!r} cannot be used: {error.__cause__}.") from error.__cause__
     return Stores(sessions, tasks, engine, place)
@@ -141,20 +144,30 @@ def _owned(tasks: Any) -> Any:
     return tasks if sdk.is_newer() else Owned(tasks)
 
 
-class _Discreet:
-    """A task store whose failures tell a caller nothing of where it is; the log has them."""
+_WRITES: Final = frozenset({"save", "delete"})
 
-    def __init__(self, store: Any) -> None:
-        self.inner = store
+
+class _Discreet:
+    """A task store whose failures tell a caller nothing of where it is; the log has them.
+
+    Args:
+        turns: the queue of those who write the same file, for a store that takes one writer at a time.
+    """
+
+    def __init__(self, store: Any, turns: Turns | None = None) -> None:
+        self.inner, self._turns = store, turns
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.inner, name)
-        return self._telling(found) if iscoroutinefunction(found) else found
+        if not iscoroutinefunction(found):
+            return found
+        return self._telling(found, self._turns if name in _WRITES else None)
 
-    def _telling(self, method: Any) -> Any:
+    def _telling(self, method: Any, turns: Turns | None) -> Any:
         async def call(*arguments: Any, **options: Any) -> Any:
             try:
-                return await method(*arguments, **options)
+                async with turns.taken() if turns is not None else nullcontext():
+                    return await method(*arguments, **options)
             except Exception as error:
                 logger.exception("The task store failed.")
                 raise ServerError(

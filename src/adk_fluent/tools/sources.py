@@ -29,6 +29,7 @@ class FunctionTool(Tool):
         require_confirmation: whether a person must approve each call, or a function of the arguments
             that says so.
         declared: the state keys that it touches, where the function itself does not say it.
+        in_thread: whether it is called in a thread if it is not async.
     """
 
     op: ClassVar[str] = "fn"
@@ -36,6 +37,7 @@ class FunctionTool(Tool):
     function: Callable[..., Any]
     require_confirmation: bool | Callable[..., bool] = False
     declared: Access | None = None
+    in_thread: bool = True
 
     @property
     def called(self) -> str | None:

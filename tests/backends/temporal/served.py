@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from adk_fluent.backends.adk.running.native import sqlite_sessions
+from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.temporal import sizes
 from adk_fluent.backends.temporal.worker import working  # imported before any worker is forked
 from adk_fluent.config import ExecutionConfig

@@ -16,7 +16,7 @@ from temporalio.client import WorkflowFailureError
 
 from adk_fluent import Agent, Loop, Route, S, gate
 from adk_fluent.backends import MockBackend, StepPolicy, TemporalBackend
-from adk_fluent.backends.adk.running.native import sqlite_sessions
+from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.temporal import sizes
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.config import ExecutionConfig

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adk_fluent import Agent, S, gate
-from adk_fluent.backends import TraceBackend
-from adk_fluent.backends.temporal.sharing import leave_servers
+from adk_fluent.backends import TemporalBackend, TraceBackend
+from adk_fluent.backends.temporal import local
+from adk_fluent.backends.temporal.server import DevServer
+from adk_fluent.backends.temporal.sharing import leave_servers, shared
+from adk_fluent.backends.temporal.worker import working
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.distributed import run_worker
 from adk_fluent.errors import ArgumentError, EngineError, SessionConflictError
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
@@ -108,3 +117,166 @@ async def test_only_adk_is_durable(place: Path) -> None:
         await Agent("a").run("hi", config=LOCAL, backend=TraceBackend(mock_backend({"a": "x"})))
     with pytest.raises(ArgumentError, match="durable='far'"):
         ExecutionConfig(durable="far")  # pyright: ignore[reportArgumentType]  # what a caller may give
+
+
+PAIR = Agent("a") >> Agent("b")
+SCRIPT = mock_backend({"a": "one", "b": "two"})
+
+
+async def test_runs_of_one_program_share_a_worker(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten runs at once, and `map`, are done by one worker per queue, and it ends with the last of them."""
+    begun: list[str] = []
+
+    @asynccontextmanager
+    async def counted(*given: Any, on: str, **options: Any) -> AsyncGenerator[None]:
+        begun.append(on)
+        async with working(*given, on=on, **options):
+            yield
+        begun.append("ended")
+
+    monkeypatch.setattr(local, "working", counted)
+    runs = [PAIR.run("hi", config=LOCAL, backend=SCRIPT) for _ in range(10)]
+    assert {result.text for result in await asyncio.gather(*runs)} == {"two"}
+    assert (len(begun), begun[1]) == (2, "ended")
+    assert await PAIR.map(["1", "2", "3"], config=LOCAL, backend=SCRIPT) == ["two"] * 3
+
+
+async def test_runs_with_other_models_do_not_mix(place: Path) -> None:
+    """At the same time, in one program, each run is answered by the models that it was given."""
+    others = mock_backend({"a": "x", "b": "y"})
+    runs = [PAIR.run("hi", config=LOCAL, backend=[SCRIPT, others][n % 2]) for n in range(4)]
+    assert [result.text for result in await asyncio.gather(*runs)] == ["two", "y", "two", "y"]
+
+
+async def test_runs_within_runs(place: Path) -> None:
+    """A step of a durable run may wait for durable runs, of its own expression and in a conversation."""
+
+    async def inner(state: Mapping[str, Any]) -> dict[str, str]:
+        return {"inner": await PAIR.ask_async("in", config=LOCAL, backend=SCRIPT)}
+
+    async with (inner >> PAIR).session(config=LOCAL, backend=SCRIPT) as chat:
+        turns = [await chat.send("hi") for _ in range(2)]
+    assert [(turn.text, turn.state["inner"]) for turn in turns] == [("two", "two")] * 2
+
+
+async def test_one_of_many_runs_is_cancelled(place: Path) -> None:
+    """The run that started the worker is cancelled; the others go on with it."""
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def waits(state: object) -> dict[str, str]:
+        begun.set()
+        await goes_on.wait()
+        return {"waited": "yes"}
+
+    expression = waits >> Agent("a")
+    first = asyncio.ensure_future(expression.run("hi", config=LOCAL, backend=SCRIPT))
+    await begun.wait()
+    others = [asyncio.ensure_future(expression.run("hi", config=LOCAL, backend=SCRIPT)) for _ in range(2)]
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    goes_on.set()
+    assert [result.text for result in await asyncio.gather(*others)] == ["one", "one"]
+
+
+def test_ask_from_threads(place: Path) -> None:
+    """Threads, each with an event loop of its own, ask at the same time."""
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(PAIR.ask, "hi", config=LOCAL, backend=SCRIPT) for _ in range(8)]
+        assert [each.result() for each in asked] == ["two"] * 8
+
+
+def test_a_loop_is_closed_while_a_run_is_going(place: Path) -> None:
+    """A later run in another loop is done as if nothing had happened."""
+    closing = """
+loop = asyncio.new_event_loop()
+loop.run_until_complete(anext(pair.stream("hi", **given)))
+loop.close()
+print(pair.ask("hi", **given))
+"""
+    assert _printed(place, closing) == ["two"]
+
+
+def test_runs_after_a_fork(place: Path) -> None:
+    """A process that had durable runs may be forked: child and parent go on with runs of their own."""
+    forking = """
+print(pair.ask("hi", **given), flush=True)
+if (child := os.fork()) == 0:
+    print(pair.ask("hi", **given), flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1], pair.ask("hi", **given))
+"""
+    assert _printed(place, forking) == ["two", "two", "0", "two"]
+
+
+_BEGINNING = """
+import asyncio, os
+from adk_fluent import Agent
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.testing import mock_backend
+
+pair = Agent("a") >> Agent("b")
+given = {"config": ExecutionConfig(durable="local"), "backend": mock_backend({"a": "one", "b": "two"})}
+"""
+
+
+def _printed(place: Path, program: str) -> list[str]:
+    """The words that a program prints."""
+    (file := place / "program.py").write_text(_BEGINNING + program)
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+async def test_two_workers_of_one_program_on_one_queue(temporal: DevServer) -> None:
+    """`run_worker` may be called twice for one expression, beside runs that are durable here."""
+    workers = [
+        asyncio.ensure_future(run_worker(PAIR, address=temporal.address, models=SCRIPT)) for _ in range(2)
+    ]
+    runs = [PAIR.run("hi", backend=TemporalBackend(temporal.address)) for _ in range(4)]
+    try:
+        assert {result.text for result in await asyncio.gather(*runs)} == {"two"}
+        assert not any(worker.done() for worker in workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def test_a_shared_worker_that_fails_is_started_again() -> None:
+    """A failure after the start is logged and mended; one at the start reaches every run that waits."""
+    opened: list[str] = []
+    fails, works = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def opens() -> AsyncGenerator[None]:
+        opened.append("opened")
+        if len(opened) == 2:
+            works.set()
+        task = asyncio.current_task()
+        assert task is not None
+        watching = asyncio.ensure_future(fails.wait())
+        watching.add_done_callback(lambda _: task.cancel() if len(opened) == 1 else None)
+        try:
+            yield
+        except asyncio.CancelledError:
+            task.uncancel()
+            raise ConnectionError("refused") from None
+        finally:
+            watching.cancel()
+
+    @asynccontextmanager
+    async def never() -> AsyncGenerator[None]:
+        raise EngineError("no server")
+        yield
+
+    async def use() -> None:
+        async with shared("never", never):
+            raise AssertionError
+
+    async with shared("worker", opens), shared("worker", opens):
+        fails.set()
+        await works.wait()
+    assert opened == ["opened", "opened"]
+    failed = await asyncio.gather(use(), use(), return_exceptions=True)
+    assert [str(error) for error in failed] == ["no server", "no server"]

@@ -1,9 +1,8 @@
 """Resources that are open: each opened once in its scope, when a run first needs it, and closed once.
 
 They are kept here, in tables beside the runs and sessions that they belong to, and never in the state. Each
-has a task of its own that opens it, waits, and closes it: whoever needs it first, and whoever leaves last, do
-so from tasks of their own, which not every context manager takes. A task ends with its event loop at the
-latest.
+has a task of its own that opens it, waits, and closes it: the first and the last user may be different tasks,
+which not every context manager allows. A task ends with its event loop at the latest.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -22,11 +21,14 @@ from contextlib import (
 )
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_type_hints
-from weakref import WeakKeyDictionary
 
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
 
-from adk_fluent.errors import ResourceError, sentence, what_happened
+from adk_fluent._loops import PerLoop
+from adk_fluent.backends.adk.events.signals import failure, note_problems
+from adk_fluent.backends.adk.threads import Thread
+from adk_fluent.errors import ResourceError, RunError, no_answer, sentence, what_happened
 from adk_fluent.ir.resources import Resource, wanted
 
 logger: logging.Logger = logging.getLogger("adk_fluent.resources")
@@ -35,6 +37,9 @@ Resources: TypeAlias = Mapping[str, object]
 """Name → a resource, or a value that is there already."""
 E = TypeVar("E")
 
+CLOSING: Final = 30.0
+"""Seconds that closing one resource may take; then the run goes on without it."""
+
 
 # --- one that is open -----------------------------------------------------------------------------
 
@@ -42,56 +47,198 @@ E = TypeVar("E")
 class Open:
     """A resource that is being opened, is open, or is being closed.
 
+    Args:
+        resource: the resource.
+        name: the name it is injected under, for messages.
+        thread: where a factory that is not async is called; `None` is the event loop.
+
     Attributes:
         value: what was opened, once it is.
         users: runs that use it now.
+        thread: the thread it was opened in.
     """
 
-    def __init__(self, resource: Resource, name: str) -> None:
-        self.value: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    def __init__(self, resource: Resource, name: str, thread: Thread | None) -> None:
+        loop = asyncio.get_running_loop()
+        self.value: asyncio.Future[Any] = loop.create_future()
         self.users = 0
+        self.thread = thread
         self._name = name
-        self._closing = asyncio.Event()
-        self._task = asyncio.create_task(self._keep(resource))
+        self._scope = resource.scope
+        self._end: asyncio.Future[BaseException | None] = loop.create_future()
+        self._failure: Exception | None = None
+        self._task = loop.create_task(self._keep(resource))
 
     async def _keep(self, resource: Resource) -> None:
+        why: BaseException | None = None
         try:
-            async with _entered(resource.factory) as value:
+            async with _entered(resource, self.thread) as value:
                 self.value.set_result(value)
-                await self._closing.wait()
-        except BaseException as error:
+                why = await self._ended()
+                if why is not None:
+                    raise why
+        except asyncio.CancelledError:
+            self.value.cancel()
+        except BaseException as error:  # noqa: BLE001  # it is told or kept, whatever a factory raises
             if not self.value.done():
                 self.value.set_exception(error)
                 self.value.exception()  # whoever waits for it hears of it; perhaps nobody does any more
-                return
-            if isinstance(error, asyncio.CancelledError):
-                raise
-            logger.warning("Resource %r could not be closed: %s", self._name, sentence(what_happened(error)))
+            elif error is not why:
+                self._note_failure(error)
+        finally:
+            if self._scope != "invocation" and self.thread is not None:
+                self.thread.end()
 
-    async def close(self) -> None:
-        """Close it, and wait until it is."""
-        self._closing.set()
-        await asyncio.wait([self._task])
+    async def _ended(self) -> BaseException | None:
+        """Why it is closed: the exception that ended its run, if one did."""
+        try:
+            return await self._end
+        except asyncio.CancelledError as error:  # the event loop ends
+            return error if self._scope == "invocation" or self.users else None
+
+    def _note_failure(self, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            raise error
+        self._failure = error
+
+    async def close(self, why: BaseException | None = None) -> Exception | None:
+        """Close it, and wait until it is; what its context manager raised, if that is not `why`.
+
+        Args:
+            why: the exception that its context manager is given.
+        """
+        traceback = None if why is None else why.__traceback__
+        if not self.value.done():
+            self._task.cancel()
+        elif not self._end.done():
+            self._end.set_result(why)
+        await asyncio.wait([self._task], timeout=CLOSING)
+        if why is not None:
+            why.__traceback__ = traceback  # without the frames of this module
+        if not self._task.done():
+            _still_closing.add(self._task)
+            self._task.add_done_callback(_still_closing.discard)
+            return TimeoutError(f"it took longer than {CLOSING:g} s")
+        return self._failure
+
+    def log(self, error: Exception) -> None:
+        """Log that it could not be closed."""
+        logger.warning("Resource %r could not be closed: %s", self._name, sentence(what_happened(error)))
+
+    def failed(self, error: Exception) -> ResourceError:
+        """The error of a run whose resource could not be closed."""
+        said = sentence(what_happened(error))
+        return ResourceError(
+            f"The run ended, but its resource {self._name!r} could not be closed, so what was done with it "
+            f"may be lost: {said}"
+        )
+
+
+_still_closing: Final = set[asyncio.Task[None]]()
 
 
 @asynccontextmanager
-async def _entered(factory: Callable[[], Any]) -> AsyncGenerator[Any]:
+async def _entered(resource: Resource, thread: Thread | None) -> AsyncGenerator[Any]:
     """What a factory makes, entered if it is a context manager."""
+    factory = resource.factory
     if inspect.isasyncgenfunction(factory):
         factory = asynccontextmanager(factory)
     elif inspect.isgeneratorfunction(factory):
         factory = contextmanager(factory)
-    made = factory()
+    entering = _Entering(factory)
+    made = await _first(entering, thread)
     if inspect.isawaitable(made):
         made = await made
     if isinstance(made, AbstractAsyncContextManager):
         async with cast("AbstractAsyncContextManager[Any]", made) as value:
             yield value
-    elif isinstance(made, AbstractContextManager):
+    elif thread is None and isinstance(made, AbstractContextManager):
         with cast("AbstractContextManager[Any]", made) as value:
             yield value
     else:
-        yield made
+        try:
+            yield made
+        except BaseException as error:
+            if not await _last(entering, thread, error):
+                raise
+        else:
+            await _last(entering, thread, None)
+
+
+async def _first(entering: _Entering, thread: Thread | None) -> Any:
+    if thread is None:
+        return entering.factory()
+    try:
+        return await thread(entering.enter)
+    except asyncio.CancelledError as error:
+        thread.start(functools.partial(entering.leave, error)).add_done_callback(_retrieved)
+        raise
+    except RuntimeError as error:
+        if "event loop" not in str(error):
+            raise
+        raise RuntimeError(f"{error}{_NEEDS_LOOP}") from error
+
+
+_NEEDS_LOOP: Final = (
+    " (a factory that is not async is called in a thread: let it be async, or say "
+    "Resource(..., in_thread=False))"
+)
+
+
+async def _last(entering: _Entering, thread: Thread | None, why: BaseException | None) -> bool:
+    """Leave what was entered in a thread; whether `why` was suppressed."""
+    if thread is None or entering.manager is None:
+        return False
+    if not thread.is_stuck:
+        return await thread(functools.partial(entering.leave, why))
+    thread.start(functools.partial(entering.leave, why)).add_done_callback(_retrieved)
+    return False  # a call that was given up still uses it
+
+
+def _retrieved(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        logger.warning("A resource could not be closed: %s", sentence(what_happened(error)))
+
+
+@dataclass(slots=True)
+class _Entering:
+    """Calls a factory in a thread, and enters and leaves the context manager that it may give.
+
+    Attributes:
+        factory: what makes it.
+        manager: what was entered, until it is left.
+    """
+
+    factory: Callable[[], Any]
+    manager: AbstractContextManager[Any] | None = None
+
+    def enter(self) -> Any:
+        """What was made, or, of a context manager that is not async, what it gives."""
+        made: object = self.factory()
+        if isinstance(made, AbstractAsyncContextManager) or not isinstance(made, AbstractContextManager):
+            return cast(object, made)
+        manager = cast("AbstractContextManager[Any]", made)
+        value = manager.__enter__()
+        self.manager = manager
+        return value
+
+    def leave(self, why: BaseException | None) -> bool:
+        """Leave what was entered; whether it suppressed the exception."""
+        manager, self.manager = self.manager, None
+        if manager is None:
+            return False
+        told = (None, None, None) if why is None else (type(why), why, why.__traceback__)
+        return bool(manager.__exit__(*told))
+
+
+def _runs_in_thread(resource: Resource) -> bool:
+    """Whether a factory is called in a thread: it is not async, and may block."""
+    if not resource.in_thread:
+        return False
+    if isinstance(resource.factory, type):
+        return not (hasattr(resource.factory, "__aenter__") or hasattr(resource.factory, "__await__"))
+    called = inspect.unwrap(written(resource.factory))  # of @asynccontextmanager only what is inside is async
+    return not (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
 
 
 # --- where they are kept --------------------------------------------------------------------------
@@ -101,22 +248,24 @@ SessionKey: TypeAlias = tuple[str, str, str]
 """App, user and session."""
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass(slots=True)
 class _Run:
     """What one run uses.
 
     Attributes:
         holders: agents of ours around what runs now.
-        own: the resources of the run itself.
+        own: the resources of the run itself, in the order in which they were opened.
         used: those of its session and app.
+        thread: where factories of its own resources are called that are not async, and tools that use them.
     """
 
     holders: int = 0
     own: dict[Resource, Open] = field(default_factory=dict[Resource, Open])
     used: dict[tuple[Hashable, Resource], Open] = field(default_factory=dict[tuple[Hashable, Resource], Open])
+    thread: Thread | None = None
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass(slots=True)
 class _Loop:
     """What is open in one event loop.
 
@@ -124,6 +273,7 @@ class _Loop:
         runs: run → what it uses.
         shared: app or session → what is open for it.
         idle: what closes a session's resources when nobody has needed them for a while.
+        closing: what is being closed, and nobody waits for.
     """
 
     runs: dict[str, _Run] = field(default_factory=dict[str, _Run])
@@ -133,13 +283,10 @@ class _Loop:
     idle: dict[tuple[Hashable, Resource], asyncio.TimerHandle] = field(
         default_factory=dict[tuple[Hashable, Resource], asyncio.TimerHandle]
     )
+    closing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
 
-_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop] = WeakKeyDictionary()
-
-
-def _here() -> _Loop:
-    return _loops.setdefault(asyncio.get_running_loop(), _Loop())
+_loops: Final = PerLoop(_Loop)
 
 
 def _session_of(ctx: InvocationContext) -> SessionKey:
@@ -147,72 +294,123 @@ def _session_of(ctx: InvocationContext) -> SessionKey:
 
 
 async def holding(ctx: InvocationContext, events: AsyncGenerator[E]) -> AsyncGenerator[E]:
-    """The events of an agent; what is opened meanwhile for the run is closed when the outermost one ends."""
-    loop = _here()
+    """The events of an agent; what is opened meanwhile for the run is closed when the outermost one ends.
+
+    What ended the run is passed to the context managers: the exception that was raised, a `RunError` for an
+    event that reports an error, or `CancelledError` if the run was cancelled or its reader left.
+
+    Raises:
+        ResourceError: the run has succeeded, but a resource of its own could not be closed.
+    """
+    loop = _loops.here()
     run = loop.runs.setdefault(ctx.invocation_id, _Run())
     run.holders += 1
+    problems, authors, why = dict[str, str](), dict[str, str](), None
     try:
         async with aclosing(events) as passed:
             async for event in passed:
+                if isinstance(event, Event):
+                    note_problems(problems, event)
+                    if failure(event):
+                        authors[event.id] = event.author
                 yield event
+    except GeneratorExit:
+        why = asyncio.CancelledError("the events of the run were not read to the end")
+        raise
+    except BaseException as error:
+        why = error
+        raise
     finally:
         run.holders -= 1
         if run.holders == 0:
             loop.runs.pop(ctx.invocation_id, None)
-            await _leave(loop, run)
+            for failed, problem in problems.items():
+                why = why or RunError(no_answer(authors[failed], problem))
+            await _leave(loop, run, why)
 
 
-async def _leave(loop: _Loop, run: _Run) -> None:
+async def _leave(loop: _Loop, run: _Run, why: BaseException | None) -> None:
+    done: list[Open] = []
     for place, opened in run.used.items():
         opened.users -= 1
         if opened.users == 0:
             if loop.shared.get(place) is not opened:  # it was to be closed meanwhile
-                run.own[place[1]] = opened
+                done.append(opened)
+            elif not opened.value.done():  # nobody waits for it to open any more
+                del loop.shared[place]
+                done.append(opened)
             elif place[0] != APP:
                 later = asyncio.get_running_loop().call_later
                 loop.idle[place] = later(place[1].idle, _forget, loop, place)
-    await _close(run.own.values())
+    try:
+        await _finish(_close_own(list(run.own.values()), why))
+    finally:
+        if run.thread is not None:
+            run.thread.end()
+        await _close(done)
+
+
+async def _close_own(opened: list[Open], why: BaseException | None) -> None:
+    """Close the resources of a run, the last one first; an error while one is closed ends the run, too."""
+    problem: ResourceError | None = None
+    for one in reversed(opened):
+        if (error := await one.close(why)) is None:
+            continue
+        if why is not None:
+            one.log(error)
+            continue
+        problem, why = one.failed(error), error
+    if problem is not None:
+        raise problem from why
+
+
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Do some work to its end, whatever happens to who waits for it."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # the cancellation counts
+        raise
 
 
 async def _close(opened: Iterable[Open]) -> None:
-    """Close some, the last one first, whatever happens to who waits for it."""
-    work = asyncio.ensure_future(_in_turn(list(opened)[::-1]))
-    try:
-        await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        raise
+    """Close what was shared, the last one first."""
+    await _finish(_in_turn(list(opened)[::-1]))
 
 
 async def _in_turn(opened: Iterable[Open]) -> None:
     for one in opened:
-        await one.close()
+        if (error := await one.close()) is not None:
+            one.log(error)
 
 
 def _forget(loop: _Loop, place: tuple[Hashable, Resource]) -> None:
     loop.idle.pop(place, None)
     if (opened := loop.shared.pop(place, None)) is not None:
-        task = asyncio.ensure_future(opened.close())
-        _closing.add(task)
-        task.add_done_callback(_closing.discard)
-
-
-_closing: set[asyncio.Task[None]] = set()
+        task = asyncio.ensure_future(_in_turn([opened]))
+        loop.closing.add(task)
+        task.add_done_callback(loop.closing.discard)
 
 
 async def _opened(resource: Resource, name: str, ctx: InvocationContext) -> Any:
     """What a resource is in the scope it has."""
-    loop = _here()
+    loop = _loops.here()
     run = loop.runs[ctx.invocation_id]
     if resource.scope == "invocation":
         if resource not in run.own:
-            run.own[resource] = Open(resource, name)
+            if run.thread is None and _runs_in_thread(resource):
+                run.thread = Thread()
+            run.own[resource] = Open(resource, name, run.thread if _runs_in_thread(resource) else None)
         opened = run.own[resource]
     else:
         place = (APP if resource.scope == "app" else _session_of(ctx), resource)
         opened = loop.shared.get(place)
         if opened is None:
-            opened = loop.shared[place] = Open(resource, name)
+            thread = Thread() if _runs_in_thread(resource) else None
+            opened = loop.shared[place] = Open(resource, name, thread)
         if run.used.get(place) is not opened:
             run.used[place] = opened
             opened.users += 1
@@ -223,6 +421,18 @@ async def _opened(resource: Resource, name: str, ctx: InvocationContext) -> Any:
     except Exception:
         _drop(loop, run, resource, opened)
         raise
+
+
+def thread_of(names: Iterable[str], resources: Resources, ctx: InvocationContext) -> Thread | None:
+    """The thread of the run, if one of these resources was opened there for the run alone.
+
+    Functions that block and use it are called there, too, one after another: a connection that a run has for
+    itself stays in one thread.
+    """
+    run = _loops.here().runs.get(ctx.invocation_id) or _Run()
+    given = (resources[name] for name in names)
+    found = (run.own[each] for each in given if isinstance(each, Resource) and each in run.own)
+    return next((opened.thread for opened in found if opened.thread is not None), None)
 
 
 def _drop(loop: _Loop, run: _Run, resource: Resource, opened: Open) -> None:
@@ -252,9 +462,7 @@ async def end_session(app: str, user: str, session: str) -> None:
 
 
 async def _end(which: Callable[[tuple[Hashable, Resource]], bool]) -> None:
-    loop = _loops.get(asyncio.get_running_loop())
-    if loop is None:
-        return
+    loop = _loops.here()
     idle: list[Open] = []
     for place in [place for place in loop.shared if which(place)]:
         opened = loop.shared.pop(place)
@@ -331,17 +539,32 @@ def hide(call: Callable[..., Any], function: Callable[..., Any], names: Iterable
 
 
 def _hints(function: Callable[..., Any], gone: Iterable[str]) -> dict[str, Any]:
-    """The types of the other parameters; as they are written, where a name in them is not known."""
-    written = function if inspect.isroutine(function) else type(function).__call__
-    raw = {name: hint for name, hint in written.__annotations__.items() if name not in set(gone)}
+    """The types of the other parameters; as it is written, where a name in one is not known."""
+    code, hidden = written(function), set(gone)
+    names = getattr(inspect.unwrap(code), "__globals__", {})
+    raw = cast("dict[str, Any]", getattr(code, "__annotations__", {}))
+    return {name: _hint(name, hint, names) for name, hint in raw.items() if name not in hidden}
 
+
+def _hint(name: str, hint: Any, names: dict[str, Any]) -> Any:
     def like() -> None: ...
 
-    like.__annotations__ = raw
+    like.__annotations__ = {name: hint}
     try:
-        return get_type_hints(like, getattr(inspect.unwrap(written), "__globals__", {}), include_extras=True)
+        return get_type_hints(like, names, include_extras=True)[name]
     except NameError:
-        return raw
+        return hint
+
+
+def written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that a callable calls: of an object its `__call__`, of a partial what is inside."""
+    while isinstance(function, functools.partial):
+        function = cast("Callable[..., Any]", function.func)
+    return function if inspect.isroutine(function) else cast(Any, type(function)).__call__
+
+
+BEHIND: Final = "__adk_fluent_function__"
+"""The attribute of a callback that is given resources: the user's function."""
 
 
 def callback(
@@ -361,4 +584,5 @@ def callback(
         return await result if inspect.isawaitable(result) else result
 
     hide(call, function, names)
+    setattr(call, BEHIND, function)
     return call

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from typing import Any, Final
 
 from temporalio import activity
@@ -19,13 +20,18 @@ from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.temporal.hands import ALONE, Hands
 from adk_fluent.backends.temporal.sizes import begin, check_size, page
+from adk_fluent.errors import EngineError, RunError
+from adk_fluent.middleware.faults import is_passing
 
 KINDS: Final = ("model", "tool", "function", "callback", "artifact", "remote")
 _QUIET: Final = ApplicationErrorCategory.BENIGN
 _LATER: Final = 1_000_000
 """What is added to the number of an attempt that runs alone, since those before it were counted apart."""
-BATCH: Final = 0.05
+BATCH: float = 0.05
 """Seconds for which pieces of an answer are gathered before they are sent to the run."""
+
+LATER: Final = timedelta(seconds=5)
+"""After which a step is done again whose error was one of the engine."""
 
 
 def steps(table: Table, client: Client, hands: Hands) -> list[Callable[..., Any]]:
@@ -45,7 +51,7 @@ def steps(table: Table, client: Client, hands: Hands) -> list[Callable[..., Any]
                     key, lambda: table.perform(step, pieces.tell), alone=info.task_queue.endswith(ALONE)
                 )
                 check_size(given, f"What the {step.kind} {step.key!r} gave", "Keep it as an artifact.")
-                return given
+                return {"given": given, "pieces": pieces.rest()}
             except asyncio.CancelledError:
                 if _is_unwanted():
                     raise
@@ -69,8 +75,34 @@ def _is_unwanted() -> bool:
 
 
 def _failure(error: Exception) -> ApplicationError:
-    """An error as the run gets it; the engine does not try the step again."""
-    return ApplicationError(str(error), told_of(error), type=type(error).__name__, non_retryable=True)
+    """An error as the run gets it.
+
+    What the step raised is its result, and the engine does not try it again. An error of the engine or of a
+    connection to it is none: the step is done again, later.
+    """
+    passing = isinstance(error, RPCError | EngineError)
+    return ApplicationError(
+        str(error),
+        told_of(error),
+        type=type(error).__name__,
+        non_retryable=not passing,
+        next_retry_delay=LATER if passing else None,
+    )
+
+
+def _session_failure(error: Exception) -> ApplicationError:
+    """The same of a session service, whose database may be away for a while."""
+    causes, cause = [error], error.__cause__
+    while isinstance(cause, Exception):
+        causes.append(cause)
+        cause = cause.__cause__
+    passing = any(is_passing(each) or _is_of_database(each) for each in causes)
+    return ApplicationError(str(error), told_of(error), type=type(error).__name__, non_retryable=not passing)
+
+
+def _is_of_database(error: Exception) -> bool:
+    """Whether a database could not be reached, or was busy, by the names that DB-API 2.0 gives to that."""
+    return any(kind.__name__ in ("OperationalError", "InterfaceError") for kind in type(error).__mro__)
 
 
 @asynccontextmanager
@@ -92,10 +124,15 @@ async def _alive() -> AsyncGenerator[None]:
 
 
 class _Pieces:
-    """Sends pieces of an answer to the run, in batches."""
+    """Sends pieces of an answer to the run, in batches.
+
+    Each batch says how many pieces came before it. What is not known to have arrived is sent again, at last
+    with the result, which waits for nothing.
+    """
 
     def __init__(self, client: Client, call: str) -> None:
         self._client, self._call = client, call
+        self._first = 0
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Json] = []
         self._sender: asyncio.Task[None] | None = None
@@ -113,27 +150,35 @@ class _Pieces:
         if self._sender is None or self._sender.done():
             self._sender = asyncio.ensure_future(self._send_later())
 
-    async def _send_later(self) -> None:
-        await asyncio.sleep(BATCH)
-        await self._send()
+    def rest(self) -> dict[str, Json] | None:
+        """The pieces that may not have arrived, for the result; the whole answer is in it in any case."""
+        with suppress(RunError):
+            if self._waiting:
+                check_size(self._waiting, "What is left", "")
+                return {"attempt": _attempt(), "first": self._first, "pieces": self._waiting}
+        return None
 
-    async def _send(self) -> None:
-        pieces, self._waiting = self._waiting, []
-        if pieces:
-            info = activity.info()
-            assert info.workflow_id is not None
-            handle = self._client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
-            with suppress(RPCError):  # the run is over, or gets the whole answer in the end
-                attempt = info.attempt + (_LATER if info.task_queue.endswith(ALONE) else 0)
-                await handle.signal("pieces", args=[self._call, attempt, pieces])
+    async def _send_later(self) -> None:
+        info = activity.info()
+        assert info.workflow_id is not None
+        handle = self._client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+        while self._waiting:
+            await asyncio.sleep(BATCH)
+            pieces = [*self._waiting]
+            with suppress(RPCError):  # the run is over, or gets them with the next batch
+                await handle.signal("pieces", args=[self._call, _attempt(), self._first, pieces])
+                del self._waiting[: len(pieces)]
+                self._first += len(pieces)
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         if self._sender is not None:
-            if error is None:
-                await asyncio.wait([self._sender])
-                await self._send()
-            else:
-                self._sender.cancel()
+            self._sender.cancel()
+
+
+def _attempt() -> int:
+    """The number of this attempt among all attempts at its step."""
+    info = activity.info()
+    return info.attempt + (_LATER if info.task_queue.endswith(ALONE) else 0)
 
 
 def session_activity(
@@ -149,7 +194,7 @@ def session_activity(
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            raise _failure(error) from error
+            raise _session_failure(error) from error
 
     return session
 

@@ -16,6 +16,7 @@ from temporalio.client import (
     Client,
     TLSConfig,
     WithStartWorkflowOperation,
+    WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
     WorkflowUpdateHandle,
@@ -33,7 +34,7 @@ from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend, Co
 from adk_fluent.backends.adk.running.middleware import acting
 from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.events import AgentEvent
-from adk_fluent.backends.protocol import StoredSession
+from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
 from adk_fluent.backends.temporal.following import STUMBLED, Following, decided, raise_failure, stopped, stuck
 from adk_fluent.backends.temporal.messages import Asked, Page
@@ -114,7 +115,7 @@ class TemporalBackend:
         """
         compiled = ADKBackend().compile(node, config)
         check_places(acting(cast(Any, compiled.app.root_agent)))
-        return Durable(compiled, queue_of(node, self._queue), config_json(compiled.config))
+        return Durable(node, compiled, queue_of(node, self._queue), config_json(compiled.config))
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -122,7 +123,7 @@ class TemporalBackend:
         """Run to the end and give all events; takes what `stream` takes."""
         options["streaming"] = False
         async with aclosing(self.stream(compiled, prompt, **options)) as events:
-            return [event async for event in events]
+            return await gathered(events)
 
     async def stream(
         self,
@@ -161,7 +162,22 @@ class TemporalBackend:
             async for event in events:
                 yield event_of(event, compiled.native, session_id)
         if not streaming and run.page.status == "done":
-            self._ended[session_id] = StoredSession(run.page.state)
+            self._ended[run.name] = StoredSession(run.page.state)
+
+    def _just_ended(self, compiled: Durable, user_id: str, session_id: str) -> StoredSession | None:
+        """The session of a run that has just ended, which is known without asking a worker; once."""
+        return self._ended.pop(compiled.run_id(user_id, session_id), None)
+
+    async def _queue_of_run(self, compiled: Durable, user_id: str, session_id: str) -> str | None:
+        """The task queue of the run that is on its way, or waits, in a session."""
+        client = await self.address.client()
+        try:
+            run = await client.get_workflow_handle(compiled.run_id(user_id, session_id)).describe()
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return None
+            raise self._unreachable(error) from error
+        return run.task_queue if run.status == WorkflowExecutionStatus.RUNNING else None
 
     async def _begun(self, client: Client, compiled: Durable, asked: Asked) -> WorkflowUpdateHandle[Page]:
         """Start a run; its first page, which is on its way."""
@@ -255,7 +271,7 @@ class TemporalBackend:
             SessionError: there is none of that id.
         """
         _refuse(services)
-        if (ended := self._ended.pop(session_id, None)) is not None:  # asked for right after the run
+        if (ended := self._just_ended(compiled, user_id, session_id)) is not None:
             return ended
         return session_of(await self._loaded(compiled, user_id, session_id), compiled.native)
 
@@ -353,7 +369,7 @@ class TemporalBackend:
         services: Mapping[str, Any] | None = None,
     ) -> None:
         """Delete a session that nobody can name any more; the workers do so in their own time."""
-        self._ended.pop(session_id, None)
+        self._just_ended(compiled, user_id, session_id)
         await self._sessions(
             compiled, {"do": "forget", "user_id": user_id, "session_id": session_id}, wait=False
         )
@@ -364,11 +380,13 @@ class Durable:
     """What `TemporalBackend` runs.
 
     Attributes:
+        node: the expression.
         native: the expression as ADK runs it.
         queue: the task queue of its workers.
         config: the configuration as JSON.
     """
 
+    node: Node
     native: Compiled
     queue: str
     config: dict[str, Any]

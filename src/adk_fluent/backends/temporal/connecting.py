@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import gc
+import os
 import re
 import time
 import weakref
@@ -12,6 +14,7 @@ from typing import Any, Final, cast
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, TLSConfig
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
@@ -62,10 +65,16 @@ class Address:
         """
         clients = _clients.setdefault(asyncio.get_running_loop(), {})
         if self not in clients:
-            clients[self] = await self._connect()
+            clients[self] = await self.connect()
         return clients[self]
 
-    async def _connect(self) -> Client:
+    async def connect(self) -> Client:
+        """A new connection. Each worker needs its own: a connection holds one worker of a queue at most.
+
+        Raises:
+            EngineError: as for `client`.
+        """
+        _renew_runtime()
         # Temporal's own client would try for longer before it says that nobody listens.
         try:
             _, writer = await asyncio.open_connection(self.host.rpartition(":")[0], self.port)
@@ -121,6 +130,26 @@ atexit.register(time.sleep, 0.1)
 _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Client]] = (
     weakref.WeakKeyDictionary()
 )
+
+_forked: list[bool] = []
+
+
+def _in_child() -> None:
+    """Keep what the parent's connections left as garbage: to free it here would crash the process."""
+    if _clients:
+        gc.freeze()
+    _forked.append(True)
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def _renew_runtime() -> None:
+    """Replace Temporal's threads in a process that was forked: they exist in its parent only."""
+    if _forked:
+        _forked.clear()
+        Runtime.set_default(Runtime(telemetry=TelemetryConfig()), error_if_already_set=False)
+
 
 _REFUSED: Final = re.compile("code: (PermissionDenied|Unauthenticated)")
 """What Temporal's client says when a server answers that does not let it in."""

@@ -49,7 +49,8 @@ class TemporalEngine:
 
     async def do(self, step: Step) -> Json:
         """What the step gives, from the activity, or from the history."""
-        return await self._begun(step, "")
+        done = await self._begun(step, "")
+        return done["given"]
 
     async def stream(self, step: Step) -> AsyncGenerator[Json, None]:
         """The pieces as the activity signals them, then what it gives."""
@@ -62,7 +63,12 @@ class TemporalEngine:
                 await workflow.wait_condition(lambda: bool(answer.waiting) or task.done())
                 for piece in answer.take():
                     yield piece
-            yield await task
+            done = await task
+            if (rest := done["pieces"]) is not None:
+                answer.hear(rest["attempt"], rest["pieces"], rest["first"])
+            for piece in answer.take():
+                yield piece
+            yield done["given"]
         finally:
             del self._answers[call]
             task.cancel()
@@ -125,10 +131,10 @@ class TemporalEngine:
         if call in self._children:
             self._children[call].append(pieces)
 
-    def heard(self, call: str, attempt: int, pieces: list[Json]) -> None:
-        """Take pieces of an answer."""
+    def heard(self, call: str, attempt: int, first: int, pieces: list[Json]) -> None:
+        """Take pieces of an answer, the first of which has this number in the attempt."""
         if call in self._answers:
-            self._answers[call].hear(attempt, pieces)
+            self._answers[call].hear(attempt, pieces, first)
 
     async def _begun(self, step: Step, call: str) -> Json:
         info = workflow.info()

@@ -56,10 +56,12 @@ class Following:
         reads_along: whether events are wanted as they happen.
 
     Attributes:
+        name: the id of its workflow.
         page: the last page.
     """
 
     def __init__(self, client: Client, name: str, reads_along: bool) -> None:
+        self.name: str = name
         self._handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(name)
         self._client, self._whole = client, not reads_along
         self.page: Page = Page([])

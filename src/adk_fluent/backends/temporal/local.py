@@ -9,28 +9,32 @@ branches at the same time have no order, and it streams nothing.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
+import uuid
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, asynccontextmanager
-from functools import cache
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
-from adk_fluent.backends.adk.running.native import sqlite_sessions
+from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.backend import Durable, TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.policy import StepPolicy
-from adk_fluent.backends.temporal.sharing import server_of
+from adk_fluent.backends.temporal.sharing import server_of, shared
 from adk_fluent.backends.temporal.worker import working
-from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.base import Node
 
 FOLDER: Final = Path(".adk-fluent")
 """Where runs and sessions are kept, in the folder that the program was started in."""
+
+_PROCESS: Final = uuid.uuid4().hex
 
 
 def local_backend(given: object) -> LocalBackend:
@@ -50,13 +54,17 @@ def local_backend(given: object) -> LocalBackend:
     return _backend(FOLDER.absolute(), cast("ADKBackend | None", given))
 
 
-@cache
+@lru_cache(32)
 def _backend(folder: Path, models: ADKBackend | None) -> LocalBackend:
     return LocalBackend(folder, models)
 
 
 class LocalBackend(TemporalBackend):
     """Runs on a server and a worker of its own, as long as something is to be done.
+
+    The runs of one event loop that have the same expression, models and services share a worker. It has a
+    task queue of its own, so no step is done with the models of others, or ends with them. A run that another
+    process left is taken up on the queue that it has.
 
     Args:
         folder: where runs and sessions are kept.
@@ -65,31 +73,49 @@ class LocalBackend(TemporalBackend):
 
     def __init__(self, folder: Path, models: ADKBackend | None = None) -> None:
         super().__init__(worker_timeout=60, policy=StepPolicy(heartbeat=2))
-        self._folder, self._models = folder, models
-        self._nodes: dict[str, Node] = {}
-
-    def compile(self, node: Node, config: ExecutionConfig | None = None) -> Durable:
-        """As on Temporal."""
-        compiled = super().compile(node, config)
-        self._nodes[compiled.queue] = node
-        return compiled
+        self._folder, self._models = folder, models or ADKBackend()
 
     @asynccontextmanager
-    async def _working(self, compiled: Durable, services: Mapping[str, Any] | None) -> AsyncGenerator[None]:
-        """Inside, the server runs and this process works."""
+    async def _working(
+        self, compiled: Durable, services: Mapping[str, Any] | None, user_id: str, session_id: str
+    ) -> AsyncGenerator[Durable]:
+        """What runs, on the queue on which this process works inside."""
         self.address: Address = self.address.at(await asyncio.to_thread(server_of, self._folder))
         given = {"session_service": sqlite_sessions(self._folder / "sessions.db"), **(services or {})}
-        node = self._nodes[compiled.queue]
-        async with working(node, self.address, models=self._models or ADKBackend(), services=given):
-            yield
+        queue = await self._left(compiled, user_id, session_id) or self._own_queue(compiled, services or {})
+
+        def opens() -> AbstractAsyncContextManager[None]:
+            return working(compiled.node, self.address, on=queue, models=self._models, services=given)
+
+        async with shared((self.address, queue), opens):
+            yield replace(compiled, queue=queue)
+
+    async def _left(self, compiled: Durable, user_id: str, session_id: str) -> str | None:
+        """The queue of the run that is on its way in a session, if it is one of this expression."""
+        queue = await self._queue_of_run(compiled, user_id, session_id)
+        return queue if queue is not None and queue.startswith(f"{compiled.queue}/") else None
+
+    def _own_queue(self, compiled: Durable, services: Mapping[str, Any]) -> str:
+        """The queue of those runs of this event loop that have the same models and services."""
+        same = (asyncio.get_running_loop(), self._models, *services.values())
+        told = f"{_PROCESS} {os.getpid()} {[*map(id, same)]} {[*services]}"
+        return f"{compiled.queue}/{hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
     async def stream(
-        self, compiled: Durable, prompt: Any, *, services: Mapping[str, Any] | None = None, **options: Any
+        self,
+        compiled: Durable,
+        prompt: Any,
+        *,
+        session_id: str,
+        user_id: str = DEFAULT_USER,
+        services: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Give events as they happen."""
+        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
         async with (
-            self._working(compiled, services),
-            aclosing(super().stream(compiled, prompt, **options)) as events,
+            self._working(compiled, services, **whose) as here,
+            aclosing(super().stream(here, prompt, **whose, **options)) as events,
         ):
             async for event in events:
                 yield event
@@ -103,26 +129,43 @@ class LocalBackend(TemporalBackend):
         services: Mapping[str, Any] | None = None,
     ) -> StoredSession:
         """A session."""
-        async with self._working(compiled, services):
-            return await super().session(compiled, session_id=session_id, user_id=user_id)
+        if (ended := self._just_ended(compiled, user_id, session_id)) is not None:
+            return ended
+        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
+        async with self._working(compiled, services, **whose) as here:
+            return await super().session(here, **whose)
 
     async def resume(
-        self, compiled: Durable, *, services: Mapping[str, Any] | None = None, **options: Any
+        self,
+        compiled: Durable,
+        *,
+        session_id: str,
+        approvals: Mapping[str, Any],
+        user_id: str = DEFAULT_USER,
+        services: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer what a paused run waits for, and give the events that follow."""
+        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
         async with (
-            self._working(compiled, services),
-            aclosing(super().resume(compiled, **options)) as events,
+            self._working(compiled, services, **whose) as here,
+            aclosing(super().resume(here, **whose, approvals=approvals)) as events,
         ):
             async for event in events:
                 yield event
 
     async def rewind(
-        self, compiled: Durable, *, services: Mapping[str, Any] | None = None, **options: Any
+        self,
+        compiled: Durable,
+        *,
+        session_id: str,
+        before_invocation_id: str,
+        user_id: str = DEFAULT_USER,
+        services: Mapping[str, Any] | None = None,
     ) -> None:
         """Undo a run and all after it."""
-        async with self._working(compiled, services):
-            await super().rewind(compiled, **options)
+        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
+        async with self._working(compiled, services, **whose) as here:
+            await super().rewind(here, **whose, before_invocation_id=before_invocation_id)
 
     async def forget(
         self,
@@ -133,5 +176,7 @@ class LocalBackend(TemporalBackend):
         services: Mapping[str, Any] | None = None,
     ) -> None:
         """Delete a session."""
-        async with self._working(compiled, services):
-            await self._sessions(compiled, {"do": "forget", "user_id": user_id, "session_id": session_id})
+        self._just_ended(compiled, user_id, session_id)
+        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
+        async with self._working(compiled, services, **whose) as here:
+            await self._sessions(here, {"do": "forget", **whose})

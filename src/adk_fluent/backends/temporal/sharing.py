@@ -1,18 +1,26 @@
-"""The server of a folder, which all programs that use the folder share: it ends with the last of them."""
+"""The server of a folder, which its programs share, and a worker, which the runs of one event loop share.
+
+Each ends with its last user.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import logging
 import os
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Generator
-from contextlib import closing, contextmanager, suppress
+import weakref
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, suppress
+from contextvars import Context
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
+from adk_fluent.backends.adk.compat.finishing import to_the_end
 from adk_fluent.backends.temporal.server import STARTING, DevServer, answers
 from adk_fluent.errors import EngineError, sentence, what_happened
 
@@ -62,6 +70,15 @@ def _running(folder: Path, note: sqlite3.Connection) -> int:
     _used.setdefault(folder, None)
     note.execute("INSERT OR IGNORE INTO users VALUES (?)", (os.getpid(),))
     return known[0]
+
+
+def _in_child() -> None:
+    """Begin anew in a forked process: another thread of its parent may have held the lock."""
+    global _lock
+    _lock = Lock()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 @atexit.register
@@ -117,3 +134,74 @@ def _serves(pid: int, folder: Path) -> bool:
         asked = subprocess.run(["ps", "-p", str(pid), "-o", "args="], capture_output=True, check=False)
         command = asked.stdout
     return os.fsencode(folder / _RUNS) in command
+
+
+Opens = Callable[[], AbstractAsyncContextManager[object]]
+"""Gives what several users share, opened anew."""
+
+AGAIN: Final = 1.0
+"""Seconds after which a worker that failed is started again."""
+
+
+@asynccontextmanager
+async def shared(key: Hashable, opens: Opens) -> AsyncGenerator[None]:
+    """Inside, what has this key in the event loop is open: the first user opens it, the last one closes it.
+
+    It lives in a task with an empty context of its own, so no user's cancellation, span or timeout reaches
+    it. If it fails while it is used, it is logged and opened again.
+
+    Raises:
+        Exception: what opening it raised, for each user that waited for it.
+    """
+    here = _shared.setdefault(asyncio.get_running_loop(), {})
+    held = here.get(key)
+    if held is None or held.task.done():
+        held = here[key] = _Shared(opens)
+    held.users += 1
+    try:
+        await asyncio.shield(held.opened)
+        yield
+    finally:
+        held.users -= 1
+        if not held.users:
+            if here.get(key) is held:
+                del here[key]
+            held.unused.set()
+            await to_the_end(asyncio.wait([held.task]))
+
+
+class _Shared:
+    """Something that is open while it has users."""
+
+    def __init__(self, opens: Opens) -> None:
+        self.users = 0
+        self.unused: asyncio.Event = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self.opened: asyncio.Future[None] = loop.create_future()
+        self.task: asyncio.Task[None] = loop.create_task(self._keep(opens), context=Context())
+
+    async def _keep(self, opens: Opens) -> None:
+        while not self.unused.is_set():
+            try:
+                async with opens():
+                    if not self.opened.done():
+                        self.opened.set_result(None)
+                    await self.unused.wait()
+            except Exception as error:
+                if not self.opened.done():
+                    self.opened.set_exception(error)
+                    self.opened.exception()  # the users may be gone
+                    return
+                _logger.exception("A worker failed; it is started again.")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN):
+                        await self.unused.wait()
+            finally:
+                if not self.opened.done():  # cancelled with its loop
+                    self.opened.cancel()
+
+
+_logger: Final = logging.getLogger("adk_fluent.durable")
+_shared: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, _Shared]] = (
+    weakref.WeakKeyDictionary()
+)

@@ -24,7 +24,7 @@ from adk_fluent.backends.temporal.hands import ALONE, Hands, apart
 from adk_fluent.backends.temporal.instances import Instances
 from adk_fluent.backends.temporal.telling import set_up
 from adk_fluent.backends.temporal.turns import Turns
-from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkflow, serve
+from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkflow, leave, serve
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.errors import BackendError
 from adk_fluent.ir.base import Node
@@ -46,6 +46,7 @@ async def working(
     address: Address,
     *,
     queue: str | None = None,
+    on: str | None = None,
     models: Models | ADKBackend = _NONE,
     services: Mapping[str, Any] = MappingProxyType({}),
     concurrency: int = 100,
@@ -58,6 +59,7 @@ async def working(
 
     Args:
         queue: the name of the task queue; by default that of the expression.
+        on: the very task queue, in place of `queue` and the hash of the expression.
         models: agent → the model that it gets in place of its own.
         services: the services of the runs, by name.
         concurrency: how many steps are done at the same time.
@@ -80,15 +82,16 @@ async def working(
     backend = DurableBackend(table, plain.services, models, telemetry)
     backend.compile(node)  # fills the table, and fails here rather than in a run
     compiled, home = plain.compile(node), asyncio.get_running_loop()
-    queues = (host or _whole)(node, queue_of(node, queue), backend)
+    queues = (host or _whole)(node, on or queue_of(node, queue), backend)
 
     @asynccontextmanager
     async def workers() -> AsyncGenerator[None]:
-        client, hands = await address.client(), Hands(home)
+        client, hands = await address.connect(), Hands(home)
         activities = [*steps(table, client, hands), session_activity(compiled, plain.services, hands)]
         async with AsyncExitStack() as stack:
             stack.push_async_callback(hands.close)
             for name in queues:
+                stack.callback(leave, name)
                 await stack.enter_async_context(_worker(client, name, activities, concurrency, cached, grace))
             yield
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from threading import Lock
 from typing import Any, Final, cast
 
 from pydantic_core import to_json
@@ -51,11 +53,28 @@ class Served:
 
 
 _served: dict[str, Served] = {}
+_workers: Counter[str] = Counter()
+"""How many workers of this process work on a task queue."""
+_lock: Final = Lock()
 
 
 def serve(queue: str, node: Node, backend: ADKBackend) -> None:
     """Let this process run the workflows of a task queue; they find the expression by its name."""
-    _served[queue] = Served(node, backend)
+    with _lock:
+        _served[queue] = Served(node, backend)
+        _workers[queue] += 1
+
+
+def leave(queue: str) -> None:
+    """Forget the expression of a task queue when the last worker of this process on it has ended."""
+    with _lock:
+        if queue not in _workers:  # on it only work that is the same for all expressions
+            return
+        _workers[queue] -= 1
+        if not _workers[queue]:
+            del _workers[queue]
+            _served.pop(queue, None)
+            _segments.pop(queue, None)
 
 
 @workflow.defn(name="adk_fluent.run", sandboxed=False, failure_exception_types=[Exception])
@@ -238,10 +257,10 @@ class Run:
         return self._first + len(self._events)
 
     @workflow.signal
-    def pieces(self, call: str, attempt: int, pieces: list[Json]) -> None:
+    def pieces(self, call: str, attempt: int, first: int, pieces: list[Json]) -> None:
         """Take pieces of an answer, from the activity that asks the model."""
         if self._engine is not None:
-            self._engine.heard(call, attempt, pieces)
+            self._engine.heard(call, attempt, first, pieces)
 
     @workflow.signal
     def told(self, call: str, pieces: list[Json]) -> None:
@@ -263,7 +282,9 @@ _segments: dict[str, Segment] = {}
 
 def serve_segment(queue: str, segment: Segment) -> None:
     """Let this process run the workflows of a segment's task queue."""
-    _segments[queue] = segment
+    with _lock:
+        _segments[queue] = segment
+        _workers[queue] += 1
 
 
 @workflow.defn(name="adk_fluent.segment", sandboxed=False, failure_exception_types=[Exception])
@@ -297,10 +318,10 @@ class SegmentRun:
         return gathered
 
     @workflow.signal
-    def pieces(self, call: str, attempt: int, pieces: list[Json]) -> None:
+    def pieces(self, call: str, attempt: int, first: int, pieces: list[Json]) -> None:
         """Take pieces of an answer, from the activity that asks the model."""
         if self._engine is not None:
-            self._engine.heard(call, attempt, pieces)
+            self._engine.heard(call, attempt, first, pieces)
 
 
 def _is_stopped() -> bool:
@@ -328,7 +349,7 @@ async def _sessions(asked: dict[str, Any]) -> Json:
             "session",
             asked,
             start_to_close_timeout=_SESSIONS,
-            retry_policy=RetryPolicy(maximum_attempts=5),
+            retry_policy=RetryPolicy(maximum_attempts=8, maximum_interval=timedelta(seconds=5)),
         )
     except ActivityError as error:
         cause = error.cause

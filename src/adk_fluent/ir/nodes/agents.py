@@ -254,6 +254,7 @@ class RemoteAgentNode(Node):
         endpoint: URL of its agent card, or of the service.
         description: what it is for.
         timeout_seconds: seconds one call may take.
+        max_bytes: bytes that one answer may have.
         fallback: what runs instead when the remote fails.
         declared_reads: state keys sent along.
         output_key: where its answer is stored.
@@ -272,6 +273,7 @@ class RemoteAgentNode(Node):
     output_schema: type | None = None
     auth: AuthConfig | None = None
     timeout_seconds: float = 30.0
+    max_bytes: int = 64 * 1024 * 1024
     retry: RetryConfig | None = None
     fallback: Node | None = None
     declared_reads: tuple[str, ...] = ()

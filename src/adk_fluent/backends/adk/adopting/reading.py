@@ -237,11 +237,20 @@ def _config(config: types.GenerateContentConfig) -> dict[str, Any]:
 
 
 def _tool(tool: object) -> object:
-    """A tool; a function that ADK wraps as it would itself, by the function."""
-    if type(tool) is not AdkFunctionTool or tool.name != getattr(tool.func, "__name__", None):
+    """Return the function of a `FunctionTool` that is as ADK makes it of the function; else the tool itself.
+
+    So a tool keeps a name, a description or another setting that it was given after it was made.
+    """
+    if type(tool) is not AdkFunctionTool or not hasattr(tool.func, "__name__"):
+        return tool
+    if _settings(tool) != _settings(AdkFunctionTool(tool.func)):
         return tool
     asking: Any = getattr(tool, "_require_confirmation", False) if confirms(tool) else False
     return FunctionTool(tool.func, asking) if asking else tool.func
+
+
+def _settings(tool: AdkFunctionTool) -> Mapping[str, object]:
+    return {name: value for name, value in vars(tool).items() if not name.startswith("_")}
 
 
 # --- classes --------------------------------------------------------------------------------------

@@ -318,6 +318,22 @@ def merges_dicts(service: type[BaseSessionService]) -> bool:
     )
 
 
+def sqlite_file(service: BaseSessionService) -> str | None:
+    """The SQLite file in which a session service keeps its sessions; `None` for any other service.
+
+    ADK offers no public way to ask. The classes are not imported here: they need packages that a user of
+    other services may not have.
+    """
+    kinds = {each.__name__ for each in type(service).__mro__}
+    path: object = None
+    if "SqliteSessionService" in kinds:
+        path = getattr(service, "_db_path", None)
+    elif "DatabaseSessionService" in kinds:
+        url = getattr(getattr(service, "db_engine", None), "url", None)
+        path = getattr(url, "database", None) if str(url).startswith("sqlite") else None
+    return path if isinstance(path, str) and path not in ("", ":memory:") else None
+
+
 @cache
 def clears_branches() -> bool:
     """Whether ADK takes an empty branch of a node's event for none, and `None` for that of the event before.

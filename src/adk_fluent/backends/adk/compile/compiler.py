@@ -109,6 +109,8 @@ def compile_tree(
     another_model: AnotherFor | None = None,
     overrides: Resources = NO_RESOURCES,
     remote_for: RemoteFor | None = None,
+    *,
+    tools_in_threads: bool = True,
 ) -> BaseAgent:
     """Native agents for a tree with unique names; always fresh objects, since an ADK agent has one parent.
 
@@ -117,7 +119,7 @@ def compile_tree(
         CompileError: ADK refuses a field, or a transfer has no target.
     """
     scope = replace(whole(named, model_for, helper_for), another_model=another_model, overrides=overrides)
-    scope = replace(scope, remote_for=remote_for)
+    scope = replace(scope, remote_for=remote_for, tools_in_threads=tools_in_threads)
     refuse(unprovided(named.root, (node.name for node in named.nodes)))
     made = compile_node(named.root, scope)
     if injected_names(named.nodes) and isinstance(made, FluentAgent | FluentLlmAgent):
@@ -163,10 +165,9 @@ def _agent(node: Node, scope: Compilation) -> BaseAgent:
         model = scope.model_for(node, origin, _model(node, scope))
         values |= {} if model is None else {"model": model}
     if "tools" in values:
-        values["tools"] = native_tools(
-            node.tools,
-            Making(node.name, partial(_inner, scope=scope, caller=node), resources=scope.resources),
-        )
+        compiled = partial(_inner, scope=scope, caller=node)
+        making = Making(node.name, compiled, scope.tools_in_threads, scope.resources)
+        values["tools"] = native_tools(node.tools, making)
     if isinstance(options := values.get("generate_content_config"), GenerateOptions):
         values["generate_content_config"] = _generate_config(node, options)
     if delivering is None and _asks_a_model(node.instruction):
@@ -287,6 +288,7 @@ def _inner(node: Node, scope: Compilation, caller: AgentNode) -> tuple[BaseAgent
         middleware=scope.middleware,
         another_model=scope.another_model,
         remote_for=scope.remote_for,
+        tools_in_threads=scope.tools_in_threads,
     )
     return compile_node(named.root, inner), named
 

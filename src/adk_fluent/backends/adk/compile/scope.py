@@ -61,6 +61,7 @@ class Compilation:
         another_model: what is asked in place of a model that a middleware names.
         selector: what chooses the model of the agent above, where that is chosen at each call.
         remote_for: what answers in place of other processes; by default they do.
+        tools_in_threads: whether tools that are not async are called in threads.
     """
 
     named: Named
@@ -75,6 +76,7 @@ class Compilation:
     another_model: AnotherFor | None = None
     selector: ModelSelectorNode | None = None
     remote_for: RemoteFor | None = None
+    tools_in_threads: bool = True
 
 
 def whole(

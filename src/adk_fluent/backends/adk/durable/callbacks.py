@@ -18,7 +18,7 @@ from adk_fluent.backends.adk.durable.contexts import act, actions_json, context_
 from adk_fluent.backends.adk.durable.failures import raised, told_of
 from adk_fluent.backends.adk.durable.models import Named, dumped_request
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, do, jsonable
-from adk_fluent.backends.adk.tools.around import is_blocking, threaded
+from adk_fluent.backends.adk.threads import is_blocking, threaded
 from adk_fluent.ir.nodes import CALLBACK_FIELDS
 
 _MODELS: Final[Mapping[str, type[BaseModel]]] = {

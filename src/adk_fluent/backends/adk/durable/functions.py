@@ -16,7 +16,7 @@ from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worke
 from adk_fluent.backends.adk.steps.instructions import compile_instruction
 from adk_fluent.backends.adk.steps.leaves import TapAgent, TransformAgent
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
-from adk_fluent.backends.adk.tools.around import is_blocking, threaded
+from adk_fluent.backends.adk.threads import is_blocking, threaded
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.nodes import AgentNode, TapNode, TransformNode

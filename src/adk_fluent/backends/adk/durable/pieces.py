@@ -20,15 +20,21 @@ class Pieces:
 
     def __init__(self) -> None:
         self.waiting: list[Json] = []
-        self._attempt, self._given, self._again = 0, "", ""
+        self._attempt, self._given, self._again, self._heard = 0, "", "", 0
 
-    def hear(self, attempt: int, pieces: Sequence[Json]) -> None:
-        """Take pieces of an attempt, counted from 1; those of an earlier one that are late count no more."""
+    def hear(self, attempt: int, pieces: Sequence[Json], first: int | None = None) -> None:
+        """Take pieces of an attempt, counted from 1; those of an earlier one that are late count no more.
+
+        Args:
+            first: the number of the first of them in the attempt; those that were heard before are left out.
+        """
         if attempt < self._attempt:
             return
         if attempt > self._attempt:
-            self._attempt, self._again = attempt, ""
-        for piece in pieces:
+            self._attempt, self._again, self._heard = attempt, "", 0
+        fresh = pieces if first is None else pieces[max(self._heard - first, 0) :]
+        self._heard += len(fresh)
+        for piece in fresh:
             self._again += _text(piece)
             if self._again == (whole := self._given + _text(piece)):
                 self.waiting.append(piece)

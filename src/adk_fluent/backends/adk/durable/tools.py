@@ -21,7 +21,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.durable.contexts import act, actions_json, context_of, dumped
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, do, jsonable
 from adk_fluent.backends.adk.running.runner import Services
-from adk_fluent.backends.adk.tools.around import in_thread
+from adk_fluent.backends.adk.tools.injecting import in_threads
 
 
 def call_as_steps(agents: Mapping[str, BaseAgent], table: Table, services: Worker) -> None:
@@ -44,7 +44,7 @@ def _as_steps(
         table.add("tool", key, _ToolsetCaller(tool, agent, agents, services))
         return _DurableToolset(tool, key, agent, table)
     native = tool if isinstance(tool, BaseTool) else FunctionTool(tool)
-    table.add("tool", key, _Caller(in_thread(native), agent, agents, services))
+    table.add("tool", key, _Caller(in_threads(native), agent, agents, services))
     return _durable(native, partial(_call, table, key, agent, native.name))
 
 
@@ -142,7 +142,7 @@ class _ToolsetCaller:
                 "state": {},
                 "others": {},
             }
-        return await _called(in_thread(tool), data, self._agent, self._agents, services)
+        return await _called(in_threads(tool), data, self._agent, self._agents, services)
 
 
 def _described(tool: BaseTool) -> Json:

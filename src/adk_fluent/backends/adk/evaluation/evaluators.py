@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from google.adk.evaluation.conversation_scenarios import ConversationScenario
@@ -193,15 +192,27 @@ class JudgeEvaluator(Evaluator):
         except Exception as error:  # noqa: BLE001  # whatever it raises fails its case, by name
             self._complain(f"judge {judge.name!r} raised {what_happened(error)}")
             return None
-        if isinstance(given, bool):
-            return float(given)
-        if not isinstance(given, int | float) or not isfinite(given) or not 0 <= given <= 1:
+        score = score_of(given)
+        if score is None:
             self._complain(f"judge {judge.name!r} gave {given!r:.60}, and a score is a number from 0 to 1")
-            return None
-        return float(given)
+        return score
 
     def _complain(self, problem: str) -> None:
         cast(Complain, self.complain)(problem)
+
+
+def score_of(given: object) -> float | None:
+    """Return a score from 0 to 1 for any kind of number: numpy's, a `Fraction`, a `Decimal`; else `None`.
+
+    What lies outside by a rounding error of a sum is on the edge.
+    """
+    if isinstance(given, str | bytes) or not hasattr(given, "__float__"):
+        return None
+    try:
+        score = float(cast(Any, given))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return min(max(score, 0.0), 1.0) if -1e-9 <= score <= 1 + 1e-9 else None
 
 
 def judge_evaluator(judge: FluentJudge, complain: Complain) -> type[Evaluator]:

@@ -42,6 +42,7 @@ class Played:
         after: agent → the state right after its last words; one that said nothing is not there.
         usage: agent and model → the tokens used.
         error: what ended it early, in one line.
+        content: whether a simulated user ended it, which it does when it has what it wants.
     """
 
     session_id: str
@@ -51,6 +52,7 @@ class Played:
     after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
     usage: Mapping[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
     error: str | None = None
+    content: bool = False
 
 
 async def play(
@@ -81,8 +83,12 @@ async def play(
     state = dict(case.session_input.state) if case.session_input else {}
     log = _Log(compiled.named, state, watched)
     error: str | None = None
+    content = False
     try:
         async for said in _messages(user, log.native):
+            if said is None:
+                content = True
+                break
             log.starts(said)
             options: dict[str, Any] = {"services": kept, "streaming": False, "state": state}
             events = backend.stream(scene, said, user_id=USER, session_id=session_id, **options)
@@ -108,11 +114,12 @@ async def play(
         after=log.after,
         usage=log.usage,
         error=error,
+        content=content,
     )
 
 
-async def _messages(user: UserSimulator, events: list[Event]) -> AsyncIterator[types.Content]:
-    """What the user says, turn by turn, having heard the events so far.
+async def _messages(user: UserSimulator, events: list[Event]) -> AsyncIterator[types.Content | None]:
+    """Yield what the user says, turn by turn, having heard the events so far; `None` when it is content.
 
     Raises:
         MissingExtraError: the one who plays the user needs what is not installed.
@@ -124,6 +131,8 @@ async def _messages(user: UserSimulator, events: list[Event]) -> AsyncIterator[t
             raise MissingExtraError(
                 f"A simulated user needs {error.name}, which is missing: pip install 'adk-fluent[eval]'."
             ) from error
+        if message.status == Status.STOP_SIGNAL_DETECTED:
+            yield None
         if message.status != Status.SUCCESS or message.user_message is None:
             return
         yield message.user_message

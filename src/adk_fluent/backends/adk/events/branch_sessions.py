@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
@@ -19,7 +19,10 @@ class SessionsOver(BaseSessionService):
 
     Attributes:
         below: the service that it stands before.
+        is_store: whether what is appended goes to the store below; else it goes to an agent's branch first.
     """
+
+    is_store: ClassVar[bool] = False
 
     def __init__(self, below: BaseSessionService) -> None:
         self.below: BaseSessionService = below
@@ -96,7 +99,7 @@ async def append(ctx: InvocationContext, event: Event) -> Event:
     nothing of it, would be older. Where ADK's runner takes events from a queue, it is left to the runner.
     """
     service = ctx.session_service
-    if isinstance(service, SessionsOver):
+    if isinstance(service, SessionsOver) and not service.is_store:
         return await service.append_event(session=ctx.session, event=event)
     if (hand_over := private.handing_over(ctx)) is not None:
         await hand_over(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -23,8 +23,25 @@ from adk_fluent.middleware.keeping import Scope
 SESSIONS: Final = 10_000
 """Of how many sessions and users of a service values are kept; those not used for longest go first."""
 
-Values = dict[object, Any]
+VALUES: Final = 64
+"""How many values one session, user or app has at most; those not used for longest go first."""
+
+Values = MutableMapping[object, Any]
 _Key = tuple[str, str, str]
+
+
+class _Recent(OrderedDict[object, Any]):
+    """The values of one session, user or app, of which those used last are kept."""
+
+    def __getitem__(self, key: object) -> Any:
+        value = super().__getitem__(key)
+        self.move_to_end(key)
+        return value
+
+    def __setitem__(self, key: object, value: Any) -> None:
+        super().__setitem__(key, value)
+        if len(self) > VALUES:
+            self.popitem(last=False)
 
 
 class _Run:
@@ -226,7 +243,7 @@ def _beyond(run: _Run, scope: Scope) -> Values:
     app, user, session = run.key
     key = (app, "" if scope == "app" else user, session if scope == "session" else "")
     table = _sessions.setdefault(run.service, OrderedDict())
-    found = table.setdefault(key, {})
+    found = table.setdefault(key, _Recent())
     table.move_to_end(key)
     if len(table) > SESSIONS:
         table.popitem(last=False)

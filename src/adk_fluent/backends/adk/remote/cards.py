@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import json
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urljoin, urlsplit
@@ -214,6 +214,41 @@ async def refuse_compressed(response: httpx.Response) -> None:
         raise httpx.DecodingError(
             f"it answers as {encoding:.40}, and was asked for no compression", request=response.request
         )
+
+
+TOO_LONG: Final = "its answer has more than"
+"""Begins the error of an answer that is longer than it may be."""
+
+
+async def bound(most: int, response: httpx.Response) -> None:
+    """Have an answer fail when more than that many bytes of it were read.
+
+    >>> import asyncio, httpx
+    >>> async def read() -> bytes:
+    ...     response = httpx.Response(200, stream=httpx.ByteStream(b"12345"))
+    ...     await bound(4, response)
+    ...     return await response.aread()
+    >>> asyncio.run(read())
+    Traceback (most recent call last):
+    httpx.ReadError: its answer has more than 4 bytes (max_bytes=)
+    """
+    import httpx
+
+    inner = cast("httpx.AsyncByteStream", response.stream)
+
+    class Bounded(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncGenerator[bytes]:
+            left = most
+            async for piece in inner:
+                left -= len(piece)
+                if left < 0:
+                    raise httpx.ReadError(f"{TOO_LONG} {most} bytes (max_bytes=)")
+                yield piece
+
+        async def aclose(self) -> None:
+            await inner.aclose()
+
+    response.stream = Bounded()
 
 
 async def _body(response: Any, url: str) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -107,7 +108,8 @@ async def _open(node: RemoteAgentNode) -> AsyncGenerator[Connection, None]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     timeout = httpx.Timeout(None, connect=CONNECTING)  # how long an answer may take is the step's to say
     headers = {**cards.PLAINLY, **headers_of(node.auth)}
-    given: dict[str, Any] = {"event_hooks": {"response": [cards.refuse_compressed]}}
+    hooks = [cards.refuse_compressed, partial(cards.bound, node.max_bytes)]
+    given: dict[str, Any] = {"event_hooks": {"response": hooks}}
     if node.public_only:
         from adk_fluent.backends.adk.remote.pinning import PublicOnly
 
@@ -129,7 +131,7 @@ async def connection(node: RemoteAgentNode) -> Connection:
     every connection with it, whoever started the loop.
     """
     held = _open_ones.setdefault(asyncio.get_running_loop(), {})
-    key = (node.endpoint, node.auth, node.capabilities, node.allow_http, node.public_only)
+    key = (node.endpoint, node.auth, node.capabilities, node.allow_http, node.public_only, node.max_bytes)
     if key not in held:
         opening = _open(node)
         held[key] = (opening, await anext(opening))

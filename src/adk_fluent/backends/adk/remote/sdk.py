@@ -11,12 +11,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any, Final, cast
 
 from google.genai import types
 
 from adk_fluent.errors import MissingExtraError
 
+WAITING: Final = 60.0
+"""Seconds after which a2a-sdk lets go of what it holds in memory of a task that waits for a person."""
 _MIME: Final = "text/plain"
 _BEGIN: Final = b"<a2a_datapart_json>"
 _END: Final = b"</a2a_datapart_json>"
@@ -155,6 +158,26 @@ def json_of(card: Any) -> dict[str, Any]:
     raise ValueError(f"{card!r:.60} is no agent card")
 
 
+def card_forms(card: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """A card in the newest version of the protocol that the library speaks, and in version 0.3.
+
+    The second is `None` where the card offers nothing of that version.
+    """
+    if not is_newer():
+        older = json_of(card_of(card))
+        return older, older
+    from a2a.compat.v0_3.conversions import to_compat_agent_card
+    from a2a.utils.errors import VersionNotSupportedError
+    from google.protobuf.json_format import MessageToDict
+
+    held = card_of(card)
+    try:
+        compat: Any = to_compat_agent_card(held)
+    except VersionNotSupportedError:
+        return MessageToDict(held), None
+    return MessageToDict(held), compat.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
 def urls_in(card: Mapping[str, Any]) -> tuple[str, ...]:
     """Every URL to which the JSON of a card sends calls, in its order."""
     interfaces: list[Any] = [
@@ -250,6 +273,11 @@ def new_task(context: Any) -> Any:
     )
 
 
+def size_of(message: Any) -> int:
+    """Bytes of a message, about."""
+    return message.ByteSize() if is_newer() else len(message.model_dump_json())
+
+
 def waits(context: Any) -> bool:
     """Whether a request goes on with a task that waits for an answer."""
     task = context.current_task
@@ -274,7 +302,10 @@ def rpc_routes(
     if is_newer():
         from a2a.server.routes import create_jsonrpc_routes
 
-        made = handler(agent_executor=executor, task_store=store, agent_card=card_of(card))
+        given: dict[str, Any] = {}
+        if "interrupted_task_timeout" in signature(handler.__init__).parameters:
+            given["interrupted_task_timeout"] = WAITING  # a task that waits is then in the store alone
+        made = handler(agent_executor=executor, task_store=store, agent_card=card_of(card), **given)
         routes = create_jsonrpc_routes(made, "/", enable_v0_3_compat=True, shutdown_grace_period=grace)
         return [*routes], getattr(made, "aclose", None)
     apps: Any = import_module("a2a.server.apps")  # which is gone in 1.x

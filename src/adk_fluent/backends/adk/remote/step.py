@@ -23,7 +23,7 @@ from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
 from adk_fluent.backends.adk.events.signals import REFUSED, failure, refused, spoken_text
 from adk_fluent.backends.adk.remote import sdk
-from adk_fluent.backends.adk.remote.cards import CardError
+from adk_fluent.backends.adk.remote.cards import TOO_LONG, CardError
 from adk_fluent.backends.adk.remote.connections import Call, agent_for, connection, hears
 from adk_fluent.backends.adk.remote.hearing import FAILED, Hearing, is_echo, state_in
 from adk_fluent.backends.adk.remote.noting import Answering, noted, request_of, tell
@@ -375,5 +375,6 @@ def _problem(told: str, metadata: Mapping[str, Any]) -> _Failed:
     status = int(noted) if noted.isdecimal() else int(found[1]) if found else None
     advice = " (not authenticated; see auth=)" if status == 401 else ""
     passing = status is None or status >= 500 or status in (408, 425, 429)
+    passing = passing and TOO_LONG not in told
     told = told.removeprefix("A2A request failed: ")
     return _Failed(f"it failed: {' '.join(told.split()):.300}{advice}", passing=passing)

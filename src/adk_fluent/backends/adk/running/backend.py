@@ -56,7 +56,7 @@ from adk_fluent.backends.adk.steps.live import refuse_live
 from adk_fluent.backends.adk.steps.once import once
 from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL, model_of
 from adk_fluent.backends.events import AgentEvent
-from adk_fluent.backends.protocol import StoredSession
+from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.reading import limited
 from adk_fluent.backends.recent import Recent
 from adk_fluent.config import ExecutionConfig, execution_config
@@ -239,7 +239,13 @@ class ADKBackend:
         """The native agents of a tree."""
         tree = with_crossings(named, config)
         return compile_tree(
-            tree, self.model_for, self.helper_for, self.another_model, self._overrides, self.remote_for
+            tree,
+            self.model_for,
+            self.helper_for,
+            self.another_model,
+            self._overrides,
+            self.remote_for,
+            tools_in_threads=config.tools_in_threads,
         )
 
     # --- running ----------------------------------------------------------------------------------
@@ -256,7 +262,7 @@ class ADKBackend:
         """Run to the end and give all events; takes what `stream` takes."""
         options.setdefault("streaming", False)
         async with aclosing(self.stream(compiled, prompt, **options)) as events:
-            return [event async for event in events]
+            return await gathered(events)
 
     async def stream(
         self,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from google.adk.apps.app import App
-from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.adopting.reading import read
 from adk_fluent.backends.adk.compile.scope import can_pause
@@ -19,9 +16,6 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, CompileError
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.native import is_native
-
-_BUSY: Final = 30.0
-"""Seconds that opening a SQLite file waits for whoever writes it."""
 
 
 def adopt(value: object, config: ExecutionConfig) -> Compiled:
@@ -58,21 +52,3 @@ def from_yaml(path: Path) -> object:
             return from_config(str(path))
     except (ValueError, OSError) as error:
         raise CompileError(f"{path}: ADK refuses it: {error}") from error
-
-
-def sqlite_sessions(path: Path) -> BaseSessionService:
-    """Sessions kept in a SQLite file; it is made when missing.
-
-    Raises:
-        ArgumentError: it cannot be opened, is none of SQLite's, or an older ADK made it.
-    """
-    from google.adk.sessions.sqlite_session_service import SqliteSessionService
-
-    try:
-        # ADK would open it in each turn, in a thread that goes on after a failure and may outlive the loop.
-        with closing(sqlite3.connect(path, timeout=_BUSY)) as file:
-            file.execute("PRAGMA schema_version")
-        return SqliteSessionService(db_path=str(path))
-    except (sqlite3.Error, RuntimeError) as error:  # the second is ADK's, of an older file
-        why = error.__cause__ or error
-        raise ArgumentError(f"The session file {str(path)!r} cannot be used: {why}.") from why

@@ -24,6 +24,7 @@ from adk_fluent.backends.adk.events.asides import in_full
 from adk_fluent.backends.adk.middleware.runs import watched
 from adk_fluent.backends.adk.resources import close
 from adk_fluent.backends.adk.running.convert import knowingly, run_config
+from adk_fluent.backends.adk.running.sqlite import one_writer
 from adk_fluent.backends.adk.running.store_errors import telling_of
 from adk_fluent.backends.adk.running.visibility import marked, sight_of
 from adk_fluent.backends.adk.steps.failures import FailureNotes, naming_failures
@@ -52,6 +53,8 @@ class Services:
             value = getattr(self, name)
             if value is not None and not isinstance(value, base):
                 raise ArgumentError(f"{name}= takes one of ADK's ({base.__name__}), not {value!r:.60}.")
+        if self.session_service is not None:
+            object.__setattr__(self, "session_service", one_writer(self.session_service))
 
     def over(self, base: Services) -> Services:
         """These services, with those of `base` where nothing is set."""

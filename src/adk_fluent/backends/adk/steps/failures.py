@@ -1,29 +1,41 @@
-"""Who failed: a step, a tool, a model, named in one line, with the error itself as the cause.
+"""Errors that name what failed in one line, with the original error as the cause.
 
-Inside a run a tool's or model's error stays what it is, so that fallbacks, callbacks, plugins and ADK's own
-retries see it as they would without us. It only carries a note of where it came from, and our runner tells.
+Inside a run the error of a tool, model or callback stays what it is, so that fallbacks, callbacks, plugins
+and ADK's own retries see it as they would without us. Our runner names its source: from a note on the error,
+or from the functions in its traceback.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from traceback import walk_tb
+from types import CodeType
+from typing import Any, Final, cast
 
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.events.event import Event
+from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
+from google.adk.planners.base_planner import BasePlanner
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 from google.genai.errors import APIError
 from pydantic_core import to_json
 
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.stack import hook_error
+from adk_fluent.backends.adk.resources import BEHIND
 from adk_fluent.errors import (
     ADKFluentError,
+    CallbackError,
     MissingKeyError,
     ModelError,
     PredicateError,
@@ -73,12 +85,16 @@ class Place:
         tool: the name of the tool.
         model: the name of the model.
         part: what else of the agent it was.
+        plugin: the name of the plugin.
+        called: the callback of ADK's that raised, or the object whose method did.
     """
 
     agent: str
     tool: str = ""
     model: str = ""
     part: str = ""
+    plugin: str = ""
+    called: str = ""
 
 
 _NOTE: Final = "__adk_fluent_place__"
@@ -143,12 +159,13 @@ async def storable(events: Events) -> Events:
 
 @contextmanager
 def naming_failures() -> Generator[None]:
-    """Make one line of what was noted on an error; one without a note passes as it is.
+    """Make one line of an error whose source is known; another one passes as it is.
 
     Raises:
         ToolError: a tool raised; the message names it and its agent.
         StepError: a function in an agent's instruction raised.
         ModelError: a model raised; the message names its agent and says what can be done.
+        CallbackError: a callback, planner, code executor, toolset or plugin raised.
         ADKFluentError: a hook of a middleware raised.
     """
     try:
@@ -158,18 +175,112 @@ def naming_failures() -> Generator[None]:
     except Exception as error:
         if (raised := hook_error(error)) is not None:
             raise raised from raised.__cause__
-        place: Place | None = getattr(error, _NOTE, None)
-        if place is None:
+        cause = _of_plugin(error) or error
+        if isinstance(cause, ADKFluentError):
+            raise cause from cause.__cause__
+        if (place := _place(error, cause)) is None:
             raise
-        raise _named(error, place) from error
+        raise _named(cause, place) from cause
+
+
+def _of_plugin(error: Exception) -> Exception | None:
+    """What a plugin raised, of which ADK makes a `RuntimeError`."""
+    cause = error.__cause__ if isinstance(error, RuntimeError) else None
+    return cause if isinstance(cause, Exception) and _plugin_in(cause) is not None else None
+
+
+def _plugin_in(error: Exception) -> Place | None:
+    for frame, _ in walk_tb(error.__traceback__):
+        if isinstance(plugin := frame.f_locals.get("self"), BasePlugin):
+            return Place("", plugin=plugin.name, called=frame.f_code.co_name)
+    return None
+
+
+def _place(error: Exception, cause: Exception) -> Place | None:
+    """Where an error came from, if that is known.
+
+    Args:
+        error: what left the run.
+        cause: the same, or what a plugin raised.
+    """
+    noted: Place | None = getattr(error, _NOTE, None)
+    found, agent = _in_traceback(error, noted)
+    if cause is not error and (plugin := _plugin_in(cause)) is not None:
+        return replace(plugin, agent=agent)
+    return found or noted
+
+
+_HOOKS: Final = (
+    *("before_agent", "after_agent", "before_model", "after_model", "on_model_error"),
+    *("before_tool", "after_tool", "on_tool_error"),
+)
+_FUNCTIONS: Final = {
+    "canonical_instruction": "instruction",
+    "canonical_global_instruction": "global instruction",
+}
+_OBJECTS: Final[tuple[tuple[type, str], ...]] = (
+    (BasePlanner, "planner"),
+    (BaseCodeExecutor, "code executor"),
+    (BaseToolset, "toolset"),
+)
+
+
+def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, str]:
+    """The callback, or other part of an agent, in which an error arose, and the agent that ran.
+
+    ADK gives a callback's error on as it is. The traceback has the frames of the agent's methods and of the
+    callback; the innermost ones count, since agents run inside tools.
+
+    Args:
+        noted: what is written on the error; it counts where the frames of a tool or model are further in,
+            as those of a callback are not that raises their error again.
+    """
+    agent: BaseAgent | None = None
+    found: Place | None = None
+    for frame, _ in walk_tb(error.__traceback__):
+        owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+        if isinstance(owner, BaseAgent):
+            agent = owner
+        elif noted is not None and isinstance(owner, BaseTool | BaseLlm):
+            found = None
+        if agent is None:
+            continue
+        if owner is agent and name in _FUNCTIONS:
+            found = Place(agent.name, part=_FUNCTIONS[name])
+        for kind, what in _OBJECTS:
+            if isinstance(owner, kind):
+                found = Place(agent.name, called=f"{what} {type(owner).__name__!r}")
+        if hooks := _callbacks(agent, frame.f_code):
+            found = Place(agent.name, called=f"{' or '.join(hooks)} callback {next(iter(hooks.values()))!r}")
+    return found, "" if agent is None else agent.name
+
+
+def _callbacks(agent: BaseAgent, code: CodeType) -> dict[str, str]:
+    """The callbacks of an agent that this code belongs to: kind of callback → name of the function."""
+    found: dict[str, str] = {}
+    for hook in _HOOKS:
+        for function in getattr(agent, f"canonical_{hook}_callbacks", ()):
+            while isinstance(function, functools.partial):
+                function = cast("functools.partial[Any]", function).func
+            function = getattr(function, BEHIND, function)
+            called = function if hasattr(function, "__code__") else type(function).__call__
+            if getattr(called, "__code__", None) is code:
+                found[hook] = getattr(function, "__name__", type(function).__name__)
+    return found
 
 
 def _named(error: Exception, place: Place) -> RunError:
-    told = sentence(what_happened(error))
+    told, whose = sentence(what_happened(error)), f"Agent {place.agent!r}: "
     if place.tool:
-        return ToolError(f"Agent {place.agent!r}: its tool {place.tool!r} raised {told}")
+        return ToolError(f"{whose}its tool {place.tool!r} raised {told}")
     if place.part:
-        return StepError(f"Agent {place.agent!r}: its {place.part} raised {told}")
+        return StepError(f"{whose}its {place.part} raised {told}")
+    if place.plugin:
+        return CallbackError(
+            f"{whose * bool(place.agent)}{place.called} of the plugin {place.plugin!r} raised {told}"
+        )
+    if place.called:
+        return CallbackError(f"{whose}its {place.called} raised {told}")
     return ModelError(
         f"Agent {place.agent!r} got no answer from its model {place.model!r}: {_refusal(error, place)}"
     )

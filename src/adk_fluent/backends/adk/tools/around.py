@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import functools
 import inspect
 import json
 import logging
@@ -16,13 +15,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, cast
 
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
-from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent.backends.adk.compat import private
@@ -31,7 +29,6 @@ from adk_fluent.state.delta import detached
 logger: logging.Logger = logging.getLogger("adk_fluent.tools")
 
 Native = BaseTool | BaseToolset
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,29 +274,3 @@ def accepted(function: Callable[..., Any], args: dict[str, Any]) -> dict[str, An
 def is_error(result: object) -> bool:
     """Whether a result says that the call did not succeed, as ADK's tools do."""
     return isinstance(result, dict) and "error" in result
-
-
-def in_thread(tool: BaseTool) -> BaseTool:
-    """The tool; a function that is not async, as one that runs in a thread, so that the loop goes on."""
-    if type(tool) is not FunctionTool or not is_blocking(tool.func):
-        return tool
-    made = copy.copy(tool)
-    made.func = threaded(tool.func)
-    return made
-
-
-def is_blocking(function: Callable[..., Any]) -> bool:
-    """Whether nothing else can happen while a function runs."""
-    called = function if inspect.isroutine(function) else type(function).__call__
-    asynchronous = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    return not any(test(called) for test in asynchronous)
-
-
-def threaded(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
-    """A function that runs this one in a thread."""
-
-    @functools.wraps(function)
-    async def run(*args: Any, **kwargs: Any) -> T:
-        return await asyncio.to_thread(function, *args, **kwargs)
-
-    return run

@@ -1,54 +1,157 @@
-"""Functions that are tools, given resources beside the arguments that a model chooses."""
+"""Functions that are tools: given resources, and called in threads where they would block the event loop."""
 
 from __future__ import annotations
 
-import asyncio
+import copy
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, ClassVar, Final
+
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
 
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.resources import hide, provided
-from adk_fluent.backends.adk.tools.around import Call, accepted, is_blocking, settled
+from adk_fluent.backends.adk.resources import hide, provided, thread_of, written
+from adk_fluent.backends.adk.threads import in_thread, is_blocking
+from adk_fluent.backends.adk.tools.around import Call, accepted, settled
 from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.ir.resources import wanted
 
 CONTEXT: Final = "tool_context"
 
 
-def injected(
+class BoundFunction:
+    """A function as ADK calls it: with the name, documentation and parameters that a model is told of.
+
+    It has no hash. ADK keeps the last 1,024 functions that it has declared to models, by their hash, with all
+    that they hold, such as the database of a request.
+
+    Args:
+        function: the function.
+        call: what is called in its place.
+        hidden: its parameters that are not told of.
+        more: parameters of `call` that the function does not have.
+    """
+
+    __hash__: ClassVar[None] = None  # pyright: ignore[reportIncompatibleMethodOverride]  # Python's way to say it
+    # Older ADKs make a function of these parts, to read its signature.
+    __code__: ClassVar[Any] = (lambda: None).__code__
+    __defaults__: ClassVar[Any] = None
+    __closure__: ClassVar[Any] = None
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        call: Callable[..., Awaitable[Any]],
+        hidden: Iterable[str] = (),
+        *more: str,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        if not inspect.isroutine(function):  # what it is called and says, each ADK finds out in its own way
+            told = FunctionTool(function)
+            self.__name__, self.__doc__ = told.name, told.description
+        self.__globals__: dict[str, Any] = getattr(inspect.unwrap(written(function)), "__globals__", {})
+        hide(self, function, hidden, *more)
+        self._call = call
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it; the signature is that of the object."""
+        return await self._call(*args, **kwargs)
+
+    __call__.__annotations__.clear()  # ADK would take them for those of the tool
+
+
+def bound(
     function: Callable[..., Any], making: Making, confirm: bool | Callable[..., Any] = False
 ) -> Callable[..., Any]:
-    """The function, or one that is given resources: the model is not told of these parameters.
+    """The function, or one that is given resources, and that is called in a thread if it would block.
 
-    What says whether a person must be asked, `confirm`, is told what the function is, so that it can be given
-    resources, too.
+    The model is not told of parameters that are resources. What says whether a person must be asked,
+    `confirm`, is told what the function is, so that it can be given resources, too.
 
     ADK tells a function the context of its call under the name `tool_context`, which no model is told of
     either; so the run is known in which a resource is opened.
     """
     names = wanted(function, making.resources)
-    if not names and not wanted(confirm, making.resources):
+    given = bool(names or wanted(confirm, making.resources))
+    blocks = making.threads and is_blocking(function) and _has_signature(function)
+    if not (given or blocks):
         return function
     name = getattr(function, "__name__", type(function).__name__)
     whose = f"Agent {making.agent!r}: its tool {name!r}"
     context = _context_parameter(function)
-    in_thread = making.threads and is_blocking(function)
 
-    @functools.wraps(function)
-    async def call(**arguments: Any) -> Any:
+    async def call(*args: Any, **arguments: Any) -> Any:
+        if not given:
+            return await settled(await in_thread(function, *args, **arguments))
         ctx = private.invocation(arguments[context or CONTEXT])
-        given = await provided(names, making.resources, ctx, whose)
         if context is None:
             del arguments[CONTEXT]
-        if in_thread:
-            return await asyncio.to_thread(function, **arguments, **given)
-        result = function(**arguments, **given)
-        return await result if inspect.isawaitable(result) else result
+        arguments |= await provided(names, making.resources, ctx, whose)
+        if not blocks:
+            return await settled(function(*args, **arguments))
+        if (thread := thread_of(names, making.resources, ctx)) is not None:
+            return await settled(await thread(functools.partial(function, *args, **arguments)))
+        return await settled(await in_thread(function, *args, **arguments))
 
-    hide(call, function, names, *([] if context else [CONTEXT]))
-    return call
+    return BoundFunction(function, call, names, *([] if context or not given else [CONTEXT]))
+
+
+def bound_tool(tool: FunctionTool, making: Making) -> FunctionTool:
+    """A tool of ADK's, with its function bound; the tool itself where that changes nothing."""
+    if type(tool) not in (FunctionTool, LongRunningFunctionTool):
+        return _threaded_tool(tool) if making.threads else tool
+    confirm = private.confirmation_of(tool)
+    function = bound(tool.func, making, confirm)
+    if function is tool.func:
+        return tool
+    if isinstance(tool, LongRunningFunctionTool):
+        made: FunctionTool = LongRunningFunctionTool(function)
+    else:
+        made = FunctionTool(function, require_confirmation=confirming(confirm, making))
+    for name, value in vars(tool).items():
+        if not name.startswith("_") and name != "func":
+            setattr(made, name, value)
+    return made
+
+
+def _threaded_tool(tool: FunctionTool) -> FunctionTool:
+    """A tool of a subclass, whose function is called in a thread if it would block.
+
+    A subclass that calls its function by itself expects what that gives, and stays as it is; those of ADK's,
+    for tools of LangChain and CrewAI, leave the call to `FunctionTool`.
+    """
+    own = type(tool)
+    calls = own.run_async is not FunctionTool.run_async and not own.__module__.startswith("google.adk.")
+    if calls or not is_blocking(tool.func) or not _has_signature(tool.func):
+        return tool
+    made = copy.copy(tool)
+    function = tool.func
+
+    async def call(*args: Any, **arguments: Any) -> Any:
+        return await settled(await in_thread(function, *args, **arguments))
+
+    made.func = BoundFunction(function, call)
+    return made
+
+
+def in_threads(tool: BaseTool) -> BaseTool:
+    """A tool whose function, if it would block, is called in a thread."""
+    return bound_tool(tool, Making("", _no_agent)) if isinstance(tool, FunctionTool) else tool
+
+
+def _no_agent(node: object) -> Any:
+    raise AssertionError("a tool of ADK's holds no expression")
+
+
+def _has_signature(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def confirming(confirm: bool | Callable[..., Any], making: Making) -> bool | Callable[..., Any]:

@@ -11,10 +11,8 @@ from typing import Any, Final, cast
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
-from google.adk.tools.long_running_tool import LongRunningFunctionTool
 
 from adk_fluent.artifacts.tools import ArtifactTool
-from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.tools.agents import ExpressionTool
 from adk_fluent.backends.adk.tools.around import (
     Asking,
@@ -26,9 +24,8 @@ from adk_fluent.backends.adk.tools.around import (
     Timing,
     around,
     around_tool,
-    in_thread,
 )
-from adk_fluent.backends.adk.tools.injecting import confirming, deciding, injected
+from adk_fluent.backends.adk.tools.injecting import bound, bound_tool, confirming, deciding
 from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.backends.adk.tools.sources import mcp, openapi, search, skill, url_context, vertex_ai_search
 from adk_fluent.tools.sources import (
@@ -47,9 +44,6 @@ from adk_fluent.tools.sources import (
 from adk_fluent.tools.spec import Together, Tool
 from adk_fluent.tools.wrappers import Cache, Confirm, Retry, Timeout, Transform
 
-_FUNCTION_TOOLS: Final = (AdkFunctionTool, LongRunningFunctionTool)
-"""What of ADK's holds a function that can be given resources."""
-
 
 def native_tools(tools: Iterable[object], making: Making) -> list[Any]:
     """What ADK's agent gets for the tools of ours; what ADK takes itself stays as it is."""
@@ -61,19 +55,12 @@ def _as_it_is(tool: object, making: Making) -> object:
         return made(tool, making)
     if isinstance(tool, ArtifactTool):
         return _artifact(tool)
-    if type(tool) in _FUNCTION_TOOLS:
-        return _given(cast(AdkFunctionTool, tool), making)
-    return tool if isinstance(tool, BaseTool | BaseToolset) or not callable(tool) else injected(tool, making)
-
-
-def _given(tool: AdkFunctionTool, making: Making) -> AdkFunctionTool:
-    """A function of ADK's with its resources."""
-    confirm = private.confirmation_of(tool)
-    if (function := injected(tool.func, making, confirm)) is tool.func:
+    if isinstance(tool, AdkFunctionTool):
+        return bound_tool(tool, making)
+    if isinstance(tool, BaseTool | BaseToolset) or not callable(tool):
         return tool
-    if isinstance(tool, LongRunningFunctionTool):
-        return LongRunningFunctionTool(function)
-    return AdkFunctionTool(function, require_confirmation=confirming(confirm, making))
+    function = bound(tool, making)
+    return tool if function is tool else AdkFunctionTool(function)
 
 
 def _artifact(tool: ArtifactTool) -> BaseTool:
@@ -87,14 +74,12 @@ def made(tool: object, making: Making) -> Native:
     if isinstance(tool, Tool):
         return MAKERS[type(tool)](tool, making)
     if isinstance(tool, ArtifactTool):
-        tool = _artifact(tool)
-    if isinstance(tool, BaseToolset):
+        return _artifact(tool)
+    if isinstance(tool, AdkFunctionTool):
+        return bound_tool(tool, making)
+    if isinstance(tool, BaseTool | BaseToolset):
         return tool
-    if type(tool) in _FUNCTION_TOOLS:
-        tool = _given(cast(AdkFunctionTool, tool), making)
-    if not isinstance(tool, BaseTool):
-        tool = AdkFunctionTool(injected(cast("Callable[..., Any]", tool), making))
-    return in_thread(tool) if making.threads else tool
+    return AdkFunctionTool(bound(cast("Callable[..., Any]", tool), making))
 
 
 # --- one function for each operation --------------------------------------------------------------
@@ -102,11 +87,10 @@ def made(tool: object, making: Making) -> Native:
 
 def _fn(tool: FunctionTool, making: Making) -> Native:
     confirm = tool.require_confirmation
-    function = injected(tool.function, making, confirm)
+    function = bound(tool.function, replace(making, threads=making.threads and tool.in_thread), confirm)
     if function is not tool.function:
         confirm = confirming(confirm, making)
-    native = AdkFunctionTool(function, require_confirmation=confirm)
-    return in_thread(native) if making.threads else native
+    return AdkFunctionTool(function, require_confirmation=confirm)
 
 
 def _toolset(tool: Toolset, making: Making) -> Native:

@@ -20,10 +20,10 @@ class Making:
         agent: the agent that gets it.
         compiled: the native agent for an expression that is a tool, and its tree with unique names.
         resources: what functions are given by name.
-        threads: whether functions that are not async run in threads, since a call may be given up.
+        threads: whether functions that are not async are called in threads.
     """
 
     agent: str
     compiled: Callable[[Node], tuple[BaseAgent, Named]]
-    threads: bool = False
+    threads: bool = True
     resources: Resources = field(default_factory=dict[str, object])
