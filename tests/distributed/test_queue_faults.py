@@ -99,7 +99,7 @@ async def test_a_poison_run_runs_alone_after_its_first_failure(
         replacing = asyncio.ensure_future(replace())
         try:
             results = await asyncio.gather(*innocent)
-            with pytest.raises(RunError, match=r"'two' was begun 5 times and never ended"):
+            with pytest.raises(RunError, match=r"'fn_2' was begun 5 times and never ended"):
                 await poison
             assert (await run("after")).state["two"] == "after"
         finally:
