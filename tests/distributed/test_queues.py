@@ -13,13 +13,13 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent import A, Agent, C, S, gate
-from adk_fluent.backends.adk.running.native import sqlite_sessions
+from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.backends.temporal.turns import Turnstile
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import DistributedBackend, TransportConfig, inward, split, to_bytes
-from adk_fluent.distributed.queues import serving
+from adk_fluent.distributed.queues import calling, serving
 from adk_fluent.distributed.queues.brokers import Message, broker_of
 from adk_fluent.distributed.queues.serving import Taker, work_in
 from adk_fluent.errors import (
@@ -277,18 +277,28 @@ async def test_an_answered_pause_is_not_mistaken_for_finished_work(redis: str, t
 
 
 async def test_a_segment_that_may_not_see_the_user_gets_none_of_the_earlier_messages(
-    redis: str, temporal: DevServer
+    redis: str, temporal: DevServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the user said in earlier turns is not in the message, nor asked of the model."""
-    queue = a_queue(redis)
-    blind = heavy.instruct("Do {task}.").context(C.from_agents("clerk")).execution_boundary(transport=queue)
-    pipeline = clerk >> blind
-    script = mock_backend({"clerk": ["one", "two"], "heavy": ["1", "2"]})
-    async with worker(pipeline, temporal.address, models=script), caller(temporal.address, script) as backend:
-        await pipeline.run("my secret is tulip", session_id="s", backend=backend)
-        await pipeline.run("and now this", session_id="s", backend=backend)
-    shown = str(script.calls["heavy"][1].contents)
-    assert "tulip" not in shown
+    """What the user said in earlier turns is not in the message; a segment that may see it gets it."""
+    sent: list[bytes] = []
+
+    def spy(crossing: Any, form: Any) -> bytes:
+        sent.append(to_bytes(crossing, form))
+        return sent[-1]
+
+    monkeypatch.setattr(calling, "to_bytes", spy)
+    there = {"clerk": ["one", "two"], "heavy": ["1", "2"]}
+    for context, is_shown in ((C.from_agents("clerk"), False), (C.window(5), True)):
+        seen = heavy.instruct("Do {task}.").context(context)
+        pipeline = clerk >> seen.execution_boundary(transport=a_queue(redis))
+        script = mock_backend(there)
+        async with (
+            worker(pipeline, temporal.address, models=script),
+            caller(temporal.address, script) as backend,
+        ):
+            await pipeline.run("my secret is tulip", session_id="s", backend=backend)
+            await pipeline.run("and now this", session_id="s", backend=backend)
+        assert (b"tulip" in sent[-1], b"and now this" in sent[-1]) == (is_shown, True)
 
 
 async def test_a_caller_comes_back_by_its_run_id(redis: str, temporal: DevServer, tmp_path: Any) -> None:

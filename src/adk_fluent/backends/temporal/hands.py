@@ -49,7 +49,13 @@ async def apart(enter: Callable[[], AbstractAsyncContextManager[None]]) -> Async
 
     threading.Thread(target=thread, name="adk_fluent_worker", daemon=True).start()
     over = asyncio.wrap_future(ended)
-    await asyncio.wait([begun, over], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        await asyncio.wait([begun, over], return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        begun.add_done_callback(_stop)
+        await asyncio.wait([over])
+        over.exception()  # which nobody else looks at
+        raise
     if over.done():
         await over
     loop, stop = begun.result()
@@ -67,6 +73,11 @@ async def apart(enter: Callable[[], AbstractAsyncContextManager[None]]) -> Async
             loop.call_soon_threadsafe(stop.set)
         await asyncio.wait([over])
         over.result()
+
+
+def _stop(begun: asyncio.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
+    loop, stop = begun.result()
+    loop.call_soon_threadsafe(stop.set)
 
 
 class Hands:
