@@ -103,7 +103,8 @@ chosen: Expr[Any] = (
 
 def soon_dead() -> None:
     """Let workers count as dead soon; callers and workers alike ask for it."""
-    vars(turns)["StepPolicy"] = lambda: StepPolicy(heartbeat=HEARTBEAT)
+    name = StepPolicy.__name__
+    setattr(turns, name, lambda: StepPolicy(heartbeat=HEARTBEAT))
 
 
 class Crew:

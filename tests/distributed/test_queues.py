@@ -288,7 +288,7 @@ async def test_a_segment_that_may_not_see_the_user_gets_none_of_the_earlier_mess
 
     monkeypatch.setattr(calling, "to_bytes", spy)
     there = {"clerk": ["one", "two"], "heavy": ["1", "2"]}
-    for context, is_shown in ((C.from_agents("clerk"), False), (C.window(5), True)):
+    for context, is_shown in ((C.none(), False), (C.from_agents("clerk"), True)):
         seen = heavy.instruct("Do {task}.").context(context)
         pipeline = clerk >> seen.execution_boundary(transport=a_queue(redis))
         script = mock_backend(there)
