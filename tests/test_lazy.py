@@ -77,3 +77,10 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     """A misspelt name raises an AttributeError that lists what the package has."""
     with pytest.raises(AttributeError, match=r"adk_fluent.cost has no 'Token'; it has .*Tokens"):
         lazy("adk_fluent.cost")("Token")
+
+
+def test_dir_lists_every_public_name() -> None:
+    """Completion in an editor or shell shows what is imported on first use, too."""
+    for module in EXPORTS:
+        package = importlib.import_module(module)
+        assert set(package.__all__) <= set(dir(package)), module

@@ -24,4 +24,5 @@ def lazy(module: str) -> Callable[[str], object]:
         setattr(modules[module], name, value)
         return value
 
+    vars(modules[module])["__dir__"] = lambda: sorted({*vars(modules[module]), *modules[module].__all__})
     return get

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from google.adk.agents import BaseAgent, LlmAgent
@@ -169,7 +169,7 @@ async def test_a_changed_function_tool_stays_as_it_is(setting: str, value: objec
     tool = FunctionTool(look_up)
     setattr(tool, setting, value)
     adopted = adopt(LlmAgent(name="a", model="gemini-2.5-flash", tools=[tool]))
-    assert adopted.node.tools == (tool,)
+    assert cast(Any, adopted.node).tools == (tool,)
     script = mock_backend({"a": [call_tool(tool.name, order="7"), "done"]})
     result = await adopted.run("Go", backend=script)
     assert [each.result for event in result for each in event.tool_responses] == [

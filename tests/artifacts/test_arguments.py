@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adk_fluent import A, Agent, Pipeline, S
+from adk_fluent import A, Agent, Pipeline, S, T
 from adk_fluent.artifacts.operations import Load, Publish, Save, Snapshot, Version, When
 from adk_fluent.errors import ADKFluentError, ArgumentError, UnknownMethodError
 from adk_fluent.ir import ArtifactNode, Match
@@ -192,3 +192,19 @@ def test_a_spec_is_no_step() -> None:
         ArgumentError, match=r"A C spec belongs to an agent: Agent\(\.\.\.\)\.context\(\.\.\.\)"
     ):
         assert Agent("a") >> step
+
+
+def test_artifact_tools_compose() -> None:
+    """`|` joins them with each other, with `T` and with functions."""
+
+    def look(name: str) -> str:
+        """Look."""
+        return name
+
+    agent = Agent("a").tools(A.tool.save() | A.tool.load()).tools(T.fn(look) | A.tool.list())
+    assert [getattr(tool, "name", "look") for tool in agent.node.tools] == [
+        "save_artifact",
+        "load_artifacts",
+        "look",
+        "list_artifacts",
+    ]

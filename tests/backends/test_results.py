@@ -190,3 +190,12 @@ def test_values_that_json_does_not_know() -> None:
         {"id": "id", "agent": "a", "message": "sure?", "payload": {"args": {"x": "<odd>"}}}
     ]
     assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+async def test_a_result_is_shown_in_one_line() -> None:
+    """`repr` says how many events there are, the answer, and which keys the state has."""
+    result = await (Agent("a").writes("x")).run("hi", backend=script({"a": "hello " * 100}))
+    shown = repr(result)
+    assert shown.startswith("<RunResult of 1 events, text='hello hello")
+    assert shown.endswith(", state=['x']>")
+    assert len(shown) < 160

@@ -156,3 +156,11 @@ def test_what_nobody_foresaw_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(look, "explain", explain)
     done = cli("explain", PIPELINES)
     assert (done.code, done.out, done.err) == (1, "", "adk-fluent: LookupError: gone away\n")
+
+
+def test_a_misspelt_command_is_answered_with_the_right_one(cli: Cli) -> None:
+    """`chek` names `check`; a word that resembles none lists all commands."""
+    done = cli("chek", "x")
+    assert done.code == 2
+    assert done.err.splitlines()[-1].endswith("invalid choice: 'chek'. Did you mean 'check'?")
+    assert "choose from" in cli("zzz").err

@@ -142,7 +142,7 @@ async def test_the_goal_of_a_simulated_user_is_judged(gemini: Gemini, ends: str,
 
 @pytest.mark.newest
 async def test_what_a_simulation_cannot_judge_is_told(gemini: Gemini) -> None:
-    """Calls and answers that a case expects of its turns are not judged where a model says what comes next."""
+    """Calls and answers that a case expects of its turns cannot be judged where a model plays the user."""
     gemini.answers = Answers("Hm.", ["Bye. </finished>"])
     case = FluentCase("x", expected_trajectory=[], reference_response="y", expected_response_contains="Hm")
     suite = FluentEvalSuite(pipeline, [case], simulation=UserSimulation(success_criteria="To leave"))

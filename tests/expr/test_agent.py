@@ -3,14 +3,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from google.adk.models import Gemini
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, S, T
+from adk_fluent import Agent, FanOut, Loop, Pipeline, S, T
 from adk_fluent.errors import ArgumentError, ExpressionError, InvalidNameError
 from adk_fluent.expr.preset import AgentCalls
 from adk_fluent.expr.terminals import Terminals
@@ -390,3 +390,65 @@ def test_a_preset_takes_every_builder_method() -> None:
     inherited = set(dir(Terminals)) | wrappers | {"name", "node", "to_ir", "check"}
     builders = {name for name in dir(Agent) if not name.startswith("_")} - inherited
     assert builders == AgentCalls.__optional_keys__
+
+
+def twice(text: str) -> str:
+    """Say it twice."""
+    return text * 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: cast(Any, Agent)(name="a", instruction="Say hello."),
+            'Agent(\'a\') takes a name and a model; methods set the rest: Agent("a").instruct("Say hello.")',
+        ),
+        (
+            lambda: cast(Any, Agent)(
+                name="a",
+                model="gemini-2.5-flash",
+                description="A clerk.",
+                instruction="Help.",
+                tools=[twice],
+                sub_agents=[Agent("b")],
+                output_key="x",
+                before_model_callback=twice,
+                disallow_transfer_to_parent=True,
+                disallow_transfer_to_peers=False,
+                planner=None,
+            ),
+            "Agent('a') takes a name and a model; methods set the rest: "
+            'Agent("a", "gemini-2.5-flash").describe("A clerk.").instruct("Help.").tools(twice)'
+            '.delegate(b).writes("x").before_model(twice).stay()',
+        ),
+        (
+            lambda: cast(Any, Agent)("a", instructions="Hi."),
+            "Agent('a') has no 'instructions'. Did you mean 'instruction'?",
+        ),
+        (
+            lambda: cast(Any, Agent)("a", "m", "Say hi."),
+            "Agent('a') takes a name and a model; set the rest with methods, such as .instruct('Say hi.').",
+        ),
+        (
+            lambda: cast(Any, Pipeline)(name="p", sub_agents=[Agent("a"), Agent("b")]),
+            "Pipeline() takes each step as an argument, and name; it has no 'sub_agents'. "
+            "Give each agent as an argument: Pipeline(a, b).",
+        ),
+        (
+            lambda: cast(Any, Loop)(Agent("a"), max_iteration=3),
+            "Loop() takes each step as an argument, and max_iterations, name; it has no 'max_iteration'. "
+            "Did you mean 'max_iterations'?",
+        ),
+        (
+            lambda: cast(Any, FanOut)(Agent("a"), description="Both."),
+            "FanOut() takes each branch as an argument, and name, merge; it has no 'description'. "
+            'Write FanOut(...).describe("Both.").',
+        ),
+    ],
+)
+def test_arguments_of_adk_are_answered_with_the_fluent_form(make: Callable[[], object], message: str) -> None:
+    """Whoever types what ADK's classes take reads what to type instead."""
+    with pytest.raises(ArgumentError) as raised:
+        make()
+    assert str(raised.value) == message

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 
+from adk_fluent import StateSchema
 from adk_fluent.errors import TransformError
 from adk_fluent.ir import TransformNode
 from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.state import UserScoped
 from adk_fluent.state.delta import ReadOnlyState, changes
 from tests.samples import typed
 
@@ -184,3 +186,18 @@ def test_an_unnamed_transform_is_called_after_its_function() -> None:
 
     with pytest.raises(TransformError, match=r"^Transform 'tidy_up' returned int: 5"):
         changes(TransformNode(fn=tidy_up), 5, ReadOnlyState({}))
+
+
+class Bill(StateSchema):
+    amount: int
+    tier: Annotated[str, UserScoped]
+
+
+def test_state_is_read_by_field() -> None:
+    """Functions and predicates may use a schema's field wherever they may use its key."""
+    view: Any = ReadOnlyState({"amount": 3, "user:tier": "gold"})
+    assert (view[Bill.amount], view.get(Bill.tier), Bill.tier in view) == (3, "gold", True)
+    empty: Any = ReadOnlyState({})
+    assert (empty.get(Bill.amount), Bill.amount in empty) == (None, False)
+    with pytest.raises(KeyError, match="amount"):
+        empty[Bill.amount]

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from adk_fluent.adopt.writer import Writer, given_in_order
 from adk_fluent.adopt.writing import Call, Chain, named, text
 from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.arguments import METHODS, method_of
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.native import object_path
@@ -27,18 +28,10 @@ from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.tools.sources import FunctionTool
 
 _METHODS: Final[Mapping[str, str]] = {
-    "description": "describe",
-    "instruction": "instruct",
-    "static_instruction": "static",
-    "global_instruction": "global_instruct",
-    "output_key": "writes",
-    "output_schema": "returns",
-    "input_schema": "accepts",
-    "timeout": "node_timeout",
+    **METHODS,
     "produces_type": "produces",
     "consumes_type": "consumes",
 }
-"""The fields whose method has another name; that of a callback is named without its ending."""
 _ELSEWHERE: Final = frozenset(
     {
         "name",
@@ -91,7 +84,7 @@ def fields(writer: Writer, node: Node) -> Iterator[Call]:
             continue
         if name in CALLBACK_FIELDS:
             shown = tuple(writer.of(node, f"{name}[{i}]", one) for i, one in enumerate(value))
-            yield Call(f".{name.removesuffix('_callback')}", shown)
+            yield Call(f".{method_of(name)}", shown)
         elif name == "output_key" and node.given.get("written_fields"):
             continue  # its schema fields say it
         elif name in ("parallel_worker", "rerun_on_resume") and value is True:

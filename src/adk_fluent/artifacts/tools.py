@@ -7,6 +7,7 @@ from typing import Final, Literal
 from adk_fluent.ir.files import ANY_FILE, ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
+from adk_fluent.tools.spec import Together, together
 
 Kind = Literal["save", "load", "list"]
 
@@ -22,6 +23,12 @@ class ArtifactTool(Frozen):
     """
 
     kind: Kind
+
+    def __or__(self, other: object) -> Together:
+        return together(self, other)
+
+    def __ror__(self, other: object) -> Together:
+        return together(other, self)
 
     @property
     def name(self) -> str:

@@ -384,6 +384,11 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         self._pending = None if pending is None else tuple(pending)
         self._earlier = tuple(earlier)
 
+    def __repr__(self) -> str:
+        waits = f", {len(self.pending)} pending" if self.pending else ""
+        state = f", state={list(self.state)}" if self.state else ""
+        return f"<RunResult of {len(self)} events, text={self.text!r:.80}{state}{waits}>"
+
     @property
     def text(self) -> str:
         """The text of the last answer to the user; empty when there was none, and while the run waits.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from adk_fluent import __version__
+from adk_fluent.spelling import did_you_mean
 
 TARGET_HELP = """\
 TARGET is one of
@@ -74,8 +77,20 @@ class _Commands:
         return made
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that suggests the command or option that a misspelt one was meant to be."""
+
+    def error(self, message: str) -> NoReturn:
+        found = re.fullmatch(r"(.*invalid choice: '(.*)') \(choose from (.*)\)", message)
+        if found is not None:
+            known = re.findall(r"[\w-]+", found[3])
+            if hint := did_you_mean(found[2], known):
+                message = f"{found[1]}.{hint}"
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="adk-fluent",
         description="Compose, draw and run agent pipelines on google-adk.",
         epilog=TARGET_HELP,

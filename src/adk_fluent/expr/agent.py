@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar, Unpack, cast, overload
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import AgentMethods
-from adk_fluent.expr.arguments import check_key, check_schema, describe, unpacked
+from adk_fluent.expr.arguments import (
+    METHODS,
+    check_key,
+    check_schema,
+    describe,
+    in_fluent_form,
+    unpacked,
+)
 from adk_fluent.expr.base import Expr, adopted
 from adk_fluent.expr.declarations import AgentDeclarations, token_limit
-from adk_fluent.ir._generated import GENERATE_OPTIONS
+from adk_fluent.ir._generated import AGENT_FIELDS, GENERATE_OPTIONS
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
@@ -83,11 +90,16 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         _node: AgentNode | dict[str, object]
         """What the node is given, until somebody asks for it: a chain of methods needs just the last node."""
 
-    def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None:
-        given: dict[str, object] = {"name": check_name(name)}
-        if model is not None:
-            given["model"] = _model(model, name)
-        _put(self, "_node", given)
+        def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None: ...
+    else:
+
+        def __init__(self, name, model=None, *more, **fields) -> None:
+            if more or fields:
+                raise _not_fluent(name, model, more, fields)
+            given: dict[str, object] = {"name": check_name(name)}
+            if model is not None:
+                given["model"] = _model(model, name)
+            _put(self, "_node", given)
 
     @property
     def node(self) -> AgentNode:
@@ -403,6 +415,23 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         if not hasattr(preset, "apply"):
             raise ArgumentError(f"use() takes a Preset, not {describe(preset)}.")
         return cast("Agent[T_co]", preset.apply(self))
+
+
+def _not_fluent(
+    name: str, model: object, more: Sequence[object], fields: Mapping[str, object]
+) -> ArgumentError:
+    """Say how to write what was given as arguments, as ADK's `LlmAgent` takes them."""
+    known = [*AGENT_FIELDS, *METHODS]
+    if more:
+        return ArgumentError(
+            f"Agent({name!r}) takes a name and a model; set the rest with methods, such as "
+            f".instruct({more[0]!r:.40})."
+        )
+    for field in fields:
+        if field not in known:
+            return ArgumentError(f"Agent({name!r}) has no {field!r}.{did_you_mean(field, known)}")
+    written = in_fluent_form(name, model, fields)
+    return ArgumentError(f"Agent({name!r}) takes a name and a model; methods set the rest: {written}")
 
 
 def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from types import UnionType
-from typing import Any, Union, cast
+from typing import Any, Final, Union, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
@@ -14,6 +15,86 @@ from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import function_name, only_reads
 from adk_fluent.ir.naming import check_name
 from adk_fluent.spelling import did_you_mean
+
+METHODS: Final[Mapping[str, str]] = {
+    "description": "describe",
+    "instruction": "instruct",
+    "static_instruction": "static",
+    "global_instruction": "global_instruct",
+    "output_key": "writes",
+    "output_schema": "returns",
+    "input_schema": "accepts",
+    "sub_agents": "delegate",
+    "timeout": "node_timeout",
+}
+"""ADK's field of an agent -> the method that sets it, where the two have different names."""
+_FLAGS: Final[Mapping[str, str]] = {
+    "disallow_transfer_to_parent": "stay",
+    "disallow_transfer_to_peers": "no_peers",
+}
+_LISTS: Final = frozenset({"tools", "sub_agents"})
+
+
+def method_of(field: str) -> str:
+    """Return the method that sets one of ADK's fields of an agent.
+
+    >>> method_of("output_key"), method_of("before_model_callback"), method_of("planner")
+    ('writes', 'before_model', 'planner')
+    """
+    return METHODS.get(field, field.removesuffix("_callback"))
+
+
+def in_fluent_form(name: str, model: object, fields: Mapping[str, object]) -> str:
+    """Write the arguments of ADK's `LlmAgent` as methods.
+
+    >>> in_fluent_form("a", "gemini-2.5-flash", {"instruction": "Say hello.", "tools": [len]})
+    'Agent("a", "gemini-2.5-flash").instruct("Say hello.").tools(len)'
+    """
+    arguments = [_written(name), *([] if model is None else [_written(model)])]
+    calls = [f"Agent({', '.join(arguments)})"]
+    for field, value in fields.items():
+        if field in _FLAGS or value in (None, [], ()):
+            calls += [f"{_FLAGS[field]}()"] if value else []
+            continue
+        items = cast("list[object]", value) if isinstance(value, list) else [value]
+        several = field in _LISTS or field.endswith("_callback")
+        shown = ", ".join(map(_written, items)) if several else _written(cast(object, value))
+        calls.append(f"{method_of(field)}({shown})")
+    return ".".join(calls)
+
+
+def refuse_fields(kind: str, member: str, given: Mapping[str, object], known: Iterable[str]) -> None:
+    """Refuse keyword arguments that a workflow does not take, such as those of ADK's own classes.
+
+    Raises:
+        ArgumentError: there is one; the message shows how to write it.
+    """
+    if not given:
+        return
+    field = next(iter(given))
+    hint = did_you_mean(field, known)
+    if field == "sub_agents":
+        hint = f" Give each agent as an argument: {kind}({_members(given[field])})."
+    elif field in METHODS:
+        hint = f" Write {kind}(...).{METHODS[field]}({_written(given[field])})."
+    raise ArgumentError(
+        f"{kind}() takes each {member} as an argument, and {', '.join(known)}; it has no {field!r}.{hint}"
+    )
+
+
+def _members(value: object) -> str:
+    items: list[object] = list(cast("Iterable[object]", value)) if isinstance(value, list | tuple) else []
+    return ", ".join(map(_written, items)) or "first, second"
+
+
+def _written(value: object) -> str:
+    """Write a value as short source: text in double quotes, a function or class by its name."""
+    if isinstance(value, str):
+        short = value if len(value) <= 60 else f"{value[:57]}..."
+        return json.dumps(short, ensure_ascii=False)
+    if isinstance(value, bool | int | float) or value is None:
+        return repr(value)
+    return str(getattr(value, "__name__", None) or getattr(value, "name", None) or "...")
 
 
 def describe(value: object) -> str:

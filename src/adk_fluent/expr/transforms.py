@@ -192,9 +192,15 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def transform(key: str, fn: Callable[[Any], Any]) -> Transform:
-        """Replace the value at `key` by `fn(value)`; a missing key raises `MissingKeyError`."""
+        """Replace the value at `key` by `fn(value)`; a missing key raises `MissingKeyError`.
+
+        Args:
+            key: the state key.
+            fn: a function of the value, or a type that converts it, such as `float`.
+        """
         key = check_key(key, "S.transform()")
-        return _step(operations.Transform(key=key, fn=_plain(fn, "S.transform()")))
+        convert = fn if isinstance(fn, type) else _plain(fn, "S.transform()")
+        return _step(operations.Transform(key=key, fn=convert))
 
     @staticmethod
     def compute(**functions: Callable[[StateView], Any]) -> Transform:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeVar, 
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.arguments import check_key, observer, positive
+from adk_fluent.expr.arguments import check_key, observer, positive, refuse_fields
 from adk_fluent.expr.base import Expr, Step, lift
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -168,7 +168,8 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     ) -> None: ...
     @overload
     def __init__(self: Pipeline[Any], *steps: Expr[Any] | NativeAgent, name: str | None = None) -> None: ...
-    def __init__(self, *steps: object, name: str | None = None) -> None:
+    def __init__(self, *steps: object, name: str | None = None, **unknown: object) -> None:
+        refuse_fields("Pipeline", "step", unknown, ("name",))
         self._begin(steps, name, "step")
 
     def __call__(self: Pipeline[Never], state: StateView) -> dict[str, Any]:
@@ -244,7 +245,10 @@ class FanOut(_Associative[T_co], WorkflowMethods):
         name: str | None = None,
         merge: Merge = "wait_all",
     ) -> None: ...
-    def __init__(self, *branches: object, name: str | None = None, merge: Merge = "wait_all") -> None:
+    def __init__(
+        self, *branches: object, name: str | None = None, merge: Merge = "wait_all", **unknown: object
+    ) -> None:
+        refuse_fields("FanOut", "branch", unknown, ("name", "merge"))
         self._begin(branches, name, "branch")
         object.__setattr__(self, "_node", self._node.replace(merge=_merge(merge)))
 
@@ -366,7 +370,10 @@ class Loop(Expr[T_co], WorkflowMethods):
         max_iterations: int = 10,
         name: str | None = None,
     ) -> None: ...
-    def __init__(self, *steps: object, max_iterations: int = 10, name: str | None = None) -> None:
+    def __init__(
+        self, *steps: object, max_iterations: int = 10, name: str | None = None, **unknown: object
+    ) -> None:
+        refuse_fields("Loop", "step", unknown, ("max_iterations", "name"))
         given, body = Pipeline.gather(Loop, steps, name, "step")
         made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
         object.__setattr__(self, "_node", made)

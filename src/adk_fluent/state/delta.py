@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Never, cast
 
 from adk_fluent.errors import ReadOnlyStateError, TransformError
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.matching import AbsentKey, StateView
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import is_session_scoped, is_temporary
@@ -29,11 +30,15 @@ def _refusing(wanted: Callable[..., Mapping[str, object]]) -> Callable[..., Neve
     return refuse
 
 
+def _name(key: object) -> str:
+    return key.key if isinstance(key, StateFieldRef) else cast(str, key)
+
+
 class ReadOnlyState(Mapping[str, Any]):
     """State as user functions see it.
 
-    A key whose value is `None` is absent. Containers are handed out as copies, so nothing a function
-    does to them reaches the state.
+    A key is text or a field of a schema. One whose value is `None` is absent. Containers are handed out as
+    copies, so nothing a function does to them reaches the state.
 
     Args:
         values: what the state holds.
@@ -62,17 +67,19 @@ class ReadOnlyState(Mapping[str, Any]):
         self._returns = returns
 
     def __getitem__(self, key: str) -> Any:
-        value = self._values.get(key)
+        name = _name(key)
+        value = self._values.get(name)
         if value is None:
-            raise AbsentKey(key)
+            raise AbsentKey(name)
         return detached(value)
 
     def get(self, key: str, default: Any = None) -> Any:  # without the error that looking it up would make
         """The value at `key`, or `default`."""
-        return default if self._values.get(key) is None else self[key]
+        name = _name(key)
+        return default if self._values.get(name) is None else self[name]
 
     def __contains__(self, key: object) -> bool:  # without the copy that looking it up would make
-        return self._values.get(cast(str, key)) is not None
+        return self._values.get(_name(key)) is not None
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, value in self._values.items() if value is not None)
