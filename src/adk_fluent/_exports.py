@@ -201,7 +201,6 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "Hearing": "adk_fluent.analysis.cuts",
         "Manifest": "adk_fluent.distributed.manifest",
         "Port": "adk_fluent.distributed.manifest",
-        "QueueWorker": "adk_fluent.distributed.queues.serving",
         "ScalingConfig": "adk_fluent.ir.annotations",
         "Segment": "adk_fluent.distributed.segments",
         "Serialization": "adk_fluent.distributed.formats",

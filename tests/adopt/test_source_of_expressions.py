@@ -113,7 +113,7 @@ SAID: dict[str, AnyExpr] = {
     "kinds of content": Agent("a").accepts(Modality.IMAGE, Modality.TEXT, max_input_tokens=9),
     "what it gives": Agent("a").produces_modality(Modality.AUDIO, max_output_tokens=9),
     "a boundary": Agent("a").execution_boundary(
-        isolation="process", transport=TransportConfig(endpoint="x"), scaling=ScalingConfig(1, 2)
+        isolation="process", transport=TransportConfig(endpoint="redis://host/x"), scaling=ScalingConfig(1, 2)
     ),
     "a schema": (Agent("a") >> Agent("b")).schema(Desk).strict(),
     "fields that it reads": Agent("a").reads(Desk.topic, Desk.tier),

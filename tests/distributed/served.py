@@ -1,97 +1,165 @@
-"""A pipeline with a queue, and a worker of it that a test starts as a process and kills."""
+"""A pipeline with a queue, and worker processes of it that tests kill, stop and go on with."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
+import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from adk_fluent import S
-from adk_fluent.distributed import QueueWorker, TransportConfig
-from adk_fluent.distributed.queues import journal
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from adk_fluent import Agent, S
+from adk_fluent.backends.temporal import turns
+from adk_fluent.backends.temporal.policy import StepPolicy
+from adk_fluent.distributed import TransportConfig, run_worker
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
 
-
-@declares(reads=["task"], writes=["began"])
-def begin(state: Mapping[str, Any]) -> dict[str, int]:
-    """A step that says in which process it ran."""
-    return {"began": os.getpid()}
+HEARTBEAT: Final = 2.0
+"""Seconds without a sign of life after which a worker of these tests counts as dead."""
 
 
-@declares(reads=["began"], writes=["ended"])
-def end(state: Mapping[str, Any]) -> dict[str, int]:
-    """A step that never comes to an end in the process that is to be killed."""
-    if sys.argv[-1] == "to be killed":
-        print("ready to be killed", flush=True)
-        time.sleep(3600)
-    return {"ended": os.getpid()}
+def note(what: str) -> None:
+    """Add a line to the log of the test, which is written at once."""
+    with Path(os.environ["QUEUE_LOG"]).open("a") as log:
+        log.write(f"{what}\n")
 
 
-def pipeline(server: str) -> Expr[Any]:
-    """The pipeline with its queue at a server."""
-    queue = TransportConfig(endpoint=f"{server}/steps")
-    return S.capture("task") >> S.fn(begin).execution_boundary(transport=queue) >> S.fn(end)
-
-
-async def serve(server: str, where: str) -> None:
-    """Serve the queue for ever."""
-    await QueueWorker(pipeline(server), journal=where, redeliver_after=0.5).start()
-    await asyncio.Event().wait()
-
-
-def _note(state: Mapping[str, Any], step: str) -> dict[str, str]:
-    with Path(state["task"]).open("a") as log:
-        log.write(f"{step}\n")
-    return {step: "done"}
+def held(name: str) -> bool:
+    """Whether the test holds a step."""
+    return (Path(os.environ["QUEUE_LOG"]).parent / f"hold {name}").exists()
 
 
 @declares(reads=["task"], writes=["one"])
 def one(state: Mapping[str, Any]) -> dict[str, str]:
-    """A step that leaves a line in a file."""
-    return _note(state, "one")
+    """A step that takes a moment."""
+    note(f"one begins {state['task']}")
+    time.sleep(0.02)
+    note(f"one ends {state['task']}")
+    return {"one": state["task"]}
 
 
-@declares(reads=["task"], writes=["two"])
+@declares(reads=["task", "one"], writes=["two"])
 def two(state: Mapping[str, Any]) -> dict[str, str]:
-    """Another."""
-    return _note(state, "two")
+    """A step that waits while the test holds it, and that some tasks do not live through."""
+    task = state["task"]
+    note(f"two begins {task}")
+    while held("two"):
+        time.sleep(0.02)
+    if task == "poison":
+        os._exit(9)
+    note(f"two ends {task}")
+    return {"two": task}
 
 
-def noting(endpoint: str) -> Expr[Any]:
-    """A pipeline with two such steps behind a queue; the prompt says which file."""
+class Computes(BaseLlm):
+    """A model that computes on the event loop for several heartbeats; some tasks never end."""
+
+    model: str = "computes"
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """The task."""
+        config: Any = llm_request.config
+        task = str(config.system_instruction).partition("\n")[0]
+        note(f"compute begins {task}")
+        end = time.monotonic() + 3 * HEARTBEAT
+        while task == "forever" or time.monotonic() < end:
+            pass
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=task)]))
+
+
+def pipeline(endpoint: str) -> Expr[Any]:
+    """Two steps behind a queue; the prompt is the task."""
     queue = TransportConfig(endpoint=endpoint)
-    return S.capture("task") >> S.fn(one).execution_boundary(transport=queue) >> S.fn(two)
+    return S.capture("task") >> (S.fn(one) >> S.fn(two)).execution_boundary(transport=queue)
 
 
-def die(endpoint: str, at: int) -> None:
-    """Serve a queue until this process kills itself before the effect of that number."""
-    asyncio.run(_serve_until(endpoint, at))
+def computing(endpoint: str) -> Expr[Any]:
+    """A step behind a queue that computes on the event loop."""
+    queue = TransportConfig(endpoint=endpoint)
+    compute = Agent("compute", Computes()).instruct("{task}").writes("computed")
+    return S.capture("task") >> compute.execution_boundary(transport=queue)
 
 
-async def _serve_until(endpoint: str, at: int) -> None:
-    journal.LEASE = 0.5
-    worker = QueueWorker(noting(endpoint), redeliver_after=60)
-    done = 0
+chosen: Expr[Any] = (
+    {"pipeline": pipeline, "computing": computing}[os.environ.get("QUEUE_KIND", "pipeline")](
+        os.environ["QUEUE"]
+    )
+    if "QUEUE" in os.environ
+    else S.capture("task")
+)
 
-    def counting(effect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def counted(*given: Any) -> Any:
-            nonlocal done
-            done += 1
-            if done == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return await effect(*given)
 
-        return counted
+def soon_dead() -> None:
+    """Let workers count as dead soon; callers and workers alike ask for it."""
+    name = StepPolicy.__name__
+    setattr(turns, name, lambda: StepPolicy(heartbeat=HEARTBEAT))
 
-    inside: Any = worker
-    for owner, names in ((inside._journal, ("attempt", "add", "finish")), (inside._broker, ("publish",))):
-        for name in names:
-            setattr(owner, name, counting(getattr(owner, name)))
-    await worker.start()
-    await asyncio.Event().wait()
+
+class Crew:
+    """Worker processes of a queue.
+
+    Args:
+        address: the Temporal server.
+        endpoint: the queue.
+        folder: where they write their log.
+        kind: which pipeline.
+    """
+
+    def __init__(self, address: str, endpoint: str, folder: Path, kind: str = "pipeline") -> None:
+        self._address, self._folder = address, folder
+        self._file = folder / "log"
+        self._file.touch()
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._said = {"QUEUE": endpoint, "QUEUE_KIND": kind, "QUEUE_LOG": str(self._file)}
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        """Start another one; by default with `run_worker`."""
+        paths = os.pathsep.join(filter(None, sys.path))
+        given = command or (sys.executable, "-m", "tests.distributed.served", self._address)
+        made = subprocess.Popen(
+            given, env={**os.environ, **self._said, "PYTHONPATH": paths}, stderr=subprocess.DEVNULL
+        )
+        self.workers.append(made)
+        return made
+
+    def hold(self, name: str) -> None:
+        """Hold a step."""
+        (self._folder / f"hold {name}").touch()
+
+    def release(self, name: str) -> None:
+        """Let it go."""
+        (self._folder / f"hold {name}").unlink()
+
+    def count(self, what: str) -> int:
+        """How often something was noted."""
+        return Counter(self._file.read_text().splitlines())[what]
+
+    async def until(self, what: str, times: int = 1) -> None:
+        """Wait until something was noted so often."""
+        while self.count(what) < times:
+            await asyncio.sleep(0.02)
+
+    def end(self) -> None:
+        """Kill all."""
+        for each in self.workers:
+            each.kill()
+            each.wait()
+
+
+if __name__ == "__main__":
+    from tests.distributed import served
+
+    served.soon_dead()
+    asyncio.run(run_worker(served.chosen, address=sys.argv[1]))

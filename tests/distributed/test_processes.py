@@ -103,11 +103,14 @@ async def test_a_process_needs_to_know_what_to_load() -> None:
     ("said", "told"),
     [
         ([TARGET, "--segment", "mail"], "has no segment 'mail'; it has capture, fn"),
-        (["tests.distributed.placed:queued", "--segment", "heavy"], "queue of segment 'heavy' is not there"),
+        (
+            ["tests.distributed.placed:queued", "--segment", "heavy"],
+            "Where it has a queue, start a worker of that",
+        ),
     ],
 )
 def test_a_start_command_that_is_wrong_says_so_in_one_line(said: list[str], told: str) -> None:
-    """A pipeline, a segment, a place or a broker that is not there: no traceback."""
+    """A pipeline or a segment that is not there, or one that has a queue: no traceback."""
     command = [sys.executable, "-m", "adk_fluent.distributed", *said]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("PYTHONUNBUFFERED", None)  # with it, what the module prints could not come late

@@ -1,10 +1,10 @@
-"""Queues between segments: each piece of work once, whatever is delivered how often, and whoever dies."""
+"""Queues between segments, at every broker: work runs once, whatever is delivered how often."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,204 +12,194 @@ from google.adk.artifacts import FileArtifactService
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adk_fluent import A, Agent, S
-from adk_fluent.backends.adk.running.backend import ADKBackend
-from adk_fluent.distributed import DistributedBackend, QueueWorker, TransportConfig, inward, split, to_bytes
+from adk_fluent import A, Agent, C, S, gate
+from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
+from adk_fluent.backends.temporal.connecting import Address
+from adk_fluent.backends.temporal.server import DevServer
+from adk_fluent.backends.temporal.turns import Turnstile
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.distributed import DistributedBackend, TransportConfig, inward, split, to_bytes
 from adk_fluent.distributed.queues import calling, serving
-from adk_fluent.distributed.queues.brokers import Handler, Message, broker_of
+from adk_fluent.distributed.queues.brokers import Message, broker_of
+from adk_fluent.distributed.queues.serving import Taker, work_in
 from adk_fluent.errors import (
     ADKFluentError,
     ArgumentError,
     BackendError,
-    MissingExtraError,
+    EngineError,
     ModelError,
+    RunError,
     SegmentError,
+    SessionError,
     StepError,
 )
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
 from adk_fluent.testing import call_tool, mock_backend
-from tests.backends.support import Hang, system
+from tests.backends.support import Hang
+from tests.distributed.queues import a_queue, caller, heard, until, worker
 
 pytestmark = pytest.mark.newest
-
-
-class Board:
-    """A broker in this process, which delivers each message as soon as somebody takes its topic.
-
-    Attributes:
-        sent: topic → what was put into it.
-    """
-
-    def __init__(self) -> None:
-        self.sent: dict[str, list[Message]] = {}
-        self._handlers: dict[str, Handler] = {}
-        self._tasks: set[asyncio.Future[None]] = set()
-
-    def handle(self, topic: str, handler: Handler, *, at_once: int, redeliver_after: float) -> None:
-        """Take the messages of a topic."""
-        self._handlers[topic] = handler
-
-    async def start(self) -> None:
-        """Nothing is to be connected."""
-
-    async def close(self) -> None:
-        """Stop what is at work, as a process does that is killed."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def publish(self, topic: str, message: Message) -> None:
-        """Deliver a message."""
-        self.sent.setdefault(topic, []).append(message)
-        if (handler := self._handlers.get(topic)) is not None:
-            task = asyncio.ensure_future(handler(message))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def again(self, topic: str, number: int = -1) -> None:
-        """Deliver a message once more, and wait until it is done."""
-        await self._handlers[topic](self.sent[topic][number])
-
-
-@pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> Board:
-    """What workers and callers of the test are connected to."""
-    made = Board()
-
-    def the_board(endpoint: str) -> Board:
-        return made
-
-    for module in (calling, serving):
-        monkeypatch.setattr(module, "broker_of", the_board)
-    return made
-
-
-QUEUE = TransportConfig(type="queue", endpoint="redis://127.0.0.1:1/heavy")
 RAN: list[str] = []
 
 
 @declares(reads=["task"], writes=["first"])
 def first(state: Mapping[str, Any]) -> dict[str, str]:
     """A step that leaves a mark."""
-    RAN.append("first")
+    RAN.append(state["task"])
     return {"first": f"{state['task']} began"}
 
 
 clerk = Agent("clerk").writes("task")
-behind = S.fn(first).execution_boundary(transport=QUEUE) >> Agent("heavy").instruct("{first}").writes(
-    "result"
-)
-pipeline: Expr[Any] = clerk >> behind
+heavy = Agent("heavy").instruct("{first}").writes("result")
 
 
-def worker(backend: Any, folder: Path, **options: Any) -> QueueWorker:
-    """A worker of the pipeline's queue."""
-    return QueueWorker(pipeline, backend=backend, journal=folder / "journal.db", **options)
+def behind(queue: TransportConfig) -> Expr[Any]:
+    """A pipeline with two steps behind a queue."""
+    return clerk >> (S.fn(first) >> heavy).execution_boundary(transport=queue)
 
 
-async def test_a_run_goes_through_a_queue(board: Board, tmp_path: Path) -> None:
-    """What a worker does comes back: answer, state, and errors as they were."""
+def work_for(pipeline: Expr[Any], task: str, run_id: str, session_id: str = "ann") -> Message:
+    """A message as a caller writes it."""
+    segment = split(pipeline)[-1]
+    said = {"role": "user", "parts": [{"text": "Go"}]}
+    crossing = inward(
+        segment, state={"task": task}, message=said, run_id=run_id, session_id=session_id, user_id="user"
+    )
+    return Message(to_bytes(crossing, segment.boundary.serialization), {})
+
+
+async def put(endpoint: str, *messages: Message) -> None:
+    """Put messages into a queue, as a program does that is not ours."""
+    made = broker_of(endpoint)
+    await made.open()
+    try:
+        for message in messages:
+            await made.put(endpoint.rpartition("/")[2], message)
+    finally:
+        await made.close()
+
+
+async def answer_of(pipeline: Expr[Any], address: str, message: Message) -> list[str]:
+    """What came of the work of a message."""
+    from adk_fluent.distributed import from_bytes
+
+    segment = split(pipeline)[-1]
+    work = work_in(segment.queue, from_bytes(message.body, segment.boundary.serialization))
+    engine = Turnstile(Address(address))
+    await until(lambda: engine.is_started(work))
+    return (await engine.result(work, "", 60))[0]
+
+
+async def test_a_run_goes_through_a_queue(broker: str, temporal: DevServer) -> None:
+    """What a worker does comes back through the engine: the answer, and the state."""
+    pipeline = behind(a_queue(broker))
     script = mock_backend({"clerk": "sums", "heavy": "42"})
-    served = worker(script, tmp_path)
-    result = await pipeline.run("Go", backend=DistributedBackend(script))
-    assert (result.text, result.state["first"], result.state["result"]) == ("42", "sums began", "42")
-    (message,) = board.sent["heavy"]
-    assert message.headers["content-type"].endswith("crossing+json")
-    await served.stop()
+    async with caller(temporal.address, script) as backend:
+        early = asyncio.ensure_future(pipeline.run("Go", backend=backend))  # before there is a worker
+        async with worker(pipeline, temporal.address, models=script):
+            results = await asyncio.gather(early, *(pipeline.run("Go", backend=backend) for _ in range(5)))
+    for result in results:
+        assert (result.text, result.state["first"], result.state["result"]) == ("42", "sums began", "42")
 
 
-async def test_a_finished_piece_of_work_is_not_done_again(board: Board, tmp_path: Path) -> None:
-    """A message that is delivered again is answered from the journal, also by another worker."""
+async def test_a_duplicate_joins_the_workflow(broker: str, temporal: DevServer) -> None:
+    """A message that is put in again and again, while its work runs and when it is done, runs once."""
+    queue = a_queue(broker)
+    pipeline, hang = behind(queue), Hang()
+    message = work_for(pipeline, f"once at {broker}", "r1")
+    last = work_for(pipeline, f"last at {broker}", "r2")
+    assert queue.endpoint is not None
+    RAN.clear()
+    async with worker(pipeline, temporal.address, models=mock_backend({"heavy": hang})):
+        await put(queue.endpoint, message, message)
+        await hang.started.wait()
+        await put(queue.endpoint, message, message)
+    script = mock_backend({"heavy": "42"})
+    async with worker(pipeline, temporal.address, models=script):
+        first_answer = await answer_of(pipeline, temporal.address, message)
+        await put(queue.endpoint, message, message, last)
+        await answer_of(pipeline, temporal.address, last)
+        assert await answer_of(pipeline, temporal.address, message) == first_answer
+    assert [f"once at {broker}", f"last at {broker}"] == RAN
+    assert len(script.calls["heavy"]) == 2
+
+
+async def test_junk_is_a_dead_letter(
+    broker: str, temporal: DevServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Bytes that are no work, and work for another segment, are kept with the reason; the worker goes on."""
+    queue = a_queue(broker)
+    pipeline = behind(queue)
+    other = clerk >> Agent("another").execution_boundary(transport=queue)
+    unnamed = work_for(pipeline, "x", run_id="")
+    assert queue.endpoint is not None
     script = mock_backend({"clerk": "sums", "heavy": "42"})
-    served = worker(script, tmp_path)
-    await pipeline.run("Go", backend=DistributedBackend(script))
-    answers = len(board.sent[board.sent["heavy"][0].headers["reply"]])
-    await served.stop()
-    RAN.clear()
-    other = worker(script, tmp_path)
-    await board.again("heavy")
-    await other.stop()
-    assert RAN == []
-    assert len(script.calls["heavy"]) == 1
-    assert len(board.sent[board.sent["heavy"][0].headers["reply"]]) == 2 * answers - 1
+    caplog.set_level(logging.ERROR, "adk_fluent.queues")
+    async with worker(pipeline, temporal.address, models=script), caller(temporal.address, script) as backend:
+        junk = (Message(b"\xff not JSON", {"from": "a stranger"}), work_for(other, "x", "r"), unnamed)
+        await put(queue.endpoint, *junk)
+        assert (await pipeline.run("Go", backend=backend)).text == "42"
+        dead = await heard(queue.endpoint + serving.DEAD, 3)
+    assert {message.body for message in dead} == {message.body for message in junk}
+    reasons = sorted(message.headers["reason"] for message in dead)
+    assert "is for segment 'another'" in reasons[0]
+    assert "lacks the id of its run" in reasons[1]
+    assert "not what crosses" in reasons[2]
+    assert len([each for each in caplog.records if "is a dead letter" in each.getMessage()]) == 3
 
 
-async def test_work_goes_on_behind_the_last_finished_step(board: Board, tmp_path: Path) -> None:
-    """When a worker dies between two steps, the next delivery runs only the second."""
-    hang = Hang()
-    script = mock_backend({"clerk": "sums"})
-    served = worker(mock_backend({"heavy": hang}), tmp_path)
-    RAN.clear()
-    run = asyncio.ensure_future(pipeline.run("Go", backend=DistributedBackend(script)))
-    await hang.started.wait()
-    await served.stop()
-    assert RAN == ["first"]
-    healthy = mock_backend({"heavy": "42"})
-    other = worker(healthy, tmp_path)
-    await board.again("heavy")
-    result = await run
-    await other.stop()
-    assert RAN == ["first"]
-    assert (result.text, result.state["first"]) == ("42", "sums began")
-    assert "sums began" in system(healthy.calls["heavy"][0])
+# --- what does not depend on the broker ---------------------------------------------------------------
 
 
-async def test_work_that_nobody_lives_through_is_given_up(board: Board, tmp_path: Path) -> None:
-    """After so many deliveries it is a dead letter, with the reason, and the caller is told."""
-    served = None
-    run = None
-    script = mock_backend({"clerk": "sums"})
-    for attempt in range(3):
-        hang = Hang()
-        served = worker(mock_backend({"heavy": hang}), tmp_path, max_attempts=2)
-        if run is None:
-            run = asyncio.ensure_future(pipeline.run("Go", backend=DistributedBackend(script)))
-            await hang.started.wait()
-        elif attempt == 1:
-            delivery = asyncio.ensure_future(board.again("heavy"))
-            await hang.started.wait()
-            delivery.cancel()
-            await asyncio.gather(delivery, return_exceptions=True)
-        else:
-            await board.again("heavy")
-        await served.stop()
-    assert run is not None
-    with pytest.raises(SegmentError, match="given up after 2 deliveries that no worker lived through"):
-        await run
-    (dead,) = board.sent["heavy.dead"]
-    assert "given up" in dead.headers["reason"]
-    assert dead.body == board.sent["heavy"][0].body
+async def test_runs_of_one_session_take_turns(redis: str, temporal: DevServer) -> None:
+    """Work of a session runs in its order, never two pieces at a time; other sessions do not wait for it."""
+    at_work: list[str] = []
+    began: list[str] = []
+    together: set[frozenset[str]] = set()
+    both = asyncio.Barrier(2)
+
+    async def answer(request: Any) -> AsyncGenerator[str]:
+        name = str(request.config.system_instruction).partition(" ")[0]
+        began.append(name)
+        at_work.append(name)
+        await both.wait()  # which ends only when two sessions are at work
+        together.add(frozenset(at_work))
+        at_work.remove(name)
+        yield "done"
+
+    queue = a_queue(redis)
+    pipeline = behind(queue)
+    assert queue.endpoint is not None
+    messages = [work_for(pipeline, f"{s}{run}", f"{s}{run}", s) for run in range(3) for s in "ab"]
+    async with worker(pipeline, temporal.address, models=mock_backend({"heavy": answer})):
+        await put(queue.endpoint, *messages)
+        for message in messages:
+            await answer_of(pipeline, temporal.address, message)
+    assert [name for name in began if name[0] == "a"] == ["a0", "a1", "a2"]
+    assert [name for name in began if name[0] == "b"] == ["b0", "b1", "b2"]
+    assert all(len({name[0] for name in names}) == len(names) for names in together)
 
 
-async def test_what_is_no_message_is_a_dead_letter(board: Board, tmp_path: Path) -> None:
-    """A poisoned message does not stop the worker, and is kept with the reason."""
-    served = worker(mock_backend({}), tmp_path)
-    await board.publish("heavy", Message(b"\xff not JSON", {}))
-    await board.again("heavy")
-    await served.stop()
-    assert {message.body for message in board.sent["heavy.dead"]} == {b"\xff not JSON"}
-    assert "not what crosses" in board.sent["heavy.dead"][0].headers["reason"]
-
-
-async def test_a_failure_is_told_once_and_not_tried_again(board: Board, tmp_path: Path) -> None:
-    """A step that raises fails the run, with its own error; a further delivery does not run it again."""
+async def test_a_failure_is_told_once_and_not_tried_again(redis: str, temporal: DevServer) -> None:
+    """A step that raises fails the run with its own error; what ran before it is in the session."""
+    queue = a_queue(redis)
 
     @declares(reads=["task"], writes=["x"])
     def broken(state: Mapping[str, Any]) -> dict[str, str]:
         RAN.append("broken")
         raise ValueError("no such task")
 
-    made = clerk >> S.fn(broken).execution_boundary(transport=QUEUE)
+    made = clerk >> (S.fn(first) >> S.fn(broken)).execution_boundary(transport=queue)
     script = mock_backend({"clerk": "sums"})
-    served = QueueWorker(made, backend=script, journal=tmp_path / "journal.db")
     RAN.clear()
-    with pytest.raises(StepError, match="ValueError: no such task") as caught:
-        await made.run("Go", backend=DistributedBackend(script))
+    async with worker(made, temporal.address, models=script), caller(temporal.address, script) as backend:
+        with pytest.raises(StepError, match="ValueError: no such task") as caught:
+            await made.run("Go", session_id="s", backend=backend)
+        state = await backend.session(backend.compile(made.node), session_id="s")
     assert isinstance(caught.value.__cause__, ValueError)
-    await board.again("heavy")
-    await served.stop()
-    assert RAN == ["broken"]
+    assert RAN == ["sums", "broken"]
+    assert state.state["first"] == "sums began"
 
 
 class Refused(Exception):
@@ -222,132 +212,247 @@ class Refused(Exception):
 
 
 @pytest.mark.parametrize("serialization", ["json", "protobuf", "arrow"])
-async def test_an_error_comes_back_as_it_was(board: Board, tmp_path: Path, serialization: Any) -> None:
+async def test_an_error_comes_back_as_it_was(redis: str, temporal: DevServer, serialization: Any) -> None:
     """Its class, its short attributes and what caused it; no secret, and nothing that is no data."""
 
     async def busy(request: Any) -> AsyncGenerator[str]:
         raise Refused("Busy; the key was sk-abcdefghijklmnop1234.", 503)
         yield ""
 
-    made = clerk >> Agent("heavy").execution_boundary(transport=QUEUE, serialization=serialization)
+    made = clerk >> Agent("heavy").execution_boundary(transport=a_queue(redis), serialization=serialization)
     script = mock_backend({"clerk": "sums", "heavy": busy})
-    served = QueueWorker(made, backend=script, journal=tmp_path / "journal.db")
-    with pytest.raises(ModelError, match="Agent 'heavy' got no answer") as caught:
-        await made.run("Go", backend=DistributedBackend(script))
-    await served.stop()
+    async with worker(made, temporal.address, models=script), caller(temporal.address, script) as backend:
+        with pytest.raises(ModelError, match="Agent 'heavy' got no answer") as caught:
+            await made.run("Go", backend=backend)
     cause = caught.value.__cause__
     assert isinstance(cause, Refused)
     assert (str(cause), cause.status_code) == ("Busy; the key was [redacted].", 503)
-    assert vars(cause) == {"status_code": 503}
-    assert "sk-abc" not in "".join(str(message) for topic in board.sent.values() for message in topic)
 
 
-async def test_runs_of_one_session_take_turns(board: Board, tmp_path: Path) -> None:
-    """Two pieces of work of a session never run at the same time; those of two sessions do."""
-    at_work: list[str] = []
-    most = {"a": 0, "b": 0}
-    both = asyncio.Barrier(2)
-
-    async def answer(request: Any) -> AsyncGenerator[str]:
-        session = str(request.config.system_instruction).partition(" ")[0]
-        at_work.append(session)
-        most[session] = max(most[session], at_work.count(session))
-        await both.wait()  # which ends only when both sessions are at work
-        at_work.remove(session)
-        yield "done"
-
-    served = worker(mock_backend({"heavy": answer}), tmp_path)
-    (_, second) = split(pipeline)
-
-    def message(session: str, run: int) -> Message:
-        said = {"role": "user", "parts": [{"text": "Go"}]}
-        crossing = inward(
-            second, state={"task": session}, message=said, run_id=f"{session}{run}", session_id=session
-        )
-        return Message(to_bytes(crossing), {})
-
-    for session in ("a", "b"):
-        for run in range(2):
-            await board.publish("heavy", message(session, run))
-    for number in range(4):
-        await board.again("heavy", number)
-    await served.stop()
-    assert most == {"a": 1, "b": 1}
-
-
-async def test_a_caller_is_told_when_no_worker_comes(board: Board, tmp_path: Path) -> None:
+async def test_a_caller_is_told_when_no_worker_comes(redis: str, temporal: DevServer) -> None:
     """Within the time it is given; and a worker that comes later leaves the work alone."""
+    queue = a_queue(redis)
+    pipeline = behind(queue)
     script = mock_backend({"clerk": "sums", "heavy": "42"})
-    with pytest.raises(SegmentError, match=r"No worker took the work of segment 'fn' .* 'heavy' within 0 s"):
-        await pipeline.run("Go", backend=DistributedBackend(script, patience=0))
     RAN.clear()
-    served = worker(script, tmp_path)
-    await board.again("heavy")
-    await served.stop()
-    assert RAN == []
+    async with caller(temporal.address, script, patience=0.2) as backend:
+        with pytest.raises(SegmentError, match=r"No worker took the work .* within 0.2 seconds; none will"):
+            await pipeline.run("Go", backend=backend)
+    async with worker(pipeline, temporal.address, models=script), caller(temporal.address, script) as backend:
+        await pipeline.run("Go", backend=backend)  # which comes after it in the stream
+    assert RAN == ["sums"]
+    assert len(script.calls["heavy"]) == 1
 
 
-async def test_artifacts_in_memory_are_refused(board: Board, tmp_path: Path) -> None:
-    """What a caller keeps in memory no worker finds, and what a worker keeps so nobody: both say it."""
+async def test_a_worker_of_another_version_does_not_run_the_work(redis: str, temporal: DevServer) -> None:
+    """Work goes to workers of its version alone; where there are none, the caller is told which."""
+    queue = a_queue(redis)
+    pipeline = behind(queue)
+    other = clerk >> (S.fn(first) >> heavy.instruct("Another.")).execution_boundary(transport=queue)
+    script = mock_backend({"clerk": "sums", "heavy": "42"})
+    RAN.clear()
+    async with (
+        worker(other, temporal.address, models=script),
+        caller(temporal.address, script, patience=1) as backend,
+    ):
+        with pytest.raises(SegmentError, match="No worker has this version of the segment: none listens on"):
+            await pipeline.run("Go", backend=backend)
+        assert RAN == []
+        async with worker(pipeline, temporal.address, models=script):
+            assert (await pipeline.run("Go", backend=backend)).text == "42"
+
+
+async def test_an_answered_pause_is_not_mistaken_for_finished_work(redis: str, temporal: DevServer) -> None:
+    """A gate behind a queue pauses the run; the answer is work of its own, and the run goes on behind it."""
+    after = S.fn(first) >> gate(lambda state: True, message="Go on?") >> heavy
+    pipeline = clerk >> after.execution_boundary(transport=a_queue(redis))
+    script = mock_backend({"clerk": "sums", "heavy": "42"})
+    RAN.clear()
+    async with worker(pipeline, temporal.address, models=script), caller(temporal.address, script) as backend:
+        asked = await pipeline.run("Go", backend=backend)
+        assert [pending.message for pending in asked.pending] == ["Go on?"]
+        approvals = {asked.pending[0].id: True}
+        done = await pipeline.resume(session_id=asked.session_id, approvals=approvals, backend=backend)
+    assert (done.text, done.pending, RAN) == ("42", [], ["sums"])
+
+
+async def test_a_segment_that_may_not_see_the_user_gets_none_of_the_earlier_messages(
+    redis: str, temporal: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the user said in earlier turns is not in the message; a segment that may see it gets it."""
+    sent: list[bytes] = []
+
+    def spy(crossing: Any, form: Any) -> bytes:
+        sent.append(to_bytes(crossing, form))
+        return sent[-1]
+
+    monkeypatch.setattr(calling, "to_bytes", spy)
+    there = {"clerk": ["one", "two"], "heavy": ["1", "2"]}
+    for context, is_shown in ((C.none(), False), (C.from_agents("clerk"), True)):
+        seen = heavy.instruct("Do {task}.").context(context)
+        pipeline = clerk >> seen.execution_boundary(transport=a_queue(redis))
+        script = mock_backend(there)
+        async with (
+            worker(pipeline, temporal.address, models=script),
+            caller(temporal.address, script) as backend,
+        ):
+            await pipeline.run("my secret is tulip", session_id="s", backend=backend)
+            await pipeline.run("and now this", session_id="s", backend=backend)
+        assert (b"tulip" in sent[-1], b"and now this" in sent[-1]) == (is_shown, True)
+
+
+async def test_a_caller_comes_back_by_its_run_id(redis: str, temporal: DevServer, tmp_path: Any) -> None:
+    """It left while the work ran; another process gets the answer, and nothing that is done is done again."""
+    pipeline, hang = behind(a_queue(redis)) >> Agent("mail").reads("result").writes("letter"), Hang()
+    config = ExecutionConfig(resumable=True)
+    options: dict[str, Any] = {"session_service": sqlite_sessions(tmp_path / "s.db")}
+    first_script = mock_backend({"clerk": "sums"})
+    RAN.clear()
+    run_id = ""
+
+    async def read(backend: DistributedBackend) -> None:
+        nonlocal run_id
+        async for event in pipeline.stream("Go", session_id="s", config=config, backend=backend):
+            run_id = event.invocation_id
+
+    async with (
+        worker(pipeline, temporal.address, models=mock_backend({"heavy": hang})),
+        caller(temporal.address, first_script, **options) as backend,
+    ):
+        reading = asyncio.ensure_future(read(backend))
+        await hang.started.wait()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    script = mock_backend({"mail": "Dear Ann", "heavy": "42"})
+    options = {"session_service": sqlite_sessions(tmp_path / "s.db")}
+    async with (
+        worker(pipeline, temporal.address, models=script),
+        caller(temporal.address, script, **options) as backend,
+    ):
+        result = await backend.come_back(pipeline, run_id, session_id="s")
+        with pytest.raises(SessionError, match="has no run 'another'"):
+            await backend.come_back(pipeline, "another", session_id="s")
+    assert (result.text, result.state["result"], RAN) == ("Dear Ann", "42", ["sums"])
+    assert len(first_script.calls["clerk"]) == 1
+    assert "clerk" not in script.calls
+
+
+async def test_a_run_that_noted_nothing_cannot_be_come_back_to(redis: str, temporal: DevServer) -> None:
+    """It is refused with what to do, before its steps would run again."""
+    pipeline = behind(a_queue(redis))
+    script = mock_backend({"clerk": "sums", "heavy": "42"})
+    async with worker(pipeline, temporal.address, models=script), caller(temporal.address, script) as backend:
+        result = await pipeline.run("Go", session_id="s", backend=backend)
+        with pytest.raises(SessionError, match="noted nothing to go on from"):
+            await backend.come_back(pipeline, result[0].invocation_id, session_id="s")
+
+
+async def test_artifacts_in_memory_are_refused(redis: str, temporal: DevServer, tmp_path: Any) -> None:
+    """What a caller or a worker keeps in memory nobody else finds: it says so before anything is lost."""
     made = A.save("draft.md", "Did it.") >> A.snapshot("draft.md", into_key="copy").execution_boundary(
-        transport=QUEUE
+        transport=a_queue(redis)
     )
-    said = "^Segment 'snapshot' uses 'draft.md', and artifacts in the memory of one process do not cross"
-    with pytest.raises(BackendError, match=said):
-        await made.run("Go", backend=DistributedBackend(mock_backend({})))
-    assert not board.sent
+    said = "Segment 'snapshot' uses 'draft.md', and artifacts in the memory of one process do not cross"
     kept = FileArtifactService(root_dir=tmp_path)
-    caller = DistributedBackend(mock_backend({}), artifact_service=kept)
-    served = QueueWorker(made, backend=mock_backend({}), journal=tmp_path / "journal.db")
-    with pytest.raises(BackendError, match=said):
-        await made.run("Go", backend=caller)
-    await served.stop()
-    shared = ADKBackend(artifact_service=kept)
-    served = QueueWorker(made, backend=shared, journal=tmp_path / "journal.db")
-    assert (await made.run("Go", backend=caller)).state["copy"] == "Did it."
-    await served.stop()
+    script = mock_backend({})
+    async with caller(temporal.address, script) as backend:
+        with pytest.raises(BackendError, match=said):
+            await made.run("Go", backend=backend)
+    async with worker(made, temporal.address), caller(temporal.address, artifact_service=kept) as backend:
+        with pytest.raises(ADKFluentError, match=said):
+            await made.run("Go", backend=backend)
+    services = {"artifact_service": kept}
+    async with (
+        worker(made, temporal.address, services=services),
+        caller(temporal.address, artifact_service=kept) as backend,
+    ):
+        assert (await made.run("Go", backend=backend)).state["copy"] == "Did it."
 
 
-async def test_an_artifact_that_only_code_names_is_refused(board: Board, tmp_path: Path) -> None:
+async def test_an_artifact_that_only_code_names_is_refused(redis: str, temporal: DevServer) -> None:
     """A tool that saves one where its worker keeps them in memory is told so; it would be lost."""
 
     async def note(tool_context: ToolContext) -> str:
         """Save a note."""
-        part = types.Part(text="noted")
-        return str(await tool_context.save_artifact("note.md", part))
+        return str(await tool_context.save_artifact("note.md", types.Part(text="noted")))
 
-    made = clerk >> Agent("heavy").tool(note).execution_boundary(transport=QUEUE)
+    made = clerk >> Agent("heavy").tool(note).execution_boundary(transport=a_queue(redis))
     script = mock_backend({"clerk": "sums", "heavy": [call_tool("note"), "42"]})
-    served = QueueWorker(made, backend=script, journal=tmp_path / "journal.db")
-    with pytest.raises(ADKFluentError, match="artifacts in the memory of one process do not cross"):
-        await made.run("Go", backend=DistributedBackend(script))
-    await served.stop()
+    async with worker(made, temporal.address, models=script), caller(temporal.address, script) as backend:
+        with pytest.raises(ADKFluentError, match="artifacts in the memory of one process do not cross"):
+            await made.run("Go", backend=backend)
 
 
-async def test_a_worker_of_another_version_says_so(board: Board, tmp_path: Path) -> None:
-    """Work for another graph is refused by name instead of being run on this one."""
-    script = mock_backend({"clerk": "sums", "heavy": "42"})
-    other = clerk >> S.fn(first).execution_boundary(transport=QUEUE) >> Agent("heavy").instruct("Another.")
-    served = QueueWorker(other, backend=script, journal=tmp_path / "journal.db")
-    with pytest.raises(SegmentError, match="'fn' is another version here"):
-        await pipeline.run("Go", backend=DistributedBackend(script))
-    await served.stop()
+async def test_a_boundary_on_a_first_step_cuts(redis: str, temporal: DevServer) -> None:
+    """The first step runs behind its queue, too, and the caller asks no model itself."""
+    mail = Agent("mail").reads("task").execution_boundary()
+    pipeline = clerk.execution_boundary(transport=a_queue(redis)) >> mail
+    here, there = mock_backend({"mail": "Dear Ann"}), mock_backend({"clerk": "sums"})
+    async with worker(pipeline, temporal.address, models=there), caller(temporal.address, here) as backend:
+        result = await pipeline.run("Go", backend=backend)
+        assert result.text == "Dear Ann"
+    assert ("clerk" in here.calls, len(there.calls["clerk"])) == (False, 1)
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: broker_of("kafka://host/heavy"), "queues are at redis://"),
-        (lambda: QueueWorker(clerk), "name one of the segments that have a queue; there is none"),
-        (lambda: QueueWorker(pipeline, segment="clerk"), "'clerk' has no queue: give its boundary"),
-        (
-            lambda: QueueWorker(clerk.execution_boundary(transport=TransportConfig())),
-            "has no queue: give its boundary",
-        ),
-    ],
-)
-def test_what_cannot_be_served_is_one_clear_line(make: Any, said: str) -> None:
-    """An unknown scheme, a missing queue: what is wrong and what to write."""
-    with pytest.raises((ArgumentError, MissingExtraError), match=said) as caught:
-        make()
-    assert "\n" not in str(caught.value)
+async def test_more_than_the_engine_holds_is_refused(redis: str, temporal: DevServer) -> None:
+    """In both directions, in one line, before it is lost."""
+
+    @declares(reads=["task"], writes=["large"])
+    def grow(state: Mapping[str, Any]) -> dict[str, str]:
+        return {"large": "x" * 3_000_000}
+
+    inwards = S.fn(grow) >> Agent("heavy").instruct("{large}").execution_boundary(transport=a_queue(redis))
+    grown = clerk >> S.fn(grow).execution_boundary(transport=a_queue(redis))
+    script = mock_backend({"clerk": "sums"})
+    async with worker(grown, temporal.address, models=script), caller(temporal.address, script) as backend:
+        with pytest.raises(RunError, match=r"What goes into segment 'heavy' is 4\.0 MB"):
+            await inwards.run("Go", backend=backend)
+        with pytest.raises(RunError, match=r"is 3.* MB, and a durable run holds at most 2 MB"):
+            await grown.run("Go", backend=backend)
+
+
+async def test_a_message_older_than_what_the_engine_remembers_is_refused(
+    redis: str, temporal: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have run before: it is a dead letter and runs no more."""
+    queue = a_queue(redis)
+    pipeline = behind(queue)
+    assert queue.endpoint is not None
+    old = work_for(pipeline, "old", "r")
+    RAN.clear()
+    async with worker(pipeline, temporal.address, models=mock_backend({})):
+        await put(queue.endpoint, Message(old.body, {"sent": "1000"}))
+        (dead,) = await heard(queue.endpoint + serving.DEAD, 1)
+    assert "older than the 86400 s for which Temporal remembers runs" in dead.headers["reason"]
+    assert RAN == []
+
+
+async def test_a_message_is_kept_while_the_engine_is_away(redis: str, temporal: DevServer) -> None:
+    """It is not acknowledged, and no failure is noted: it runs when the engine answers again."""
+    queue = a_queue(redis)
+    pipeline = behind(queue)
+    taker = Taker(split(pipeline)[-1], Turnstile(Address("127.0.0.1:1")), 3600)
+    with pytest.raises(EngineError, match="No Temporal server answers"):
+        await taker.take(work_for(pipeline, "sums", "r"))
+    script = mock_backend({"clerk": "sums"})
+    async with caller("127.0.0.1:1", script) as backend:
+        with pytest.raises(EngineError, match=r"No Temporal server answers at 127\.0\.0\.1:1"):
+            await pipeline.run("Go", backend=backend)
+
+
+async def test_a_broker_that_is_not_there_is_one_clear_line(temporal: DevServer) -> None:
+    """The queue and what to do, without the password in its endpoint."""
+    queue = TransportConfig(endpoint="redis://ann:tulip@127.0.0.1:1/heavy")
+    pipeline = Agent("clerk") >> Agent("heavy").execution_boundary(transport=queue)
+    async with caller(temporal.address, mock_backend(default="x"), patience=0.1) as backend:
+        with pytest.raises(SegmentError, match="The queue of segment 'heavy' is not there: Conn") as caught:
+            await pipeline.run("Go", backend=backend)
+    assert "tulip" not in str(caught.value)
+
+
+def test_an_endpoint_of_the_engine_has_no_broker() -> None:
+    """It is for `TemporalBackend`; a caller of queues says so."""
+    queue = TransportConfig(endpoint="temporal://host/heavy")
+    pipeline = Agent("clerk") >> Agent("heavy").execution_boundary(transport=queue)
+    with pytest.raises(ArgumentError, match="TemporalBackend"):
+        DistributedBackend(mock_backend({})).compile(pipeline.node)

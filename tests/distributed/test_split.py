@@ -137,8 +137,7 @@ def test_a_manifest_is_data() -> None:
     assert data["inputs"][1]["field"] == "Order.tier"
     assert [port["key"] for port in data["outputs"]] == ["result"]
     assert (data["queue"], data["max_instances"]) == ("heavy", 20)
-    start = ["python", "-m", "adk_fluent.distributed", "TARGET", "--segment", "heavy"]
-    assert data["command"] == [*start, "--journal", "JOURNAL"]
+    assert data["command"] == ["adk-fluent", "worker", "TARGET", "--segment", "heavy"]
     assert Manifest.from_dict({**data, "added_later": 1}) == manifest
 
 
@@ -153,7 +152,7 @@ def test_a_container_is_described() -> None:
     assert ":" in lines[0]
     assert lines[steps.index("USER")] != "USER root"
     command = json.loads(lines[-1].removeprefix("CMD "))
-    assert command == ["python", "-m", "adk_fluent.distributed", "shop:pipeline", "--segment", "heavy"]
+    assert command == ["adk-fluent", "worker", "shop:pipeline", "--segment", "heavy"]
     assert tuple(command) == second.manifest.command("shop:pipeline")
 
 
@@ -196,26 +195,17 @@ def test_what_cannot_be_cut_is_named(case: tuple[str, Callable[[], Expr[Any]], s
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "rest"),
-    [
-        ("redis://host/heavy", []),
-        ("nats://host/heavy", ["--journal", "JOURNAL"]),
-        ("amqp://host/heavy", ["--journal", "JOURNAL"]),
-        ("pubsub://projects/shop/topics/heavy", ["--journal", "JOURNAL"]),
-        ("temporal://host/heavy", []),
-    ],
+    "endpoint",
+    ["redis://host/heavy", "nats://host/heavy", "amqp://host/heavy", "pubsub://projects/p/topics/heavy"],
 )
-def test_a_start_command_says_where_work_is_noted(endpoint: str, rest: list[str]) -> None:
-    """A queue whose server keeps no journal needs one, in the command as in the container."""
+def test_a_start_command_says_where_the_engine_is(endpoint: str) -> None:
+    """One command starts a worker, whatever the broker, in the container as on a machine."""
     heavy = Agent("heavy").execution_boundary(transport=TransportConfig(endpoint=endpoint))
     manifest = split(Agent("clerk") >> heavy)[1].manifest
-    assert [*manifest.command("shop:pipeline")][-2 - len(rest) :] == ["--segment", "heavy", *rest]
-    if rest:
-        command = manifest.command("shop:pipeline", journal="redis://host/1")
-        assert command[-1] == "redis://host/1"
-        assert '"--journal", "redis://host/1"]' in manifest.dockerfile(
-            "shop:pipeline", journal="redis://host/1"
-        )
+    command = "adk-fluent worker shop:pipeline --segment heavy"
+    assert " ".join(manifest.command("shop:pipeline")) == command
+    assert " ".join(manifest.command("shop:pipeline", address="t:7233")) == f"{command} --address t:7233"
+    assert '"--address", "t:7233"]' in manifest.dockerfile("shop:pipeline", address="t:7233")
 
 
 @pytest.mark.parametrize(
@@ -224,6 +214,13 @@ def test_a_start_command_says_where_work_is_noted(endpoint: str, rest: list[str]
         (lambda: Agent("a").execution_boundary(transport=cast(Any, "redis://x")), "takes TransportConfig"),
         (lambda: Agent("a").execution_boundary(scaling=cast(Any, 3)), "takes ScalingConfig"),
         (lambda: TransportConfig(endpoint=cast(Any, 5)), "takes a URL, not 5"),
+        (lambda: TransportConfig(type=cast(Any, "pigeon")), "type='pigeon'.: the only type is 'queue'"),
+        (lambda: TransportConfig(endpoint="a wall"), "queues are at redis://"),
+        (lambda: TransportConfig(endpoint="kafka://host/heavy"), "queues are at redis://"),
+        (lambda: TransportConfig(endpoint="redis://host:x/heavy"), "names a server and a queue"),
+        (lambda: TransportConfig(endpoint="redis://host"), "names a server and a queue"),
+        (lambda: TransportConfig(endpoint="nats://host/a queue"), "names a server and a queue"),
+        (lambda: TransportConfig(endpoint="pubsub://heavy"), "pubsub://projects/PROJECT/topics/TOPIC"),
         (lambda: ScalingConfig(min_instances=-1), "takes whole numbers"),
         (lambda: ScalingConfig(max_instances=0), "takes whole numbers"),
         (lambda: ScalingConfig(max_instances=cast(Any, "2")), "takes whole numbers"),
@@ -234,6 +231,13 @@ def test_what_a_boundary_is_told_is_checked(wrong: Callable[[], object], said: s
     """Where it is written, not where a worker starts."""
     with pytest.raises(ArgumentError, match=said):
         wrong()
+
+
+def test_an_endpoint_that_is_refused_keeps_its_password() -> None:
+    """The message shows the server and no secret."""
+    with pytest.raises(ArgumentError) as caught:
+        TransportConfig(endpoint="redis://ann:tulip@host")
+    assert "tulip" not in str(caught.value)
 
 
 def test_a_boundary_inside_a_tool_is_named() -> None:

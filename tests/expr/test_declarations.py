@@ -48,7 +48,7 @@ DECLARED: list[Expr[Any]] = [
     Agent("a").stream_to("chunked", chunk_size=5, backpressure=True),
     Agent("a").execution_boundary(
         serialization="arrow",
-        transport=TransportConfig("queue", "q://x"),
+        transport=TransportConfig("queue", "nats://host/x"),
         isolation="process",
         scaling=ScalingConfig(max_instances=20),
     ),

@@ -172,6 +172,9 @@ def _add_worker(commands: _Commands) -> None:
     worker.add_argument("--queue", metavar="NAME", help="the task queue; that of the pipeline unless given")
     worker.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
     worker.add_argument(
+        "--artifacts", metavar="PLACE", help="keep artifacts in this folder, or in gs://BUCKET"
+    )
+    worker.add_argument(
         "--dev", action="store_true", help="start a server for development on this machine, at the address"
     )
     worker.add_argument(

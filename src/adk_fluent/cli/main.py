@@ -162,6 +162,7 @@ def _worker(arguments: argparse.Namespace) -> int:
         address=address,
         queue=arguments.queue,
         sessions=arguments.session_db,
+        artifacts=arguments.artifacts,
         dev=arguments.dir if arguments.dev else None,
         namespace=namespace,
         security=security,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ def worker(
     address: str | None,
     queue: str | None,
     sessions: Path | None,
+    artifacts: str | None,
     dev: Path | None,
     namespace: str,
     security: Security,
@@ -88,6 +90,7 @@ def worker(
     Args:
         segment: of a pipeline that is cut, the one to work on; by default all.
         address: of the Temporal server; by default that of one on this machine.
+        artifacts: the folder, or `gs://` bucket, where artifacts are kept; by default in memory.
         dev: the folder for a server of its own, started on this machine, and for the sessions.
         namespace: the namespace on the server.
         telemetry: whether to send spans and metrics to where the environment says.
@@ -116,7 +119,7 @@ def worker(
     place = Address(address or LOCAL, namespace, security.config(), api_key)
     more = {"queue": queue, "telemetry": TelemetryConfig() if telemetry else None}
     with asyncio.Runner() as loop:
-        loop.run(_work(node, segment, place, sessions, dev, more))
+        loop.run(_work(node, segment, place, sessions, artifacts, dev, more))
     return 0
 
 
@@ -160,24 +163,32 @@ async def _work(
     segment: str | None,
     place: Address,
     sessions: Path | None,
+    artifacts: str | None,
     dev: Path | None,
     more: Mapping[str, Any],
 ) -> None:
     from adk_fluent.backends.temporal.connecting import queue_of
     from adk_fluent.backends.temporal.worker import working
-    from adk_fluent.distributed.durable import hosting
+    from adk_fluent.distributed.durable import hosting, queued, shared_services
+    from adk_fluent.distributed.queues.serving import consuming
 
     services: dict[str, Any] = {}
     if sessions is not None:
         from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 
         services["session_service"] = sqlite_sessions(sessions)
-    ending = _Ending()
+    if artifacts is not None:
+        from adk_fluent.backends.adk.artifacts.places import artifacts_at
+
+        services["artifact_service"] = artifacts_at(artifacts)
+    services = shared_services(node, segment, services)
+    ending = _Ending(asyncio.get_running_loop())
     for sign in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(sign, ending.told)
+        signal.signal(sign, ending.told)
     async with (
         _server(place, dev, ending) as server,
         working(node, server, services=services, host=hosting(segment), **more),
+        consuming(queued(node, segment), server),
     ):
         queue = queue_of(node, more["queue"])
         print(f"Working on {queue} at {server.host}. Ctrl-C ends it.", flush=True)
@@ -188,23 +199,30 @@ async def _work(
 class _Ending:
     """How a worker ends: when it is told, by finishing what is begun; told again, or after a while, at once.
 
-    A thread that blocks, in a predicate or a tool, cannot be ended, and Python would wait for it.
+    A thread that blocks, in a predicate or a tool, cannot be ended, and Python would wait for it. A step that
+    blocks the event loop keeps it from being told: so signals and the limit do without it.
+
+    Args:
+        loop: the event loop of the worker.
 
     Attributes:
         begun: set once it is told.
         server: the server that ends with it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.begun: asyncio.Event = asyncio.Event()
         self.server: DevServer | None = None
+        self._loop = loop
+        self._limit = threading.Timer(PATIENCE, self._leave)
+        self._limit.daemon = True
 
-    def told(self) -> None:
+    def told(self, sign: int, frame: object) -> None:
         """End."""
-        if self.begun.is_set():
+        if self._limit.ident is not None:
             self._leave()
-        self.begun.set()
-        asyncio.get_running_loop().call_later(PATIENCE, self._leave)
+        self._limit.start()
+        self._loop.call_soon_threadsafe(self.begun.set)
 
     def _leave(self) -> None:
         print("Left what did not come to its end: others do it again.", file=sys.stderr, flush=True)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from adk_fluent.distributed.crossing import Crossing, Happened, failed, inward, outward
     from adk_fluent.distributed.formats import Serialization, from_bytes, to_bytes
     from adk_fluent.distributed.manifest import Manifest, Port
-    from adk_fluent.distributed.queues.serving import QueueWorker
     from adk_fluent.distributed.segments import Segment, split
     from adk_fluent.distributed.worker import run_worker
     from adk_fluent.ir.annotations import ExecutionBoundary, ScalingConfig, TransportConfig
@@ -53,7 +52,6 @@ __all__ = [
     "Hearing",
     "Manifest",
     "Port",
-    "QueueWorker",
     "ScalingConfig",
     "Segment",
     "Serialization",

@@ -1,4 +1,4 @@
-"""A worker process of one segment: it serves the queue of the segment, or who started it, over a pipe."""
+"""A worker process of one segment: it serves the process that started it, over a pipe."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import os
 import sys
 from importlib import import_module
 from io import TextIOWrapper
-from signal import SIGINT, SIGTERM
 from typing import BinaryIO, cast
 
 from adk_fluent.distributed.crossing import failed
 from adk_fluent.distributed.formats import Serialization, from_bytes, to_bytes
 from adk_fluent.distributed.processes import HEAD
-from adk_fluent.distributed.queues.serving import QueueWorker
 from adk_fluent.distributed.segments import Segment, split
 from adk_fluent.distributed.working import Worker
 from adk_fluent.errors import ADKFluentError, ArgumentError
@@ -65,18 +63,8 @@ def _give(gives: BinaryIO, data: bytes) -> None:
     gives.flush()
 
 
-async def serve(worker: QueueWorker) -> None:
-    """Serve a queue until this process is told to stop; what is not finished goes to another worker."""
-    stopped = asyncio.Event()
-    for signal in (SIGINT, SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signal, stopped.set)
-    await worker.start()
-    await stopped.wait()
-    await worker.stop()
-
-
 def main() -> None:
-    """Run a segment for its queue, or for the process that started this one; a mistake is one line."""
+    """Run a segment for the process that started this one; a mistake is one line."""
     try:
         _main()
     except ADKFluentError as error:
@@ -90,7 +78,6 @@ def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m adk_fluent.distributed")
     parser.add_argument("target", help="the pipeline, as module:attribute")
     parser.add_argument("--segment", required=True, help="the segment to run")
-    parser.add_argument("--journal", help="where a queue's work is noted: a file, or a redis:// address")
     parser.add_argument("--artifacts", help="where artifacts are kept: a folder, or gs://bucket")
     said = parser.parse_args()
     backend = ADKBackend(artifact_service=artifacts_at(said.artifacts) if said.artifacts else None)
@@ -98,18 +85,13 @@ def _main() -> None:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the pipeline prints is no answer
         cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)  # it comes before a later error
         segment = segment_of(said.target, said.segment)
-        transport = segment.boundary.transport
-        if transport is None or transport.endpoint is None:
-            if sys.stdin.isatty():
-                raise ArgumentError(
-                    f"Segment {segment.name!r} has no queue: it takes work from the process that starts it. "
-                    "Give its boundary transport=TransportConfig(endpoint=...)."
-                )
-            worker = Worker(segment, backend)
-            asyncio.run(work(worker, sys.stdin.buffer, gives, segment.boundary.serialization))
-            return
-        os.dup2(gives.fileno(), sys.stdout.fileno())  # which nobody waits for here
-    asyncio.run(serve(QueueWorker(segment, backend=backend, journal=said.journal)))
+        if segment.is_queued or sys.stdin.isatty():
+            raise ArgumentError(
+                f"Segment {segment.name!r} takes work here from the process that starts it. Where it has a "
+                f"queue, start a worker of that: adk-fluent worker {said.target} --segment {segment.name}."
+            )
+        worker = Worker(segment, backend)
+        asyncio.run(work(worker, sys.stdin.buffer, gives, segment.boundary.serialization))
 
 
 if __name__ == "__main__":

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import copy
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from adk_fluent.backends.adk.compile.boundaries import inside_limit
 from adk_fluent.backends.adk.compile.compiler import compile_tree
+from adk_fluent.backends.adk.running.backend import DEFAULT_USER
 from adk_fluent.backends.adk.running.over import BackendOver
 from adk_fluent.backends.adk.steps.segment import Elsewhere, in_time, in_turn, segment_agent
-from adk_fluent.config import ExecutionConfig
+from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.distributed.processes import Processes
 from adk_fluent.distributed.segments import Segment, cut
 from adk_fluent.distributed.working import InProcess
-from adk_fluent.errors import BackendError
+from adk_fluent.errors import BackendError, SessionError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import Named
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
+    from temporalio.client import TLSConfig
 
-    from adk_fluent.backends.adk.running.backend import ADKBackend
+    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+    from adk_fluent.backends.events import AgentEvent, RunResult
+    from adk_fluent.backends.protocol import StoredSession
     from adk_fluent.distributed.queues.calling import Queue
+    from adk_fluent.expr.base import Expr
+
+T = TypeVar("T")
 
 
 class DistributedBackend(BackendOver):
@@ -34,6 +45,10 @@ class DistributedBackend(BackendOver):
         backend: what segments in this process run on, such as `mock_backend(...)`; by default ADK itself.
         target: the pipeline, as `module:attribute`, for segments whose boundary says `isolation="process"`.
         patience: seconds until a worker must have taken work from the queue of a segment.
+        address: host and port of the Temporal server that the workers of queues use.
+        namespace: the namespace on it.
+        tls: whether to encrypt; a `temporalio.client.TLSConfig` names certificates.
+        api_key: what Temporal Cloud is told.
         services: where sessions and artifacts are kept, as for `ADKBackend`. A segment in a process of
             its own finds artifacts that are kept in a folder or bucket; one that uses any is refused where
             they are in memory. Workers of a queue are told where by `--artifacts`.
@@ -58,11 +73,17 @@ class DistributedBackend(BackendOver):
         *,
         target: str | None = None,
         patience: float = 30.0,
+        address: str = "127.0.0.1:7233",
+        namespace: str = "default",
+        tls: bool | TLSConfig = False,
+        api_key: str | None = None,
         **services: Any,
     ) -> None:
         super().__init__(backend, **services)
         self._target, self._patience = target, patience
+        self._engine = (address, namespace, tls, api_key)
         self._open: list[Processes | Queue] = []
+        self._left: str | None = None
 
     # --- compiling ----------------------------------------------------------------------------------
 
@@ -70,9 +91,17 @@ class DistributedBackend(BackendOver):
         """Native agents: the first segment, and one for each that runs elsewhere."""
         inside, limit = inside_limit(named, config)
         parts = cut(inside, config)
-        here = Named(self.first(parts[0].node), named.origins)
-        root = compile_tree(
-            here,
+        taken = {node.name for node in walk(named.root)}
+        agents = [
+            self._agent(part, taken) if part.is_cut_off else self._here(part, named, config) for part in parts
+        ]
+        whole = len(agents) == 1 and not parts[0].is_cut_off
+        root = agents[0] if whole else in_turn(_free("segments", taken), agents)
+        return root if limit is None else in_time(root, limit)
+
+    def _here(self, segment: Segment, named: Named, config: ExecutionConfig) -> BaseAgent:
+        return compile_tree(
+            Named(self.first(segment.node), named.origins),
             self.model_for,
             self.helper_for,
             self.another_model,
@@ -80,11 +109,6 @@ class DistributedBackend(BackendOver):
             self.remote_for,
             tools_in_threads=config.tools_in_threads,
         )
-        if len(parts) > 1:
-            taken = {node.name for node in walk(named.root)}
-            others = [self._agent(part, taken) for part in parts[1:]]
-            root = in_turn(_free("segments", taken), [root, *others])
-        return root if limit is None else in_time(root, limit)
 
     def first(self, node: Node) -> Node:
         """The first segment as it runs here."""
@@ -103,9 +127,10 @@ class DistributedBackend(BackendOver):
         """
         transport = segment.boundary.transport
         if transport is not None and transport.endpoint is not None:
+            from adk_fluent.backends.temporal.connecting import Address
             from adk_fluent.distributed.queues.calling import Queue
 
-            self._open.append(Queue(segment, self._patience))
+            self._open.append(Queue(segment, Address(*self._engine), self._patience))
             return self._open[-1]
         if segment.boundary.isolation == "none":
             return InProcess(segment, self._inner)
@@ -122,10 +147,80 @@ class DistributedBackend(BackendOver):
         self._open.append(Processes(segment, self._target))
         return self._open[-1]
 
+    # --- coming back ----------------------------------------------------------------------------------
+
+    async def come_back(
+        self,
+        pipeline: Expr[T],
+        run_id: str,
+        *,
+        session_id: str,
+        user_id: str = DEFAULT_USER,
+        config: ExecutionConfig | None = None,
+    ) -> RunResult[T]:
+        """Go on with a run whose caller left: what is done is not done again, nor is what a queue has taken.
+
+        The run must have been made with `ExecutionConfig(resumable=True)`, and its session must be one that
+        this backend finds, as in a database.
+
+        Args:
+            pipeline: the pipeline of the run.
+            run_id: the run, as in `AgentEvent.invocation_id`.
+            session_id: its session.
+
+        Raises:
+            SessionError: there is no such session, no such run in it, or the run noted nothing to go on from.
+        """
+        again = copy.copy(self)
+        again._left = run_id
+        config = replace(execution_config(config), resumable=True)
+        return await pipeline.resume(
+            session_id=session_id, approvals={}, user_id=user_id, config=config, backend=again
+        )
+
+    async def resume(
+        self,
+        compiled: Compiled,
+        *,
+        session_id: str,
+        approvals: Mapping[str, Any],
+        user_id: str = DEFAULT_USER,
+        services: Mapping[str, Any] | None = None,
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Answer what a paused run waits for, and give the events that follow."""
+        options: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "services": services}
+        if self._left is None:
+            source = super().resume(compiled, approvals=approvals, **options)
+        else:
+            stored = await self.session(compiled, **options)
+            check_left(stored, self._left, session_id)
+            source = self.go_on(compiled, invocation_id=self._left, streaming=False, **options)
+        async with aclosing(source) as events:
+            async for event in events:
+                yield event
+
     async def close(self) -> None:
         """End the processes that were started, and leave queues; what runs later opens them again."""
         for each in self._open:
             await each.close()
+
+
+def check_left(stored: StoredSession, run_id: str, session_id: str) -> None:
+    """Refuse to go on with a run that is not there, or that noted nothing.
+
+    Raises:
+        SessionError: it is one of these.
+    """
+    if run_id not in stored.runs:
+        raise SessionError(
+            f"Session {session_id!r} has no run {run_id!r}. Pass the session that the run had."
+        )
+    actions = [event.raw.actions for event in stored.runs[run_id] if event.raw is not None]
+    if not any(each.agent_state is not None or each.end_of_agent for each in actions):
+        raise SessionError(
+            f"Run {run_id!r} of session {session_id!r} noted nothing to go on from. Run the pipeline with "
+            "ExecutionConfig(resumable=True) where its caller may leave."
+        )
 
 
 def _free(name: str, taken: set[str]) -> str:

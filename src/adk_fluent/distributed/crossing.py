@@ -75,7 +75,7 @@ class Crossing:
 
 def place_of(segment: Segment) -> str:
     """How a message calls the boundary at a segment's start, or its end where it has none."""
-    if segment.index:
+    if segment.is_cut_off:
         return f"the execution boundary of {segment.name!r}"
     return f"the execution boundary after {segment.name!r}"
 

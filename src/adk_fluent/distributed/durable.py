@@ -8,6 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from adk_fluent.backends.adk.artifacts.places import NoPlace, is_shared
 from adk_fluent.backends.adk.durable.compiling import DurableBackend
 from adk_fluent.backends.adk.durable.steps import current
 from adk_fluent.backends.adk.running.runner import Services
@@ -18,8 +19,9 @@ from adk_fluent.backends.temporal.workflow import serve, serve_segment
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed.backend import DistributedBackend
 from adk_fluent.distributed.formats import from_bytes, to_bytes
+from adk_fluent.distributed.queues.serving import task_queue_of
 from adk_fluent.distributed.segments import Segment, cut
-from adk_fluent.distributed.working import Worker, crossing_of, events_of
+from adk_fluent.distributed.working import Worker, crossing_of, events_of, not_shared
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
@@ -45,26 +47,54 @@ def hosting(segment: str | None = None) -> Host:
             near = did_you_mean(segment, names)
             raise ArgumentError(f"There is no segment {segment!r}.{near} The pipeline has {known}.")
         wanted = [part for part in parts if segment in (None, part.name)]
-        return [_serve(part, node, queue, backend, whole=len(parts) == 1) for part in wanted]
+        return [name for part in wanted for name in _serve(part, node, queue, backend)]
 
     return host
 
 
-def _serve(segment: Segment, node: Node, queue: str, backend: DurableBackend, *, whole: bool) -> str:
-    """Let this process run a segment; the first one runs in the workflow of the whole. Its queue."""
+def queued(node: Node, segment: str | None = None) -> list[Segment]:
+    """The segments of an expression, or the one of a name, whose work comes through a message broker."""
+    parts = cut(resolve_names(node), ExecutionConfig())
+    return [part for part in parts if part.is_queued and segment in (None, part.name)]
+
+
+def shared_services(node: Node, segment: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The services of a worker; behind a queue, artifacts in the memory of one process are refused.
+
+    Args:
+        segment: the name of the segment to work on; by default all.
+        given: service by name, as it was given.
+    """
+    parts = queued(node, segment)
+    if not parts or is_shared(given.get("artifact_service")):
+        return dict(given)
+    using = next((part for part in parts if part.files), parts[0])
+    return {**given, "artifact_service": NoPlace(not_shared(using))}
+
+
+def _serve(segment: Segment, node: Node, queue: str, backend: DurableBackend) -> list[str]:
+    """Let this process run a segment; the task queues of its workflows.
+
+    The first segment runs in the workflow of the whole, unless a boundary stands before it.
+    """
+    names = list[str]()
     if segment.index == 0:
-        serve(queue, node, backend if whole else Parent(backend, queue))
-        return queue
-    name = _queue_of(segment, queue)
-    serve_segment(name, partial(_run, node, segment.name, backend))
-    return name
+        is_whole = segment.next is None and not segment.is_cut_off
+        serve(queue, node, backend if is_whole else Parent(backend, queue))
+        names.append(queue)
+    if segment.is_cut_off:
+        names.append(_queue_of(segment, queue))
+        serve_segment(names[-1], partial(_run, node, segment.name, backend))
+    if segment.is_queued:
+        names.append(segment.queue)  # where the work of each session takes turns, whatever its version
+    return names
 
 
 def _queue_of(segment: Segment, queue: str) -> str:
     """The task queue of a segment: the one that its boundary names, or one below that of the whole."""
     transport = segment.boundary.transport
     if transport is not None and transport.endpoint:
-        return f"{segment.queue}@{segment.ir_hash[:12]}"
+        return task_queue_of(segment.queue, segment.ir_hash)
     return f"{queue}/{segment.name}"
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from adk_fluent.analysis.cuts import Hearing
+from adk_fluent.ir.endpoints import place_of_queue
 
 if TYPE_CHECKING:
     from adk_fluent.ir.annotations import TransportConfig
@@ -18,9 +19,6 @@ VERSION: Final = 1
 
 TARGET: Final = "TARGET"
 """What stands in a start command for `module:attribute`, which only who deploys knows."""
-
-JOURNAL: Final = "JOURNAL"
-"""What stands there for where the work of a queue is noted, unless that is the queue's own server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +89,18 @@ class Manifest:
     next: str | None
     files: tuple[str, ...] = ()
 
-    def command(self, target: str = TARGET, *, journal: str = JOURNAL) -> tuple[str, ...]:
+    def command(self, target: str = TARGET, *, address: str | None = None) -> tuple[str, ...]:
         """What starts a worker of the segment, in any image that has the package and the pipeline.
 
         Args:
             target: the pipeline, as `module:attribute`.
-            journal: where the work of a queue is noted, a file that its workers share or a `redis://`
-                address; a queue in Redis needs none.
+            address: host and port of the Temporal server; by default one on the worker's own machine.
         """
-        scheme = (self.endpoint or "").partition("://")[0]
-        engine = scheme in ("", "temporal")
-        starts = ("adk-fluent", "worker") if engine else ("python", "-m", "adk_fluent.distributed")
-        own = engine or (scheme in ("redis", "rediss") and journal == JOURNAL)
-        return (*starts, target, "--segment", self.segment, *(() if own else ("--journal", journal)))
+        where = () if address is None else ("--address", address)
+        return ("adk-fluent", "worker", target, "--segment", self.segment, *where)
 
     def dockerfile(
-        self, target: str = TARGET, *, image: str = "python:3.12-slim", journal: str = JOURNAL
+        self, target: str = TARGET, *, image: str = "python:3.12-slim", address: str | None = None
     ) -> str:
         """What builds a container of the segment, from the folder that holds the pipeline.
 
@@ -116,7 +110,7 @@ class Manifest:
         Args:
             target: the pipeline, as `module:attribute`.
             image: the image to start from; give its digest where builds are to be repeated exactly.
-            journal: as for `command`.
+            address: as for `command`.
         """
         labels = {"segment": self.segment, "queue": self.queue, "ir_hash": self.ir_hash}
         said = " ".join(f"adk_fluent.{name}={json.dumps(value)}" for name, value in labels.items())
@@ -130,7 +124,7 @@ class Manifest:
                 "COPY . .",
                 "RUN useradd --system --no-create-home worker",
                 "USER worker",
-                f"CMD {json.dumps(list(self.command(target, journal=journal)))}",
+                f"CMD {json.dumps(list(self.command(target, address=address)))}",
                 "",
             ]
         )
@@ -171,5 +165,4 @@ def _ports(data: list[Mapping[str, Any]]) -> tuple[Port, ...]:
 def queue_of(transport: TransportConfig | None, default: str) -> str:
     """The name of a queue: the end of the endpoint's path, else `default`."""
     endpoint = None if transport is None else transport.endpoint
-    last = (endpoint or "").rpartition("://")[2].rstrip("/").rpartition("/")
-    return last[2] if last[1] else default
+    return default if endpoint is None else place_of_queue(endpoint).queue

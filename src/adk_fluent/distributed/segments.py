@@ -20,10 +20,11 @@ from adk_fluent.analysis.facts import Facts
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.findings.boundaries import in_the_way
 from adk_fluent.distributed.manifest import Manifest, Port, queue_of
-from adk_fluent.errors import BoundaryError
+from adk_fluent.errors import ArgumentError, BoundaryError
 from adk_fluent.ir.annotations import ExecutionBoundary
 from adk_fluent.ir.base import Node, rewrite, root_of
 from adk_fluent.ir.codec import ir_hash
+from adk_fluent.ir.endpoints import ENGINE, place_of_queue
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import SequenceNode
 
@@ -92,6 +93,33 @@ class Segment:
         """The segment as a native ADK `App`, which runs and resumes on its own."""
         resumable = True if self.config.resumable is None else self.config.resumable
         return self.expression.to_app(replace(self.config, resumable=resumable))
+
+    @property
+    def endpoint(self) -> str:
+        """Where its queue is.
+
+        Raises:
+            ArgumentError: its boundary does not say.
+        """
+        transport = self.boundary.transport
+        if transport is None or transport.endpoint is None:
+            raise ArgumentError(
+                f"Segment {self.name!r} has no queue: give its boundary a "
+                "transport=TransportConfig(endpoint='redis://host:6379/queue')."
+            )
+        return transport.endpoint
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether its work comes through a message broker."""
+        transport = self.boundary.transport
+        endpoint = None if transport is None else transport.endpoint
+        return endpoint is not None and place_of_queue(endpoint).scheme != ENGINE
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a boundary stands at its start, so that it runs apart from its caller."""
+        return self.boundary is not HERE
 
     @cached_property
     def queue(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ async def run_worker(
     telemetry: TelemetryConfig | None = None,
 ) -> None:
     """Work on the runs that `TemporalBackend` starts, until cancelled; then finish what is begun.
+
+    Of a pipeline with segments behind queues, it also takes the messages of these queues, and starts a
+    workflow for each.
 
     Start as many of these as you like, on as many machines; each takes what is there to do. They need the
     same code as whoever starts the runs: a run goes only to workers whose expression has the same hash, so
@@ -74,8 +78,9 @@ async def run_worker(
         >>> asyncio.run(run_worker(pipeline, address="127.0.0.1:7233"))  # doctest: +SKIP
     """
     from adk_fluent.backends.temporal.connecting import Address
-    from adk_fluent.backends.temporal.worker import work
-    from adk_fluent.distributed.durable import hosting
+    from adk_fluent.backends.temporal.worker import working
+    from adk_fluent.distributed.durable import hosting, queued, shared_services
+    from adk_fluent.distributed.queues.serving import consuming
 
     services = {
         "session_service": session_service,
@@ -83,13 +88,19 @@ async def run_worker(
         "memory_service": memory_service,
         "credential_service": credential_service,
     }
-    await work(
-        expression.node,
-        Address(address, namespace, tls, api_key),
-        queue=queue,
-        models=models or {},
-        services=services,
-        concurrency=concurrency,
-        telemetry=telemetry,
-        host=hosting(segment),
-    )
+    place = Address(address, namespace, tls, api_key)
+    node = expression.node
+    async with (
+        working(
+            node,
+            place,
+            queue=queue,
+            models=models or {},
+            services=shared_services(node, segment, services),
+            concurrency=concurrency,
+            telemetry=telemetry,
+            host=hosting(segment),
+        ),
+        consuming(queued(node, segment), place),
+    ):
+        await asyncio.Event().wait()

@@ -50,22 +50,20 @@ class Worker:
     Args:
         segment: the segment.
         backend: what it runs on.
-        resumable: whether a piece of work that broke off can go on after the steps that were finished.
     """
 
-    def __init__(self, segment: Segment, backend: ADKBackend, *, resumable: bool | None = None) -> None:
+    def __init__(self, segment: Segment, backend: ADKBackend) -> None:
         self.segment = segment
-        self._config = segment.config if resumable is None else replace(segment.config, resumable=resumable)
         self._backend = backend
         self._compiled: Compiled | None = None
-        self._nowhere = NoPlace(_not_shared(segment))
+        self._nowhere = NoPlace(not_shared(segment))
 
     @property
     def compiled(self) -> Compiled:
         """The segment as a native app; compiled once."""
         if self._compiled is None:
             segment = self.segment
-            made = self._backend.compile(segment.node, self._config, state=None, origins=segment.origins)
+            made = self._backend.compile(segment.node, segment.config, state=None, origins=segment.origins)
             self._compiled = continuing(made, segment.hears.authors | segment.hears.earlier)
         return self._compiled
 
@@ -105,10 +103,11 @@ def check_files(segment: Segment, service: BaseArtifactService | None) -> None:
         BackendError: it uses artifacts, and this is where they are kept.
     """
     if segment.files and not is_shared(service):
-        raise BackendError(_not_shared(segment))
+        raise BackendError(not_shared(segment))
 
 
-def _not_shared(segment: Segment) -> str:
+def not_shared(segment: Segment) -> str:
+    """The refusal of artifacts that stay in the memory of one process."""
     named = ", ".join(map(repr, filter(None, segment.files))) or "artifacts"
     return (
         f"Segment {segment.name!r} uses {named}, and artifacts in the memory of one process do not cross."

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Literal, Self, cast
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.endpoints import place_of_queue
 from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
@@ -171,16 +172,28 @@ class ArtifactSpec(TransformSpec):
 
 @frozen
 class TransportConfig(Frozen):
-    """How work reaches the other side of a boundary: a `type` such as `queue`, and its endpoint."""
+    """How work reaches the other side of a boundary.
 
-    type: str = "queue"
+    Attributes:
+        type: `queue`, the only one.
+        endpoint: the URL of the queue, such as `redis://host:6379/heavy`; `None` if only who deploys knows.
+
+    Raises:
+        ArgumentError: there is no such type, or the endpoint is no URL of a queue.
+    """
+
+    type: Literal["queue"] = "queue"
     endpoint: str | None = None
 
     def _fill(self, values: Mapping[str, object]) -> None:
         super()._fill(values)
+        if cast(object, self.type) != "queue":
+            raise ArgumentError(f"TransportConfig(type={self.type!r:.40}): the only type is 'queue'.")
         endpoint = cast(object, self.endpoint)
         if not (endpoint is None or isinstance(endpoint, str)):
             raise ArgumentError(f"TransportConfig(endpoint=) takes a URL, not {endpoint!r:.40}.")
+        if endpoint is not None:
+            place_of_queue(endpoint)
 
 
 @frozen

@@ -18,12 +18,15 @@ from adk_fluent.backends.adk.durable.failures import told_of
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.backends.temporal.hands import ALONE, Hands
 from adk_fluent.backends.temporal.sizes import begin, check_size, page
 from adk_fluent.errors import EngineError, RunError
 from adk_fluent.middleware.faults import is_passing
 
 KINDS: Final = ("model", "tool", "function", "callback", "artifact", "remote")
 _QUIET: Final = ApplicationErrorCategory.BENIGN
+_LATER: Final = 1_000_000
+"""What is added to the number of an attempt that runs alone, since those before it were counted apart."""
 BATCH: float = 0.05
 """Seconds for which pieces of an answer are gathered before they are sent to the run."""
 
@@ -31,14 +34,22 @@ LATER: Final = timedelta(seconds=5)
 """After which a step is done again whose error was one of the engine."""
 
 
-def steps(table: Table, client: Client) -> list[Callable[..., Any]]:
-    """One activity for each kind of step."""
+def steps(table: Table, client: Client, hands: Hands) -> list[Callable[..., Any]]:
+    """One activity for each kind of step.
+
+    Args:
+        hands: what does them.
+    """
 
     async def do(told: dict[str, Any], call: str) -> Any:
         step = Step(told["kind"], told["key"], told["agent"], told["data"])
+        info = activity.info()
+        key = (info.workflow_run_id, told.get("number") or info.activity_id)
         async with _alive(), _Pieces(client, call) as pieces:
             try:
-                given = await table.perform(step, pieces.tell)
+                given = await hands.do(
+                    key, lambda: table.perform(step, pieces.tell), alone=info.task_queue.endswith(ALONE)
+                )
                 check_size(given, f"What the {step.kind} {step.key!r} gave", "Keep it as an artifact.")
                 return {"given": given, "pieces": pieces.rest(), "of": told["of"]}
             except asyncio.CancelledError:
@@ -122,6 +133,7 @@ class _Pieces:
     def __init__(self, client: Client, call: str) -> None:
         self._client, self._call = client, call
         self._first = 0
+        self._loop = asyncio.get_running_loop()
         self._waiting: list[Json] = []
         self._sender: asyncio.Task[None] | None = None
 
@@ -129,18 +141,21 @@ class _Pieces:
         return self
 
     async def tell(self, piece: Json) -> None:
-        """Take a piece."""
+        """Take a piece, from whatever loop."""
         if self._call:
-            self._waiting.append(piece)
-            if self._sender is None or self._sender.done():
-                self._sender = asyncio.ensure_future(self._send_later())
+            self._loop.call_soon_threadsafe(self._take, piece)
+
+    def _take(self, piece: Json) -> None:
+        self._waiting.append(piece)
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.ensure_future(self._send_later())
 
     def rest(self) -> dict[str, Json] | None:
         """The pieces that may not have arrived, for the result; the whole answer is in it in any case."""
         with suppress(RunError):
             if self._waiting:
                 check_size(self._waiting, "What is left", "")
-                return {"attempt": activity.info().attempt, "first": self._first, "pieces": self._waiting}
+                return {"attempt": _attempt(), "first": self._first, "pieces": self._waiting}
         return None
 
     async def _send_later(self) -> None:
@@ -151,7 +166,7 @@ class _Pieces:
             await asyncio.sleep(BATCH)
             pieces = [*self._waiting]
             with suppress(RPCError):  # the run is over, or gets them with the next batch
-                await handle.signal("pieces", args=[self._call, info.attempt, self._first, pieces])
+                await handle.signal("pieces", args=[self._call, _attempt(), self._first, pieces])
                 del self._waiting[: len(pieces)]
                 self._first += len(pieces)
 
@@ -160,14 +175,22 @@ class _Pieces:
             self._sender.cancel()
 
 
-def session_activity(compiled: Compiled, services: Callable[[], Services]) -> Callable[..., Any]:
+def _attempt() -> int:
+    """The number of this attempt among all attempts at its step."""
+    info = activity.info()
+    return info.attempt + (_LATER if info.task_queue.endswith(ALONE) else 0)
+
+
+def session_activity(
+    compiled: Compiled, services: Callable[[], Services], hands: Hands
+) -> Callable[..., Any]:
     """The activity that reads and writes stored sessions."""
     backend = ADKBackend()
 
     @activity.defn(name="session")
     async def session(asked: dict[str, Any]) -> Any:
         try:
-            return await _session(backend, compiled, services(), asked)
+            return await hands.plainly(_session(backend, compiled, services(), asked))
         except asyncio.CancelledError:
             raise
         except Exception as error:

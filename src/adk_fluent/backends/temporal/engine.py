@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -23,10 +23,14 @@ from adk_fluent.backends.adk.compat.ids import deterministic
 from adk_fluent.backends.adk.durable.failures import raise_again
 from adk_fluent.backends.adk.durable.pieces import Pieces
 from adk_fluent.backends.adk.durable.steps import Json, Step, use
+from adk_fluent.backends.temporal.hands import ALONE
 from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.backends.temporal.sizes import SMALLER, check_history, check_size
 from adk_fluent.backends.temporal.versions import parts_of
 from adk_fluent.errors import EngineError, RunError
+
+_DIED: Final = ("TemporalTimeout:Heartbeat", "TemporalTimeout:StartToClose")
+"""What Temporal calls the failure of a step whose worker died or hung."""
 
 
 class Difference(Exception):
@@ -48,7 +52,7 @@ class TemporalEngine:
         self._patience = patience
         self._answers: dict[str, Pieces] = {}
         self._children: dict[str, list[list[Json]]] = {}
-        self._calls = self._on = 0
+        self._calls = self._on = self._steps = 0
         self._run = asyncio.current_task()
         self.difference: Difference | None = None
 
@@ -149,27 +153,45 @@ class TemporalEngine:
     async def _begun(self, step: Step, call: str) -> Json:
         info = workflow.info()
         check_history(info.get_current_history_length(), info.get_current_history_size())
+        self._steps += 1
         of = {"kind": step.kind, "key": step.key, "agent": step.agent, **parts_of(step.data)}
-        told = {"of": of, "kind": step.kind, "key": step.key, "agent": step.agent, "data": dict(step.data)}
+        told: dict[str, Json] = {"of": of, "kind": step.kind, "key": step.key, "agent": step.agent}
+        told |= {"data": dict(step.data), "number": self._steps}
         check_size(told, f"What the {step.kind} {step.key!r} is given", SMALLER)
-        activity = workflow.execute_activity(
-            step.kind,
-            args=[told, call],
-            start_to_close_timeout=timedelta(seconds=self.policy.timeout),
-            heartbeat_timeout=timedelta(seconds=self.policy.heartbeat),
-            retry_policy=RetryPolicy(
-                initial_interval=timedelta(milliseconds=100), maximum_attempts=self.policy.attempts
-            ),
-            summary=step.key,
-        )
         self._on += 1
         try:
-            done = await self._done(step, activity)
+            done = await self._done(step, self._attempts(step, [told, call]))
             if done["of"] != of:
                 await self._differs(step, done["of"], of)
             return done
         finally:
             self._on -= 1
+
+    async def _attempts(self, step: Step, args: list[Json]) -> Json:
+        """What the activity gives; where a worker died with it, it runs alone from then on."""
+        try:
+            return await self._activity(step, args, self.policy.attempts, _DIED)
+        except ActivityError as error:
+            if not isinstance(error.cause, TimeoutError) or self.policy.attempts == 1:
+                raise
+        return await self._activity(step, args, self.policy.attempts - 1, (), ALONE)
+
+    async def _activity(
+        self, step: Step, args: list[Json], attempts: int, final: Sequence[str], where: str = ""
+    ) -> Json:
+        return await workflow.execute_activity(
+            step.kind,
+            args=args,
+            task_queue=workflow.info().task_queue + where,
+            start_to_close_timeout=timedelta(seconds=self.policy.timeout),
+            heartbeat_timeout=timedelta(seconds=self.policy.heartbeat),
+            retry_policy=RetryPolicy(
+                initial_interval=timedelta(milliseconds=100),
+                maximum_attempts=attempts,
+                non_retryable_error_types=final,
+            ),
+            summary=step.key,
+        )
 
     async def _differs(self, step: Step, then: Mapping[str, Json], now: Mapping[str, Json]) -> None:
         """End the decisions of the run, past all that might catch an error in the tree."""

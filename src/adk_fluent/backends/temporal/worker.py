@@ -20,8 +20,10 @@ from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.temporal.activities import session_activity, steps
 from adk_fluent.backends.temporal.connecting import Address, queue_of
+from adk_fluent.backends.temporal.hands import ALONE, Hands, apart
 from adk_fluent.backends.temporal.instances import Instances
 from adk_fluent.backends.temporal.telling import set_up
+from adk_fluent.backends.temporal.turns import Turns
 from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkflow, leave, serve
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.errors import BackendError
@@ -74,17 +76,26 @@ async def working(
         raise BackendError(
             "TemporalBackend needs an ADK that can be run again from a history: google-adk>=2.8. Upgrade it."
         )
-    client = await address.connect()
     await _warm()
     set_up(telemetry)
     table, plain = Table(), ADKBackend(**services)
     backend = DurableBackend(table, plain.services, models, telemetry)
     backend.compile(node)  # fills the table, and fails here rather than in a run
-    activities = [*steps(table, client), session_activity(plain.compile(node), plain.services)]
-    async with AsyncExitStack() as stack:
-        for name in (host or _whole)(node, on or queue_of(node, queue), backend):
-            stack.callback(leave, name)
-            await stack.enter_async_context(_worker(client, name, activities, concurrency, cached, grace))
+    compiled, home = plain.compile(node), asyncio.get_running_loop()
+    queues = (host or _whole)(node, on or queue_of(node, queue), backend)
+
+    @asynccontextmanager
+    async def workers() -> AsyncGenerator[None]:
+        client, hands = await address.connect(), Hands(home)
+        activities = [*steps(table, client, hands), session_activity(compiled, plain.services, hands)]
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(hands.close)
+            for name in queues:
+                stack.callback(leave, name)
+                await stack.enter_async_context(_worker(client, name, activities, concurrency, cached, grace))
+            yield
+
+    async with apart(workers):
         yield
 
 
@@ -121,7 +132,7 @@ async def _worker(
     worker = Worker(
         client,
         task_queue=queue,
-        workflows=[Run, SegmentRun, SessionWorkflow],
+        workflows=[Run, SegmentRun, SessionWorkflow, Turns],
         activities=activities,
         workflow_runner=runs,
         unsandboxed_workflow_runner=runs,
@@ -134,8 +145,16 @@ async def _worker(
         # Temporal's own, 80 % of what the policy allows, leaves a busy machine too little.
         max_heartbeat_throttle_interval=timedelta(seconds=0.25),
     )
+    suspects = Worker(
+        client,
+        task_queue=queue + ALONE,
+        activities=activities,
+        max_concurrent_activities=1,
+        graceful_shutdown_timeout=timedelta(seconds=grace),
+        max_heartbeat_throttle_interval=timedelta(seconds=0.25),
+    )
     try:
-        async with worker:
+        async with worker, suspects:
             yield
     finally:
         await asyncio.to_thread(_ended, deciding, runs)

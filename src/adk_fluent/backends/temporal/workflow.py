@@ -27,7 +27,7 @@ from adk_fluent.backends.temporal.anew import Anew
 from adk_fluent.backends.temporal.engine import TemporalEngine, engine_of
 from adk_fluent.backends.temporal.messages import READER, Asked, Before, Page
 from adk_fluent.backends.temporal.policy import StepPolicy, config_of
-from adk_fluent.backends.temporal.sizes import PAGE, SMALLER, check_size, pages, whole
+from adk_fluent.backends.temporal.sizes import LARGEST, PAGE, SMALLER, check_size, pages, whole
 from adk_fluent.errors import ADKFluentError, RunError
 from adk_fluent.ir.base import Node
 
@@ -68,6 +68,8 @@ def serve(queue: str, node: Node, backend: ADKBackend) -> None:
 def leave(queue: str) -> None:
     """Forget the expression of a task queue when the last worker of this process on it has ended."""
     with _lock:
+        if queue not in _workers:  # on it only work that is the same for all expressions
+            return
         _workers[queue] -= 1
         if not _workers[queue]:
             del _workers[queue]
@@ -303,10 +305,11 @@ class SegmentRun:
     async def run(self, asked: dict[str, Any]) -> list[Json]:
         """Run to the end, or until somebody must be asked; what crosses back."""
         info = workflow.info()
+        self._engine = engine_of(StepPolicy(**asked["policy"]), asked["patience"])
         assert info.parent is not None
         parent = workflow.get_external_workflow_handle(info.parent.workflow_id, run_id=info.parent.run_id)
-        self._engine = engine_of(StepPolicy(**asked["policy"]), asked["patience"])
-        await parent.signal("told", args=[info.workflow_id, []])
+        if not asked.get("queued"):  # else nobody listens: the caller reads the result
+            await parent.signal("told", args=[info.workflow_id, []])
         gathered: list[Json] = []
         try:
             async with aclosing(_segments[info.task_queue](asked)) as back:
@@ -315,8 +318,10 @@ class SegmentRun:
                         await parent.signal("told", args=[info.workflow_id, [piece]])
                     else:
                         gathered.append(piece)
+            check_size(gathered, "What the segment gives back", "Keep files as artifacts.")
         except Exception as error:
-            raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
+            kept = gathered if sum(map(len, gathered)) < LARGEST else []
+            raise ApplicationError(str(error), told_of(error), kept, type=type(error).__name__) from error
         except asyncio.CancelledError:
             if self._engine.difference is not None:
                 raise self._engine.difference from None

@@ -1,1 +1,1 @@
-"""Queues between a pipeline and its segments."""
+"""Queues between a pipeline and its segments: brokers that say "there is work" to workers of an engine."""

@@ -1,159 +1,167 @@
-"""The caller of a queue: puts work in, and hears what comes of it."""
+"""The caller of a queue: says that there is work, and reads from the engine what came of it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from adk_fluent.distributed.formats import CONTENT_TYPES, from_bytes, to_bytes
-from adk_fluent.distributed.queues.brokers import Broker, Message, answers_for, broker_of
-from adk_fluent.distributed.queues.serving import endpoint_of, not_there
-from adk_fluent.distributed.working import check_failed, check_files, crossing_of, events_of
+from adk_fluent.distributed.queues.brokers import Broker, Message, broker_of, why
+from adk_fluent.distributed.queues.serving import task_queue_of, work_in
+from adk_fluent.distributed.working import check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.steps.segment import Came, Work
+    from adk_fluent.backends.temporal import turns
+    from adk_fluent.backends.temporal.connecting import Address
     from adk_fluent.distributed.segments import Segment
 
 MOST: Final = 100
-"""Pieces of work that one caller has in a queue at the same time; the others wait with it."""
+"""Pieces of work that one caller has at a queue at the same time; the others wait in the caller."""
+SEND_AGAIN: Final = 5.0
+"""Seconds after which a message that no worker has taken is sent again, in case the broker lost it."""
+_LOOKS: Final = (0.02, 1.0)
+"""Seconds between two looks whether work was taken: at first, and at most."""
 
 
 class Queue:
-    """Runs a segment through its queue; work of a session is put in when that before it has come back.
+    """Runs a segment by its queue.
 
     Args:
         segment: the segment.
+        address: the Temporal server that the workers use.
         patience: seconds until a worker must have taken the work.
     """
 
-    def __init__(self, segment: Segment, patience: float) -> None:
+    def __init__(self, segment: Segment, address: Address, patience: float) -> None:
+        from adk_fluent.backends.temporal.turns import Turnstile
+
         self._segment, self._patience = segment, patience
-        self._endpoint = endpoint_of(segment)
+        self._engine = Turnstile(address)
+        self._endpoint = segment.endpoint
         broker_of(self._endpoint)  # which says what is wrong with it before anything runs
         self._lines = WeakKeyDictionary[asyncio.AbstractEventLoop, _Line]()
 
     async def run(self, work: Work) -> AsyncGenerator[Came, None]:
-        """What happens in the segment.
+        """What happens in the segment; who stops waiting leaves the work to the engine.
 
         Raises:
             SegmentError: the broker is not there, or no worker has taken the work in time.
+            EngineError: the Temporal server does not answer.
+            RunError: what goes in is more than the engine holds.
             BackendError: it uses artifacts, and the caller keeps those in memory.
         """
+        from adk_fluent.backends.temporal.sizes import SMALLER, check_size
+
         segment, form = self._segment, self._segment.boundary.serialization
         check_files(segment, work.services.get("artifact_service"))
         crossing = crossing_of(segment, work)
-        line = await self._line()
-        async with line.turn_of(f"{work.user_id}/{work.session_id}"), line.slots:
-            heard = line.heard[crossing.key] = asyncio.Queue[Message]()
-            try:
-                await line.broker.publish(
-                    segment.queue,
-                    Message(
-                        to_bytes(crossing, form),
-                        {
-                            "reply": line.reply,
-                            "session": work.session_id,
-                            "expires": str(time.time() + self._patience),
-                            "content-type": CONTENT_TYPES[form],
-                        },
-                    ),
-                )
-                async for data in self._frames(heard):
-                    back = from_bytes(data, form)
-                    check_failed(segment, back)
-                    for came in events_of(segment, back):
-                        yield came
-            finally:
-                del line.heard[crossing.key]
+        data = to_bytes(crossing, form)
+        check_size(b64encode(data).decode(), f"What goes into segment {segment.name!r}", SMALLER)
+        headers = {"content-type": CONTENT_TYPES[form], "sent": f"{time.time():.0f}"}
+        named = work_in(segment.queue, crossing)
+        line = self._lines.setdefault(asyncio.get_running_loop(), _Line(self._endpoint))
+        async with line.turns.setdefault(named.session, asyncio.Lock()), line.slots:
+            await self._handed_over(line, named, Message(data, headers))
+            pieces, error = await self._engine.result(
+                named, task_queue_of(segment.queue, segment.ir_hash), self._patience
+            )
+        for piece in pieces:
+            for came in events_of(segment, from_bytes(b64decode(piece), form)):
+                yield came
+        if error is not None:
+            raise error
 
-    async def _frames(self, heard: asyncio.Queue[Message]) -> AsyncGenerator[bytes, None]:
-        """What came back, each once and in order, however often and in which order it was delivered."""
-        waiting: dict[int, Message] = {}
-        following = 0
-        limit: float | None = self._patience
-        while True:
-            try:
-                async with asyncio.timeout(limit):
-                    message = await heard.get()
-            except TimeoutError:
-                raise SegmentError(
-                    f"No worker took the work of segment {self._segment.name!r} from the queue "
-                    f"{self._segment.queue!r} within {self._patience:g} seconds. Start one with QueueWorker, "
-                    "or give it more time: DistributedBackend(patience=seconds)."
-                ) from None
-            limit = None
-            waiting[int(message.headers["seq"])] = message
-            while (next_one := waiting.pop(following, None)) is not None:
-                if next_one.headers["last"] == "yes":
-                    return
-                following += 1
-                yield next_one.body
+    async def _handed_over(self, line: _Line, work: turns.Work, message: Message) -> None:
+        """Put a message into the queue; returns when the engine has the work."""
+        engine, end = self._engine, time.monotonic() + self._patience
+        wait, again, failure = _LOOKS[0], 0.0, None
+        while not await engine.is_started(work):
+            now = time.monotonic()
+            if now >= again and (again == 0.0 or not await engine.is_busy(work)):
+                again = now + SEND_AGAIN
+                try:
+                    await line.put(self._segment.queue, message)
+                    failure = None
+                except Exception as error:  # noqa: BLE001  # a transport may raise anything; it is told below
+                    failure, again = error, now + 1.0
+            if now >= end and not await engine.is_busy(work) and await engine.forbid(work):
+                raise self._not_taken(failure) from failure
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, _LOOKS[1])
+
+    def _not_taken(self, failure: Exception | None) -> SegmentError:
+        if failure is not None:
+            return SegmentError(
+                f"The queue of segment {self._segment.name!r} is not there: {why(failure)}. Start the "
+                "broker, or correct TransportConfig(endpoint=...)."
+            )
+        return SegmentError(
+            f"No worker took the work of segment {self._segment.name!r} from the queue "
+            f"{self._segment.queue!r} within {self._patience:g} seconds; none will. Start one (adk-fluent "
+            f"worker TARGET --segment {self._segment.name}), or give it more time: "
+            "DistributedBackend(patience=seconds)."
+        )
 
     async def close(self) -> None:
-        """Disconnect this event loop."""
-        line = self._lines.pop(asyncio.get_running_loop(), None)
-        if line is not None:
-            assert line.starting is not None
-            await asyncio.gather(line.starting, return_exceptions=True)
-            await line.broker.close()
-
-    async def _line(self) -> _Line:
-        loop = asyncio.get_running_loop()
-        line = self._lines.get(loop)
-        if line is None:
-            line = self._lines[loop] = _Line(broker_of(self._endpoint), answers_for(self._segment.queue))
-            line.broker.handle(line.reply, line.hear, at_once=1, redeliver_after=3600)
-            line.starting = asyncio.ensure_future(line.start())
-        assert line.starting is not None
-        try:
-            await asyncio.shield(line.starting)
-        except Exception as error:
-            if self._lines.get(loop) is line:
-                del self._lines[loop]
-            raise not_there(self._segment, error) from error
-        return line
+        """Disconnect this event loop from the broker."""
+        if (line := self._lines.pop(asyncio.get_running_loop(), None)) is not None:
+            await line.close()
 
 
 @dataclass(eq=False)
 class _Line:
-    """A connection of one event loop.
+    """A connection of one event loop, which is made again when it was lost.
 
     Attributes:
-        broker: what it talks to.
-        reply: the topic in which it hears.
-        heard: key of a piece of work → what was heard of it.
-        slots: how much work it may have in the queue.
-        turns: session → what its next piece of work waits for.
-        starting: its connecting.
+        endpoint: where the queue is.
+        slots: how much work may be at the queue.
+        turns: session → what its next piece of work waits for: those before it.
+        alone: held while it connects.
     """
 
-    broker: Broker
-    reply: str
-    heard: dict[str, asyncio.Queue[Message]] = field(default_factory=dict[str, "asyncio.Queue[Message]"])
+    endpoint: str
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST))
     turns: WeakValueDictionary[str, asyncio.Lock] = field(
         default_factory=WeakValueDictionary[str, asyncio.Lock]
     )
-    starting: asyncio.Future[None] | None = None
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _broker: Broker | None = None
 
-    async def start(self) -> None:
-        """Connect; what does not succeed leaves no connection."""
+    async def put(self, queue: str, message: Message) -> None:
+        """Put a message into a queue."""
+        async with self.alone:
+            if self._broker is None:
+                broker = broker_of(self.endpoint)
+                try:
+                    await broker.open()
+                except BaseException:
+                    await _closed(broker)
+                    raise
+                self._broker = broker
+            broker = self._broker
         try:
-            await self.broker.start()
+            await broker.put(queue, message)
         except Exception:
-            await self.broker.close()
+            if self._broker is broker:
+                self._broker = None
+                await _closed(broker)
             raise
 
-    def turn_of(self, session: str) -> asyncio.Lock:
-        """What the next piece of work of a session waits for: those before it."""
-        return self.turns.setdefault(session, asyncio.Lock())
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._broker is not None:
+            broker, self._broker = self._broker, None
+            await _closed(broker)
 
-    async def hear(self, message: Message) -> None:
-        """Pass on what a worker said; what nobody waits for any more is dropped."""
-        if (waiting := self.heard.get(message.headers.get("key", ""))) is not None:
-            waiting.put_nowait(message)
+
+async def _closed(broker: Broker) -> None:
+    with suppress(Exception):  # it may be closed, or never have been open
+        await broker.close()

@@ -1,219 +1,143 @@
-"""A worker of a queue: takes pieces of work, never does again what is done, and says what came of it."""
+"""The worker of a queue: starts a workflow for each message, under the message's id."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import time
-from dataclasses import replace
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from adk_fluent.distributed.crossing import Crossing, Happened, failed
-from adk_fluent.distributed.formats import CONTENT_TYPES, from_bytes, to_bytes
-from adk_fluent.distributed.queues.brokers import Broker, Message, broker_of
-from adk_fluent.distributed.queues.journal import LEASE, Journal, held, journal_of
-from adk_fluent.distributed.segments import Segment, split
-from adk_fluent.distributed.working import Worker
-from adk_fluent.errors import ArgumentError, SegmentError, SerializationError
+from adk_fluent.distributed.crossing import Crossing
+from adk_fluent.distributed.formats import from_bytes
+from adk_fluent.distributed.queues.brokers import Broker, Message, broker_of, why
+from adk_fluent.distributed.segments import Segment
+from adk_fluent.errors import SerializationError
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.running.backend import ADKBackend
+    from adk_fluent.backends.temporal.connecting import Address
+    from adk_fluent.backends.temporal.turns import Turnstile, Work
+
+logger: logging.Logger = logging.getLogger("adk_fluent.queues")
 
 DEAD: Final = ".dead"
 """What follows the name of a queue in that of its dead letters."""
-MAX_ATTEMPTS: Final = 5
-"""Deliveries of a piece of work that nobody lives through, after which it is a dead letter."""
+RETRY: Final = 1.0
+"""Seconds after which a worker that lost its broker connects again."""
+_HASH: Final = re.compile("[0-9a-f]{12,}")
 
 
-class QueueWorker:
-    """Runs a segment for whoever puts work into its queue; see `TransportConfig`.
+@asynccontextmanager
+async def consuming(segments: Iterable[Segment], address: Address) -> AsyncGenerator[None]:
+    """Inside, this process takes the messages of the queues of segments.
 
-    Each step that is finished is kept in the journal before the caller hears of it. So when a worker dies,
-    the next delivery goes on behind the last finished step; when all was done, it only says so again. Two
-    deliveries of one session never run at the same time. Work that no worker lives through, and messages that
-    are none, go to the queue's dead letters (`<queue>.dead`), and the caller is told.
+    Raises:
+        EngineError: the Temporal server does not answer.
+        ArgumentError: no broker serves the endpoint.
+        MissingExtraError: the client library of a broker is not installed.
+    """
+    from adk_fluent.backends.temporal.turns import Turnstile
+
+    engine = Turnstile(address)
+    takers = [Taker(segment, engine, await engine.retention()) for segment in segments]
+    tasks = [asyncio.ensure_future(taker.run()) for taker in takers]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Taker:
+    """Takes the messages of one queue.
+
+    Each becomes a workflow under an id of its own, so that one that is delivered again joins the workflow it
+    started before. A message is acknowledged when the engine has the work.
 
     Args:
-        pipeline: the pipeline, or one segment of it.
-        segment: the name of the segment; not needed where there is one with a queue.
-        backend: what it runs on; by default ADK itself.
-        journal: a file, or a `redis://` address; by default the queue's own server where that is Redis.
-        at_once: pieces of work at the same time; the others stay with the broker.
-        max_attempts: deliveries after which a piece of work is given up.
-        redeliver_after: seconds after which work of a worker that died goes to another.
-
-    Raises:
-        ArgumentError: there is no such segment, it has no queue, or no journal is given.
-        MissingExtraError: what talks to its broker is not installed.
+        segment: the segment that has the queue.
+        engine: where workflows are started.
+        retention: seconds for which the engine knows a workflow that has ended; older messages are refused.
     """
 
-    def __init__(
-        self,
-        pipeline: object,
-        *,
-        segment: str | None = None,
-        backend: ADKBackend | None = None,
-        journal: str | PathLike[str] | Journal | None = None,
-        at_once: int = 10,
-        max_attempts: int = MAX_ATTEMPTS,
-        redeliver_after: float = 2 * LEASE,
-    ) -> None:
-        from adk_fluent.backends.adk.running.backend import ADKBackend
+    def __init__(self, segment: Segment, engine: Turnstile, retention: float) -> None:
+        self._segment, self._engine, self._retention = segment, engine, retention
+        self._broker: Broker = broker_of(segment.endpoint)
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
-        self.segment: Segment = _chosen(pipeline, segment)
-        endpoint = endpoint_of(self.segment)
-        self._broker: Broker = broker_of(endpoint)
-        self._journal = _journal(journal, endpoint)
-        self._worker = Worker(self.segment, backend or ADKBackend(), resumable=True)
-        self._max_attempts = max_attempts
-        self._sessions = WeakValueDictionary[str, asyncio.Lock]()
-        self._broker.handle(self.segment.queue, self._take, at_once=at_once, redeliver_after=redeliver_after)
+    async def run(self) -> None:
+        """Take messages until cancelled; a broker that is away is waited for."""
+        told = False
+        while True:
+            try:
+                await self._broker.open()
+                await self._broker.take(self._segment.queue, self.take)
+            except Exception as error:  # noqa: BLE001  # a client may raise anything; the next try says it, too
+                if not told:
+                    logger.warning("Queue %r is away, waiting for it: %s", self._segment.queue, why(error))
+                told = True
+            finally:
+                with suppress(Exception):  # what is lost cannot be closed
+                    await self._broker.close()
+            await asyncio.sleep(RETRY)
+            self._broker = broker_of(self._segment.endpoint)
 
-    async def start(self) -> None:
-        """Begin to take work; returns when the broker is there.
+    async def take(self, message: Message) -> None:
+        """Start what a message asks for; returns when the engine has it, or when it is a dead letter.
 
         Raises:
-            SegmentError: the broker, or where work is noted, is not there.
+            EngineError: the engine does not answer.
         """
+        segment = self._segment
         try:
-            await self._broker.start()
-        except Exception as error:
-            await self._broker.close()
-            raise not_there(self.segment, error) from error
-
-    async def stop(self) -> None:
-        """Take no more work; what is not finished goes to other workers.
-
-        Except with Pub/Sub, which gives it to others at once, it has 15 seconds to finish.
-        """
-        await self._broker.close()
-        await self._journal.close()
-
-    # --- one message --------------------------------------------------------------------------------
-
-    async def _take(self, message: Message) -> None:
-        form = self.segment.boundary.serialization
-        try:
-            crossing = from_bytes(message.body, form)
+            crossing = from_bytes(message.body, segment.boundary.serialization)
+            self._check(crossing, message)
         except SerializationError as error:
-            await self._bury(message, str(error))
+            logger.error("Queue %r: a message is a dead letter: %s", segment.queue, error)
+            headers = {**message.headers, "reason": str(error)}
+            await self._broker.put(segment.queue + DEAD, Message(message.body, headers))
             return
-        reply = message.headers.get("reply", "")
-        session = f"{crossing.user_id}/{crossing.session_id}"
-        lock = self._sessions.setdefault(session, asyncio.Lock())
-        async with lock, held(self._journal, f"{self.segment.queue}/{session}"):
-            await self._do(message, crossing, reply)
+        from adk_fluent.backends.temporal.policy import config_json
 
-    async def _do(self, message: Message, crossing: Crossing, reply: str) -> None:
-        """Do a piece of work, or what is left of it, and tell all of it."""
-        key = f"{self.segment.queue}/{crossing.key}"
-        done = await self._journal.load(key)
-        for seq, frame in enumerate(done.frames):
-            await self._tell(reply, crossing, seq, frame)
-        if not done.finished:
-            if not done.frames and time.time() > float(message.headers.get("expires", "inf")):
-                return  # the caller has given it up, and was told that nobody had taken it
-            attempts = await self._journal.attempt(key)
-            if attempts > self._max_attempts:
-                await self._give_up(message, crossing, reply, key, len(done.frames))
-                return
-            await self._tell(reply, crossing, -1, b"")  # somebody works on it
-            await self._run(crossing, reply, key, done.frames)
-        total = len((await self._journal.load(key)).frames)
-        await self._tell(reply, crossing, total, b"", last=True)
+        asked = {
+            "data": b64encode(message.body).decode(),
+            "config": config_json(segment.config),
+            "queued": True,
+        }
+        work = work_in(segment.queue, crossing)
+        async with self._turns.setdefault(work.session, asyncio.Lock()):  # in the order in which they came
+            await self._engine.start(work, task_queue_of(segment.queue, crossing.ir_hash), asked)
 
-    async def _run(self, crossing: Crossing, reply: str, key: str, before: Any) -> None:
-        form = self.segment.boundary.serialization
-        done = [from_bytes(frame, form) for frame in before]
-        seq = len(done)
-        try:
-            async for back in self._worker.run(_after(crossing, done)):
-                frame = to_bytes(back, form)
-                await self._journal.add(key, frame)
-                await self._tell(reply, crossing, seq, frame)
-                seq += 1
-        except Exception as error:  # noqa: BLE001  # whatever it was, the caller is told, once and for all
-            frame = to_bytes(failed(crossing, error), form)
-            await self._journal.add(key, frame)
-            await self._tell(reply, crossing, seq, frame)
-        await self._journal.finish(key)
+    def _check(self, crossing: Crossing, message: Message) -> None:
+        """Refuse what is no work for this segment, or older than what the engine remembers.
 
-    async def _give_up(self, message: Message, crossing: Crossing, reply: str, key: str, seq: int) -> None:
-        why = (
-            f"Segment {self.segment.name!r} was given up after {self._max_attempts} deliveries that no "
-            f"worker lived through; it is among the dead letters {self.segment.queue + DEAD!r}."
-        )
-        await self._bury(message, why)
-        frame = to_bytes(failed(crossing, SegmentError(why)), self.segment.boundary.serialization)
-        await self._journal.add(key, frame)
-        await self._journal.finish(key)
-        await self._tell(reply, crossing, seq, frame)
-        await self._tell(reply, crossing, seq + 1, b"", last=True)
-
-    async def _bury(self, message: Message, why: str) -> None:
-        headers = {**message.headers, "reason": why}
-        await self._broker.publish(self.segment.queue + DEAD, Message(message.body, headers))
-
-    async def _tell(
-        self, reply: str, crossing: Crossing, seq: int, frame: bytes, *, last: bool = False
-    ) -> None:
-        if not reply:
-            return
-        headers = {"key": crossing.key, "seq": str(seq), "last": "yes" if last else "no"}
-        headers["content-type"] = CONTENT_TYPES[self.segment.boundary.serialization]
-        await self._broker.publish(reply, Message(frame or b"-", headers))
+        Raises:
+            SerializationError: it is.
+        """
+        if crossing.segment != self._segment.name:
+            raise SerializationError(f"It is for segment {crossing.segment!r:.60}.")
+        if not (crossing.run_id and crossing.session_id and _HASH.fullmatch(crossing.ir_hash)):
+            raise SerializationError("It lacks the id of its run, its session, or the hash of its segment.")
+        with suppress(ValueError):  # a sender of another kind says no time
+            if time.time() - float(message.headers.get("sent", "inf")) > self._retention:
+                raise SerializationError(
+                    f"It is older than the {self._retention:g} s for which Temporal remembers runs, and may "
+                    "have run before."
+                )
 
 
-def _after(crossing: Crossing, done: list[Crossing]) -> Crossing:
-    """What is left of a piece of work of which some steps are finished."""
-    if not done:
-        return crossing
-    own = list(crossing.own)
-    if crossing.answer is not None:
-        own.append(Happened({"author": "user", "content": crossing.answer}))
-    own += [happened for back in done for happened in back.events]
-    return replace(crossing, own=tuple(own), answer=None)
+def work_in(queue: str, crossing: Crossing) -> Work:
+    """The work that crosses, as the engine names it."""
+    from adk_fluent.backends.temporal.turns import Work
+
+    return Work(queue, crossing.key, f"{crossing.user_id}\0{crossing.session_id}")
 
 
-def _chosen(pipeline: object, name: str | None) -> Segment:
-    parts = [pipeline] if isinstance(pipeline, Segment) else split(pipeline)
-    queued = [part for part in parts if part.boundary.transport is not None]
-    known = ", ".join(part.name for part in queued) or "none"
-    chosen = [part for part in parts if part.name == name] if name is not None else queued
-    if len(chosen) != 1:
-        raise ArgumentError(
-            f"QueueWorker(segment={name!r}): name one of the segments that have a queue; there is {known}."
-        )
-    return chosen[0]
-
-
-def not_there(segment: Segment, error: BaseException) -> SegmentError:
-    """What is said of a broker that cannot be reached."""
-    return SegmentError(
-        f"The queue of segment {segment.name!r} is not there: {type(error).__name__}: {error!s:.120}. "
-        "Start the broker, or correct TransportConfig(endpoint=...)."
-    )
-
-
-def endpoint_of(segment: Segment) -> str:
-    """Where the queue of a segment is.
-
-    Raises:
-        ArgumentError: its boundary does not say.
-    """
-    transport = segment.boundary.transport
-    if transport is None or transport.endpoint is None:
-        raise ArgumentError(
-            f"Segment {segment.name!r} has no queue: give its boundary a "
-            "transport=TransportConfig(endpoint='redis://host:6379/queue')."
-        )
-    return transport.endpoint
-
-
-def _journal(given: str | PathLike[str] | Journal | None, endpoint: str) -> Journal:
-    if given is None and endpoint.startswith(("redis://", "rediss://")):
-        given = endpoint.rpartition("/")[0]
-    if given is None:
-        raise ArgumentError("QueueWorker(journal=) names a file, or a redis:// address, where work is noted.")
-    return journal_of(given) if isinstance(given, str | PathLike) else given
+def task_queue_of(queue: str, ir_hash: str) -> str:
+    """The task queue of the workers that have this version of a segment."""
+    return f"{queue}@{ir_hash[:12]}"

@@ -1,0 +1,75 @@
+"""RabbitMQ, through aio-pika: durable queues, persistent messages, publisher confirms."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Any, Final
+
+from adk_fluent.distributed.queues.brokers import ANSWERS, AT_ONCE, Broker, Handler, Message
+
+_pika: Any = import_module("aio_pika")
+
+_BEAT: Final = 10
+"""Seconds after which a connection on which nothing comes, not even a heartbeat, is lost."""
+
+
+class Rabbit:
+    """A connection to a RabbitMQ server.
+
+    Args:
+        url: the server.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._link: Any = None
+        self._channel: Any = None
+        self._known: set[str] = set()
+
+    async def open(self) -> None:
+        """Connect."""
+        self._link = await _pika.connect(self._url, timeout=ANSWERS, heartbeat=_BEAT)
+        self._channel = await self._link.channel(publisher_confirms=True)
+        await self._channel.set_qos(prefetch_count=AT_ONCE)
+
+    async def put(self, queue: str, message: Message) -> None:
+        """Add a message to a queue."""
+        if queue not in self._known:
+            await self._channel.declare_queue(queue, durable=True)
+            self._known.add(queue)
+        given = _pika.Message(
+            message.body, headers=dict(message.headers), delivery_mode=_pika.DeliveryMode.PERSISTENT
+        )
+        await self._channel.default_exchange.publish(given, queue, timeout=ANSWERS)
+
+    async def take(self, queue: str, handler: Handler) -> None:
+        """Handle messages; what is not acknowledged when the connection ends goes to others."""
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        declared = await self._channel.declare_queue(queue, durable=True)
+
+        async def handle(given: Any) -> None:
+            try:
+                await handler(Message(bytes(given.body), {str(k): str(v) for k, v in given.headers.items()}))
+                await given.ack()
+            except Exception as error:  # noqa: BLE001  # the loop that connects again says it
+                if not lost.done():
+                    lost.set_exception(error)
+
+        def closed(sender: object, error: BaseException | None) -> None:
+            if not lost.done():
+                lost.set_exception(error or ConnectionError("The broker closed the connection."))
+
+        self._channel.close_callbacks.add(closed)
+        await declared.consume(handle)
+        await lost
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._link is not None:
+            await self._link.close()
+
+
+def connection(url: str) -> Broker:
+    """A connection to the server at a URL."""
+    return Rabbit(url)

@@ -1,0 +1,69 @@
+"""Endpoints of queues: which server, and which queue there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from adk_fluent.errors import ArgumentError
+
+SCHEMES: Final = ("redis", "rediss", "nats", "amqp", "amqps", "pubsub")
+"""Schemes of endpoints that a message broker serves."""
+ENGINE: Final = "temporal"
+"""The scheme of an endpoint that only names a task queue of the durable engine."""
+
+_TOPIC: Final = re.compile(r"projects/([^/]+)/topics/([A-Za-z][\w.~+%-]{2,200})")
+_NAME: Final = re.compile(r"[\w.:~+%-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a queue is.
+
+    Attributes:
+        scheme: what serves it.
+        server: the URL of the server, or for Pub/Sub the name of the project.
+        queue: the name of the queue.
+    """
+
+    scheme: str
+    server: str
+    queue: str
+
+
+def place_of_queue(endpoint: str) -> Place:
+    """The place that an endpoint names.
+
+    Raises:
+        ArgumentError: it is no URL of a queue; the message never holds a password.
+    """
+    scheme, separator, rest = endpoint.partition("://")
+    shown = f"{scheme}{separator}{rest.rpartition('@')[2]}"
+    if not separator or scheme not in (*SCHEMES, ENGINE):
+        known = ", ".join(f"{each}://" for each in (*SCHEMES, ENGINE))
+        raise ArgumentError(f"TransportConfig(endpoint={shown!r:.80}): queues are at {known}.")
+    if scheme == "pubsub":
+        found = _TOPIC.fullmatch(rest)
+        if found is None:
+            raise ArgumentError(
+                f"TransportConfig(endpoint={shown!r:.80}): a topic is at pubsub://projects/PROJECT/topics/TOPIC"
+                "; its name begins with a letter and has three characters or more."
+            )
+        return Place(scheme, found[1], found[2])
+    server, _, queue = rest.rstrip("/").rpartition("/")
+    if not _has_host(f"{scheme}://{server}") or not _NAME.fullmatch(queue):
+        raise ArgumentError(
+            f"TransportConfig(endpoint={shown!r:.80}): it names a server and a queue, as "
+            f"{scheme}://HOST:PORT/QUEUE; the name of a queue has letters, digits and . _ - : only."
+        )
+    return Place(scheme, f"{scheme}://{server}", queue)
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as a port that is no number
+        return False
