@@ -440,9 +440,10 @@ async def test_map_keeps_the_order() -> None:
 async def test_map_is_bounded(allowed: int | None, running: int) -> None:
     """As many runs are under way at once as `concurrency` allows, by default five, and never more."""
     crowd, prompts = Crowd(7), ["hi"] * 7
-    bound: dict[str, Any] = {} if allowed is None else {"concurrency": allowed}
+    held = script({"a": crowd.held})
+    asking = A.map(prompts, backend=held, concurrency=allowed) if allowed else A.map(prompts, backend=held)
     answers, _ = await asyncio.gather(
-        A.map(prompts, backend=script({"a": crowd.held}), **bound),
+        asking,
         A.map(prompts, backend=script({"a": crowd.twin}), concurrency=7),
     )
     assert crowd.most == running
