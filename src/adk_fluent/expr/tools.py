@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -389,6 +390,10 @@ class T(metaclass=Namespace):
         kept = None if ttl is None else positive_number(ttl, "T.cache(ttl=)")
         if key is not None and not callable(key):
             raise ArgumentError(f"T.cache(key=) takes a function of the arguments, not {describe(key)}.")
+        if inspect.iscoroutinefunction(key):
+            raise ArgumentError(
+                "T.cache(key=) takes a plain function, not an async one: it is never awaited."
+            )
 
         def cached(one: object) -> Tool:
             if key is None and sees_caller(one):

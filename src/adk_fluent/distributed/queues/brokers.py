@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol
 
+from adk_fluent._redaction import safe_url
 from adk_fluent.errors import ArgumentError, MissingExtraError
 from adk_fluent.ir.endpoints import ENGINE, place_of_queue
 
@@ -66,8 +67,8 @@ def broker_of(endpoint: str) -> Broker:
     place = place_of_queue(endpoint)
     if place.scheme == ENGINE:
         raise ArgumentError(
-            f"TransportConfig(endpoint={endpoint!r:.80}) names a task queue of Temporal and no broker: run "
-            "the pipeline on TemporalBackend."
+            f"TransportConfig(endpoint={safe_url(endpoint)!r:.80}) names a task queue of Temporal and no broker: "
+            "run the pipeline on TemporalBackend."
         )
     kind, extra = _KINDS[place.scheme]
     try:
