@@ -662,3 +662,13 @@ async def test_in_every_composite(place: Callable[[Agent[Any]], Expr[Any]]) -> N
         if part.function_response
     ]
     assert answers == [{"result": "x 2"}] * 2
+
+
+def test_an_async_key_of_a_cache_is_refused() -> None:
+    """Its result would be a coroutine, which differs for every call."""
+
+    async def later(args: dict[str, Any]) -> str:
+        return ""
+
+    with pytest.raises(ArgumentError, match=r"^T\.cache\(key=\) takes a plain function, not an async one"):
+        T.cache(results, key=cast(Any, later))

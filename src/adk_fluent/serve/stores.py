@@ -161,9 +161,8 @@ def _opened(url: str) -> Stores:
         sessions = sqlite.sqlite_sessions(Path(place))
         sqlite.use_write_ahead_log(place)
     except ArgumentError as error:
-        raise ArgumentError(
-            f"store={safe_url(place)!r} cannot be used: {error.__cause__}."
-        ) from error.__cause__
+        shown = safe_url(place)
+        raise ArgumentError(f"store={shown!r} cannot be used: {error.__cause__}.") from error.__cause__
     return Stores(sessions, tasks, engine, place)
 
 

@@ -67,8 +67,8 @@ def broker_of(endpoint: str) -> Broker:
     place = place_of_queue(endpoint)
     if place.scheme == ENGINE:
         raise ArgumentError(
-            f"TransportConfig(endpoint={safe_url(endpoint)!r:.80}) names a task queue of Temporal and no broker: "
-            "run the pipeline on TemporalBackend."
+            f"TransportConfig(endpoint={safe_url(endpoint)!r:.80}) names a task queue of Temporal, not "
+            "a broker: run the pipeline on TemporalBackend."
         )
     kind, extra = _KINDS[place.scheme]
     try:
