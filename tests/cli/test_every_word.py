@@ -356,14 +356,6 @@ options:
   --token-env NAME  the environment variable with a token to ask for
   --endpoint URL    what the card names, if not where it listens
 
-TARGET is one of
-  module:attr        an attribute of a module that Python can import
-  path/file.py:attr  an attribute of a file; without :attr the first of pipeline, app, root_agent
-  path/folder        an agent folder as `adk web` opens it: app, else root_agent
-  path/agent.yaml    an agent configuration of ADK's
-It may be an adk-fluent expression, or an agent, a workflow or an App made with ADK alone.
-
-exit codes: 0 fine, 1 the run failed or the check found errors, 2 wrong usage, 130 interrupted
 """
     + TARGETS,
     "tide": """\
