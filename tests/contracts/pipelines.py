@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
@@ -495,10 +495,10 @@ _TRANSFORMS = (*[_operation] * 6, _set, _set, _rename, _replacing, _flat)
 _MORE = P.section("more", "More.")
 
 
-def tool_of(name: str) -> Callable[[], str]:
-    """A tool that an agent may call, whose result can be recognized."""
+def tool_of(name: str) -> Callable[[], Awaitable[str]]:
+    """A tool that an agent may call, whose result can be recognized; async, so that runs repeat exactly."""
 
-    def use() -> str:
+    async def use() -> str:
         """Does something."""
         return used(name)
 
