@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+import uuid
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,8 @@ import pytest
 
 from adk_fluent import Agent, gate
 from adk_fluent.backends import TemporalBackend
+from adk_fluent.backends.adk.durable.steps import Json
+from adk_fluent.backends.temporal import backend as temporal_backend
 from adk_fluent.backends.temporal import local
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.listing import queues
@@ -23,6 +29,8 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import EngineError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import mock_backend
+from tests.backends.temporal.processes import Crew
+from tests.backends.temporal.steps import gated
 
 pytestmark = pytest.mark.newest
 
@@ -113,6 +121,35 @@ async def test_resume_from_other_code(server: DevServer) -> None:
             await call()
         assert backend.compile(OLD.node).queue in str(found.value)
         assert backend.compile(NEW.node).queue in str(found.value)
+
+
+async def test_resume_that_takes_too_long(
+    server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that listens and then does not take the answer is waited for in time, and said to be late."""
+    monkeypatch.setattr(temporal_backend, "READER", timedelta(seconds=1))
+    crew = Crew(server.address, tmp_path, str(uuid.uuid4()))
+    worker = crew.start("gated")
+    paused: list[bool] = []
+
+    class Pausing(TemporalBackend):
+        async def _loaded(self, *given: Any) -> Json:
+            loaded = await super()._loaded(*given)
+            os.kill(worker.pid, signal.SIGSTOP)
+            paused.append(True)
+            return loaded
+
+    backend = TemporalBackend(server.address, queue=crew.queue, worker_timeout=60)
+    impatient = Pausing(server.address, queue=crew.queue, worker_timeout=5)
+    try:
+        asked = await gated.run("hi", session_id="one", backend=backend)
+        with pytest.raises(
+            EngineError, match=r"run of session 'one' took longer than 6 s to take the answers\. They may still"
+        ):
+            await gated.resume(session_id="one", approvals={asked.pending[0].id: True}, backend=impatient)
+    finally:
+        crew.end()
+    assert paused
 
 
 async def test_resume_without_a_run(server: DevServer) -> None:
