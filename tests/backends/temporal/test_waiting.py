@@ -19,6 +19,7 @@ from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.adk.durable.steps import Json
 from adk_fluent.backends.temporal import backend as temporal_backend
 from adk_fluent.backends.temporal import local
+from adk_fluent.backends.temporal import workflow as temporal_workflow
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.listing import queues
 from adk_fluent.backends.temporal.server import DevServer
@@ -105,6 +106,17 @@ async def test_resume_without_a_worker(server: DevServer) -> None:
     async with working(OLD.node, Address(server.address), models=MODELS):
         handle = (await Address(server.address).client()).get_workflow_handle("adk_fluent_app/user/one")
         assert (await handle.query("progress"))["status"] == "waiting"
+
+
+async def test_a_streamed_run_is_resumed(server: DevServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader, who is gone, is not waited for: `resume` reads the rest at once."""
+    monkeypatch.setattr(temporal_workflow, "READER", timedelta(hours=1))
+    backend = TemporalBackend(server.address)
+    async with working(OLD.node, Address(server.address), models=MODELS):
+        events = [event async for event in OLD.stream("hi", session_id="one", backend=backend)]
+        approvals = {pending.id: True for event in events for pending in event.pending}
+        done = await OLD.resume(session_id="one", approvals=approvals, backend=backend)
+    assert done.text == "two"
 
 
 async def test_resume_from_other_code(server: DevServer) -> None:
