@@ -175,7 +175,7 @@ class FluentExecutor(AgentExecutor):
     async def _ended(
         self, context: RequestContext, user: str, session: str
     ) -> AsyncGenerator[AgentEvent, None] | None:
-        """The events of a task's run that has ended since a server died; `None` if it has not, and is joined."""
+        """The events of a task's run that ended while no server was there; `None` if it goes on."""
         if context.task_id not in self.left:
             return None
         self.left.discard(str(context.task_id))

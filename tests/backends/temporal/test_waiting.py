@@ -155,9 +155,7 @@ async def test_resume_that_takes_too_long(
     impatient = Pausing(server.address, queue=crew.queue, worker_timeout=5)
     try:
         asked = await gated.run("hi", session_id="one", backend=backend)
-        with pytest.raises(
-            EngineError, match=r"run of session 'one' took longer than 6 s to take the answers\. They may still"
-        ):
+        with pytest.raises(EngineError, match=r"'one' took longer than 6 s to take the answers\. They may"):
             await gated.resume(session_id="one", approvals={asked.pending[0].id: True}, backend=impatient)
     finally:
         crew.end()
