@@ -267,11 +267,12 @@ async def test_a_worker_beside_local_runs(temporal: DevServer, place: Path) -> N
     """`run_worker` and runs that are durable here work in one program at once, each with its own models."""
     others = mock_backend({"a": "x", "b": "y"})
     worker = asyncio.ensure_future(run_worker(PAIR, address=temporal.address, models=SCRIPT))
-    far, here = {"backend": TemporalBackend(temporal.address)}, {"config": LOCAL, "backend": others}
+    far = TemporalBackend(temporal.address)
     try:
-        runs = [PAIR.run("hi", **given) for given in (far, here, far, here)]
-        assert [result.text for result in await asyncio.gather(*runs)] == ["two", "y", "two", "y"]
-        assert (await PAIR.run("hi", **far)).text == "two"  # the worker outlasts what is shared
+        here = [PAIR.run("hi", config=LOCAL, backend=others) for _ in range(2)]
+        runs = [PAIR.run("hi", backend=far), *here, PAIR.run("hi", backend=far)]
+        assert [result.text for result in await asyncio.gather(*runs)] == ["two", "y", "y", "two"]
+        assert (await PAIR.run("hi", backend=far)).text == "two"  # the worker outlasts what is shared
         assert not worker.done()
     finally:
         worker.cancel()

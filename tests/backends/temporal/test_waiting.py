@@ -24,6 +24,7 @@ from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.listing import queues
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.backends.temporal.sharing import leave_servers
+from adk_fluent.backends.temporal.starting import Durable
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.cli.main import main
 from adk_fluent.config import ExecutionConfig
@@ -145,8 +146,8 @@ async def test_resume_that_takes_too_long(
     paused: list[bool] = []
 
     class Pausing(TemporalBackend):
-        async def _loaded(self, *given: Any) -> Json:
-            loaded = await super()._loaded(*given)
+        async def _loaded(self, compiled: Durable, user_id: str, session_id: str) -> Json:
+            loaded = await super()._loaded(compiled, user_id, session_id)
             os.kill(worker.pid, signal.SIGSTOP)
             paused.append(True)
             return loaded
