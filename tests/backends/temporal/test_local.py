@@ -61,6 +61,7 @@ async def test_a_run_goes_on_where_its_program_was_killed(place: Path) -> None:
     assert set(begun.values()) == {1}
 
 
+@pytest.mark.faults
 async def test_a_step_that_kills_its_program_goes_on_alone(place: Path) -> None:
     """A step that killed two programs is begun by a third, on the queue that the first one left."""
     crew = Crew("", place, "")
