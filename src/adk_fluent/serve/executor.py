@@ -175,17 +175,19 @@ class FluentExecutor(AgentExecutor):
     async def _ended(
         self, context: RequestContext, user: str, session: str
     ) -> AsyncGenerator[AgentEvent, None] | None:
-        """The events of a task's run that has ended, or waits, since a server died; `None` if none has."""
+        """The events of a task's run that ended while no server was there; `None` if it goes on."""
         if context.task_id not in self.left:
             return None
         self.left.discard(str(context.task_id))
+        if await self._backend.is_open(self._compiled, session_id=session, user_id=user):
+            return None
         try:
             stored = await self._backend.session(self._compiled, session_id=session, user_id=user)
         except SessionError:
             return None
         if not stored.runs or stored.state.get(TASK) != context.task_id:
             return None
-        return _given(next(reversed(stored.runs.values())))
+        return _given([*stored.runs.values()][-1])
 
     def _events(
         self, message: asked.Asked, approvals: Any, user: str, session: str

@@ -40,11 +40,11 @@ class Crew:
         process.start()
         self._processes.append(process)
 
-    def start_server(self, port: int) -> Any:
-        """Start a process that serves the pipeline over A2A."""
+    def start_server(self, port: int, expression: str = "pipeline") -> Any:
+        """Start a process that serves an expression of `steps` over A2A."""
         from tests.backends.temporal.served import serve_tasks
 
-        arguments = (self.address, self.queue, str(self.folder), port)
+        arguments = (self.address, expression, self.queue, str(self.folder), port)
         process = _CONTEXT.Process(target=serve_tasks, args=arguments)
         process.start()
         self._processes.append(process)

@@ -47,8 +47,8 @@ def run_alone(prompt: str, session_id: str, folder: str) -> None:
     asyncio.run(steps.pipeline.run(prompt, session_id=session_id, config=config))
 
 
-def serve_tasks(address: str, queue: str, folder: str, port: int) -> None:
-    """Serve the pipeline over A2A; on this machine alone where there is no address."""
+def serve_tasks(address: str, expression: str, queue: str, folder: str, port: int) -> None:
+    """Serve an expression over A2A; on this machine alone where there is no address."""
     os.chdir(folder)
     os.environ[steps.FOLDER] = folder
 
@@ -56,7 +56,7 @@ def serve_tasks(address: str, queue: str, folder: str, port: int) -> None:
         options: dict[str, Any] = {"config": ExecutionConfig(durable="local")}
         if address:
             options = {"backend": TemporalBackend(address, queue=queue)}
-        server = A2AServer(steps.pipeline, store=Path(folder) / "tasks.db", **options)
+        server = A2AServer(getattr(steps, expression), store=Path(folder) / "tasks.db", **options)
         await server.start(port=port)
         await asyncio.Event().wait()
 

@@ -39,6 +39,8 @@ async def test_a_worker_is_killed_in_every_composite(
         for phases in deaths:
             for phase in phases:
                 await crew.until(f"{phase} begins")
+            if phases == ["quick"]:  # what begins again runs alone on its worker, and `late` never ends
+                crew.start("everything")
             crew.kill(f"{phases[0]} begins", "everything")
             for phase in phases:
                 crew.release(phase)

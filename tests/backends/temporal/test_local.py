@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -57,6 +58,26 @@ async def test_a_run_goes_on_where_its_program_was_killed(place: Path) -> None:
     assert (result.text, result.state["computed"]) == ("I am last.", "yes")
     begun = Counter(line for line in crew.log() if line.endswith("begins"))
     assert begun.pop("look begins") in (2, 3)  # the refused one has begun it as well
+    assert set(begun.values()) == {1}
+
+
+@pytest.mark.faults
+async def test_a_step_that_kills_its_program_goes_on_alone(place: Path) -> None:
+    """A step that killed two programs is begun by a third, on the queue that the first one left."""
+    crew = Crew("", place, "")
+    (place / "die-look").touch()
+    try:
+        for _ in range(2):
+            crew.start_alone("hi", "one")
+            await asyncio.to_thread(crew.ended)
+        assert crew.ended() == [-signal.SIGKILL] * 2
+        (place / "die-look").unlink()
+        result = await pipeline.run("hi", session_id="one", config=LOCAL)
+    finally:
+        crew.end()
+    assert (result.text, result.state["computed"]) == ("I am last.", "yes")
+    begun = Counter(line for line in crew.log() if line.endswith("begins"))
+    assert begun.pop("look begins") == 3
     assert set(begun.values()) == {1}
 
 
@@ -241,6 +262,22 @@ async def test_two_workers_of_one_program_on_one_queue(temporal: DevServer) -> N
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def test_a_worker_beside_local_runs(temporal: DevServer, place: Path) -> None:
+    """`run_worker` and runs that are durable here work in one program at once, each with its own models."""
+    others = mock_backend({"a": "x", "b": "y"})
+    worker = asyncio.ensure_future(run_worker(PAIR, address=temporal.address, models=SCRIPT))
+    far = TemporalBackend(temporal.address)
+    try:
+        here = [PAIR.run("hi", config=LOCAL, backend=others) for _ in range(2)]
+        runs = [PAIR.run("hi", backend=far), *here, PAIR.run("hi", backend=far)]
+        assert [result.text for result in await asyncio.gather(*runs)] == ["two", "y", "y", "two"]
+        assert (await PAIR.run("hi", backend=far)).text == "two"  # the worker outlasts what is shared
+        assert not worker.done()
+    finally:
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
 
 
 async def test_a_shared_worker_that_fails_is_started_again() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from adk_fluent import Agent
 from adk_fluent.backends import TemporalBackend
+from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
@@ -74,39 +75,98 @@ def words(told: dict[str, Any]) -> list[str]:
     return ["".join(part["text"] for part in artifact["parts"]) for artifact in told["artifacts"]]
 
 
-async def begun(crew: Crew, url: str) -> str:
-    """The id of a task that is sent and not waited for, when its run has come to a tool."""
-    body = message("Go.")
+async def begun(crew: Crew, url: str, line: str, words: str = "Go.", **more: Any) -> dict[str, Any]:
+    """A task that is sent and not waited for, when something was written down."""
+    body = message(words, **more)
     body["params"]["configuration"] = {"returnImmediately": True}
     told = task_in(await call(url, body))
-    await crew.until("look begins")
-    return str(told["id"])
+    await crew.until(line)
+    return told
+
+
+async def closed(crew: Crew, told: dict[str, Any]) -> None:
+    """Wait until the run of a task has ended in the engine."""
+    session = told["contextId"]
+    client = await Address(crew.address).client()
+    await client.get_workflow_handle(f"adk_fluent_app/A2A_USER_{session}/{session}").result()
+
+
+def check_begun(crew: Crew, interrupted: str, times: tuple[int, ...]) -> None:
+    """Check how often the interrupted step was begun, and that all others were begun once."""
+    counts = Counter(line for line in crew.log() if line.endswith("begins"))
+    assert counts.pop(f"{interrupted} begins") in times
+    assert set(counts.values()) == {1}
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("ends", ["while it is away", "after it is back"])
-async def test_a_task_goes_on_when_its_server_is_killed(crew: Crew, ends: str) -> None:
+async def test_a_task_goes_on_when_its_server_is_killed(crew: Crew) -> None:
     """Killed and started again on its store, a server answers the task, and repeats nothing that was done."""
     url = f"http://127.0.0.1:{(port := free_port())}/"
     crew.hold("look")
     server = crew.start_server(port)
     await until_it_listens(url)
-    id = await begun(crew, url)
+    id = (await begun(crew, url, "look begins"))["id"]
     server.kill()
     server.join()
-    if ends == "while it is away" and crew.address:
-        crew.release("look")
-        await crew.until("last ends")
     crew.start_server(port)
     await until_it_listens(url)
-    if (crew.folder / "hold-look").exists():
-        crew.release("look")
+    crew.release("look")
     told = await ended(url, id)
     assert (state(told), words(told)[-1]) == ("COMPLETED", "I am last.")
     assert len(told["artifacts"]) == len({each["artifactId"] for each in told["artifacts"]})
-    counts = Counter(line for line in crew.log() if line.endswith("begins"))
-    assert counts.pop("look begins") in (1, 2)
-    assert set(counts.values()) == {1}
+    check_begun(crew, "look", (1, 2))
+
+
+@pytest.mark.faults
+async def test_a_task_ends_while_its_server_is_away(temporal: DevServer, tmp_path: Path) -> None:
+    """Started again, the server hands over the answer of the run that has ended, and begins no other one."""
+    crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
+    url = f"http://127.0.0.1:{(port := free_port())}/"
+    crew.hold("last")
+    try:
+        crew.start()
+        server = crew.start_server(port)
+        await until_it_listens(url)
+        sent = await begun(crew, url, "last begins")
+        server.kill()
+        server.join()
+        crew.release("last")
+        await closed(crew, sent)
+        crew.start_server(port)
+        await until_it_listens(url)
+        told = await ended(url, sent["id"])
+    finally:
+        crew.end()
+    assert (state(told), words(told)[-1]) == ("COMPLETED", "I am last.")
+    check_begun(crew, "last", (1,))
+
+
+@pytest.mark.faults
+async def test_an_answered_task_goes_on_when_its_server_is_killed(
+    temporal: DevServer, tmp_path: Path
+) -> None:
+    """What a person has answered is not asked again."""
+    crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
+    url = f"http://127.0.0.1:{(port := free_port())}/"
+    crew.hold("last")
+    try:
+        crew.start("gated")
+        server = crew.start_server(port, "gated")
+        await until_it_listens(url)
+        asked = await task(url, "Go.")
+        assert state(asked) == "INPUT_REQUIRED"
+        whose = {"taskId": asked["id"], "contextId": asked["contextId"]}
+        await begun(crew, url, "last begins", "yes", **whose)
+        server.kill()
+        server.join()
+        crew.start_server(port, "gated")
+        await until_it_listens(url)
+        crew.release("last")
+        told = await ended(url, asked["id"])
+    finally:
+        crew.end()
+    assert (state(told), words(told)[-1]) == ("COMPLETED", "I am last.")
+    check_begun(crew, "last", (1,))
 
 
 @pytest.mark.faults
@@ -119,16 +179,14 @@ async def test_a_task_goes_on_when_its_worker_is_killed(temporal: DevServer, tmp
         crew.start()
         crew.start_server(port)
         await until_it_listens(url)
-        id = await begun(crew, url)
+        id = (await begun(crew, url, "look begins"))["id"]
         crew.kill("look begins")
         crew.release("look")
         told = await ended(url, id)
     finally:
         crew.end()
     assert (state(told), words(told)[-1]) == ("COMPLETED", "I am last.")
-    counts = Counter(line for line in crew.log() if line.endswith("begins"))
-    assert counts.pop("look begins") == 2
-    assert set(counts.values()) == {1}
+    check_begun(crew, "look", (2,))
 
 
 async def test_a_durable_task_that_waits_goes_on_in_another_server(workers: Workers, tmp_path: Path) -> None:

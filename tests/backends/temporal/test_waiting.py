@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+import uuid
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +16,23 @@ import pytest
 
 from adk_fluent import Agent, gate
 from adk_fluent.backends import TemporalBackend
+from adk_fluent.backends.adk.durable.steps import Json
+from adk_fluent.backends.temporal import backend as temporal_backend
 from adk_fluent.backends.temporal import local
+from adk_fluent.backends.temporal import workflow as temporal_workflow
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.listing import queues
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.backends.temporal.sharing import leave_servers
+from adk_fluent.backends.temporal.starting import Durable
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.cli.main import main
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import EngineError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import mock_backend
+from tests.backends.temporal.processes import Crew
+from tests.backends.temporal.steps import gated
 
 pytestmark = pytest.mark.newest
 
@@ -99,6 +109,17 @@ async def test_resume_without_a_worker(server: DevServer) -> None:
         assert (await handle.query("progress"))["status"] == "waiting"
 
 
+async def test_a_streamed_run_is_resumed(server: DevServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader, who is gone, is not waited for: `resume` reads the rest at once."""
+    monkeypatch.setattr(temporal_workflow, "READER", timedelta(hours=1))
+    backend = TemporalBackend(server.address)
+    async with working(OLD.node, Address(server.address), models=MODELS):
+        events = [event async for event in OLD.stream("hi", session_id="one", backend=backend)]
+        approvals = {pending.id: True for event in events for pending in event.pending}
+        done = await OLD.resume(session_id="one", approvals=approvals, backend=backend)
+    assert done.text == "two"
+
+
 async def test_resume_from_other_code(server: DevServer) -> None:
     """It is refused at once, with both versions named; so is a new run of the prompt in the session."""
     approvals = await _asked(OLD, server, "one")
@@ -113,6 +134,33 @@ async def test_resume_from_other_code(server: DevServer) -> None:
             await call()
         assert backend.compile(OLD.node).queue in str(found.value)
         assert backend.compile(NEW.node).queue in str(found.value)
+
+
+async def test_resume_that_takes_too_long(
+    server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that listens and then does not take the answer is waited for in time, and said to be late."""
+    monkeypatch.setattr(temporal_backend, "READER", timedelta(seconds=1))
+    crew = Crew(server.address, tmp_path, str(uuid.uuid4()))
+    worker = crew.start("gated")
+    paused: list[bool] = []
+
+    class Pausing(TemporalBackend):
+        async def _loaded(self, compiled: Durable, user_id: str, session_id: str) -> Json:
+            loaded = await super()._loaded(compiled, user_id, session_id)
+            os.kill(worker.pid, signal.SIGSTOP)
+            paused.append(True)
+            return loaded
+
+    backend = TemporalBackend(server.address, queue=crew.queue, worker_timeout=60)
+    impatient = Pausing(server.address, queue=crew.queue, worker_timeout=5)
+    try:
+        asked = await gated.run("hi", session_id="one", backend=backend)
+        with pytest.raises(EngineError, match=r"'one' took longer than 6 s to take the answers\. They may"):
+            await gated.resume(session_id="one", approvals={asked.pending[0].id: True}, backend=impatient)
+    finally:
+        crew.end()
+    assert paused
 
 
 async def test_resume_without_a_run(server: DevServer) -> None:

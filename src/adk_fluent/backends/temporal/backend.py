@@ -169,6 +169,14 @@ class TemporalBackend:
         """The session of a run that has just ended, which is known without asking a worker; once."""
         return self._ended.pop(compiled.run_id(user_id, session_id), None)
 
+    async def is_open(self, compiled: Durable, *, session_id: str, user_id: str = DEFAULT_USER) -> bool:
+        """Whether a run is on its way in a session, or waits.
+
+        Raises:
+            EngineError: no server answers.
+        """
+        return await self._queue_of_run(compiled, user_id, session_id) is not None
+
     async def _queue_of_run(self, compiled: Durable, user_id: str, session_id: str) -> str | None:
         """The task queue of the run that is on its way, or waits, in a session."""
         client = await self.address.client()

@@ -81,15 +81,19 @@ class LocalBackend(TemporalBackend):
         self, compiled: Durable, services: Mapping[str, Any] | None, user_id: str, session_id: str
     ) -> AsyncGenerator[Durable]:
         """What runs, on the queue on which this process works inside."""
-        self.address: Address = self.address.at(await asyncio.to_thread(server_of, self._folder))
-        given = {"session_service": sqlite_sessions(self._folder / "sessions.db"), **(services or {})}
         queue = await self._left(compiled, user_id, session_id) or self._own_queue(compiled, services or {})
+        given = {"session_service": sqlite_sessions(self._folder / "sessions.db"), **(services or {})}
 
         def opens() -> AbstractAsyncContextManager[None]:
             return working(compiled.node, self.address, on=queue, models=self._models, services=given)
 
         async with shared((self.address, queue), opens):
             yield replace(compiled, queue=queue)
+
+    async def _queue_of_run(self, compiled: Durable, user_id: str, session_id: str) -> str | None:
+        """The same on the server of the folder, which is started unless it runs."""
+        self.address: Address = self.address.at(await asyncio.to_thread(server_of, self._folder))
+        return await super()._queue_of_run(compiled, user_id, session_id)
 
     async def _left(self, compiled: Durable, user_id: str, session_id: str) -> str | None:
         """The queue of the run that is on its way in a session, if it is one of this expression."""

@@ -108,8 +108,8 @@ class Starting:
         self._handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(self._id)
         self._reading = str(uuid.uuid4())  # the server takes it once, however often it is told
 
-    async def begun(self) -> WorkflowUpdateHandle[Page]:
-        """The first page of the run, which is on its way.
+    async def begun(self) -> WorkflowUpdateHandle[Page] | None:
+        """The first page of the run, which is on its way; `None` if it ended before it was asked.
 
         Raises:
             EngineError: no worker took the run up in time, or the server stayed away.
@@ -121,7 +121,7 @@ class Starting:
             await stopped(self._handle)
             raise
 
-    async def _begun(self) -> WorkflowUpdateHandle[Page]:
+    async def _begun(self) -> WorkflowUpdateHandle[Page] | None:
         left, away, is_there = self._worker_timeout, float(PATIENCE), False
         while True:
             since = time.monotonic()
@@ -147,7 +147,7 @@ class Starting:
                 if left <= 0:
                     raise await self._no_worker() from late
 
-    async def _started(self, within: timedelta) -> WorkflowUpdateHandle[Page]:
+    async def _started(self, within: timedelta) -> WorkflowUpdateHandle[Page] | None:
         """Start the run, or join one of the same prompt."""
         start = WithStartWorkflowOperation[Any, Any](
             "adk_fluent.run",
@@ -177,8 +177,8 @@ class Starting:
             await self._check_same(error)
             return await self._joined(within)
 
-    async def _joined(self, within: timedelta) -> WorkflowUpdateHandle[Page]:
-        """The first page of a run that has begun."""
+    async def _joined(self, within: timedelta) -> WorkflowUpdateHandle[Page] | None:
+        """The first page of a run that has begun; `None` if it ended before it was asked."""
         try:
             return await cast(Any, self._handle).start_update(
                 "read",
@@ -189,6 +189,8 @@ class Starting:
                 result_type=Page,
             )
         except (WorkflowUpdateRPCTimeoutOrCancelledError, RPCError) as error:
+            if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
+                return None
             return await self._late(error)
 
     async def _late(self, error: RPCError | WorkflowUpdateRPCTimeoutOrCancelledError) -> Any:
@@ -205,8 +207,8 @@ class Starting:
     async def _check_same(self, error: WorkflowAlreadyStartedError) -> None:
         """Refuse to join the run in the session, unless it is of this prompt and this code."""
         described = await described_by(self._handle, self._host)
-        if described is None:
-            return
+        if described is None:  # it has ended meanwhile
+            raise _LateError from error
         if await described.memo_value("prompt", "") != _told(self._asked):
             raise SessionConflictError(
                 f"Session {self._asked.session_id!r} has a run that has not ended, or waits for approval. "

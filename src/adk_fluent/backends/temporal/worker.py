@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
@@ -91,12 +91,14 @@ async def working(
         async with AsyncExitStack() as stack:
             stack.push_async_callback(hands.close)
             for name in queues:
-                stack.callback(leave, name)
                 await stack.enter_async_context(_worker(client, name, activities, concurrency, cached, grace))
             yield
 
-    async with apart(workers):
-        yield
+    with ExitStack() as served:
+        for name in queues:
+            served.callback(leave, name)
+        async with apart(workers):
+            yield
 
 
 def _whole(node: Node, queue: str, backend: DurableBackend) -> Sequence[str]:

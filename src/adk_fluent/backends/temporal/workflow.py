@@ -90,6 +90,7 @@ class Run:
         self._anew: Anew
         self._events: list[str] = []
         self._read = 0
+        self._reads_along = True
         self._status = "running"
         self._error: Json = None
         self._held: HeldSession | None = None
@@ -209,7 +210,9 @@ class Run:
         """Wait until the reader has come back for more, so that who stops reading stops the run."""
         count = self._first + len(self._events)
         with suppress(builtins.TimeoutError):
-            await workflow.wait_condition(lambda: self._read >= count, timeout=READER)
+            await workflow.wait_condition(
+                lambda: self._read >= count or not self._reads_along, timeout=READER
+            )
 
     async def _waits(self, compiled: Compiled, whose: dict[str, str], services: dict[str, Any]) -> bool:
         if compiled.app.resumability_config is None:
@@ -220,7 +223,7 @@ class Run:
     @workflow.update
     async def read(self, cursor: int, whole: bool) -> Page:
         """The events from a place on, as soon as there are any, or when the run has come to its end."""
-        self._read = max(self._read, cursor)
+        self._read, self._reads_along = max(self._read, cursor), not whole
         await workflow.wait_condition(
             lambda: (
                 self._status != "running"

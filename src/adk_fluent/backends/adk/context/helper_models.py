@@ -24,6 +24,7 @@ from adk_fluent.backends.adk.middleware.calls import helper_call
 from adk_fluent.backends.adk.middleware.context import HelperContext
 from adk_fluent.backends.adk.middleware.stack import hook_error
 from adk_fluent.context.asking import Answer, Ask
+from adk_fluent.cost import budget
 from adk_fluent.errors import MockError, RunError
 from adk_fluent.ir.nodes import AgentNode
 
@@ -149,7 +150,8 @@ async def _answered(llm: BaseLlm, ask: Ask, native: HelperContext, used: list[Us
             parts = (response.content and response.content.parts) or []
             said += "".join(map(_told, parts))
             last = response
-    if last is not None and last.usage_metadata is not None:
+    is_cached = last is not None and (last.custom_metadata or {}).get(budget.CACHED)
+    if last is not None and last.usage_metadata is not None and not is_cached:
         name = getattr(last, "model_version", None) or llm.model
         used.append(Used(ask.operation, name, last.usage_metadata))
     if not said.strip():
