@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -43,14 +43,43 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module", params=BROKERS)
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a broker, one after the other."""
+    with _broker(request.param, tmp_path_factory) as url:
+        yield url
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param([each.values[0] for each in BROKERS[:3]], marks=[each.marks[0] for each in BROKERS[:3]]),
+        pytest.param(["pubsub"], marks=BROKERS[3].marks),
+    ],
+    ids=["redis, nats, rabbitmq", "pubsub"],
+)
+def brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """The URLs of brokers that are there at the same time."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(_broker(name, tmp_path_factory)) for name in request.param]
+
+
+def _broker(name: str, folders: pytest.TempPathFactory) -> AbstractContextManager[str]:
     starts: dict[str, Callable[[], AbstractContextManager[str]]] = {
-        "redis": lambda: redis_server(tmp_path_factory.mktemp("redis")),
-        "nats": lambda: nats_server(tmp_path_factory.mktemp("nats")),
+        "redis": lambda: redis_server(folders.mktemp("redis")),
+        "nats": lambda: nats_server(folders.mktemp("nats")),
         "rabbitmq": rabbitmq_server,
         "pubsub": _pubsub,
     }
-    with starts[request.param]() as url:
-        yield url
+    return starts[name]()
+
+
+@pytest.fixture
+def soon_dead() -> Iterator[None]:
+    """Workers count as dead soon."""
+    from tests.distributed import served
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(served.turns, "StepPolicy", served.turns.StepPolicy)
+        served.soon_dead()
+        yield
 
 
 @contextmanager
