@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,10 +28,16 @@ BROKERS = [
 
 @pytest.fixture(scope="session")
 def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    """Temporal's server, on a file."""
+    """Temporal's server, on a file: in memory where the system has such files, since waiting for the disk is most
+    of what it does."""
     from adk_fluent.backends.temporal.server import DevServer
 
-    with DevServer(tmp_path_factory.mktemp("temporal") / "runs.db") as server:
+    memory = Path("/dev/shm")
+    place = memory if memory.is_dir() else tmp_path_factory.mktemp("temporal")
+    with (
+        TemporaryDirectory(prefix="temporal-", dir=place) as folder,
+        DevServer(Path(folder, "runs.db")) as server,
+    ):
         yield server
 
 

@@ -19,8 +19,8 @@ ALONE: Final = "|alone"
 """What follows the name of a task queue in that of the steps that run alone."""
 
 LEFT: Final = 10.0
-"""Seconds for which a step that Temporal gave up goes on, and a result is kept, in case the next attempt comes to
-this worker."""
+"""Seconds for which a step that Temporal gave up goes on, and a result is kept: the next attempt
+may come to this worker."""
 
 
 @asynccontextmanager
