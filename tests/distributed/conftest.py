@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 
 collect_ignore_glob: list[str] = [] if find_spec("temporalio") else ["test_queue*.py"]
 
-BROKERS = [
-    pytest.param("redis", marks=pytest.mark.needs("redis-server")),
-    pytest.param("nats", marks=pytest.mark.needs("nats-server")),
-    pytest.param("rabbitmq", marks=pytest.mark.needs("rabbitmq-server")),
-    pytest.param("pubsub", marks=pytest.mark.needs("cloud-pubsub-emulator")),
-]
+NEEDED = {
+    "redis": "redis-server",
+    "nats": "nats-server",
+    "rabbitmq": "rabbitmq-server",
+    "pubsub": "cloud-pubsub-emulator",
+}
+"""Broker → the program that its tests start."""
 
 
 @pytest.fixture(scope="session")
 def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    """Temporal's server, on a file: in memory where the system has such files, since waiting for the disk is most
-    of what it does."""
+    """Temporal's server, on a file; in memory where the system has such files, since it waits for a disk most
+    of the time."""
     from adk_fluent.backends.temporal.server import DevServer
 
     memory = Path("/dev/shm")
@@ -48,7 +49,10 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url.removesuffix("/0")
 
 
-@pytest.fixture(scope="module", params=BROKERS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.needs(program)) for name, program in NEEDED.items()],
+)
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a broker, one after the other."""
     with _broker(request.param, tmp_path_factory) as url:
@@ -58,8 +62,8 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param([each.values[0] for each in BROKERS[:3]], marks=[each.marks[0] for each in BROKERS[:3]]),
-        pytest.param(["pubsub"], marks=BROKERS[3].marks),
+        pytest.param(names, marks=[pytest.mark.needs(NEEDED[name]) for name in names])
+        for names in (["redis", "nats", "rabbitmq"], ["pubsub"])
     ],
     ids=["redis, nats, rabbitmq", "pubsub"],
 )

@@ -53,6 +53,9 @@ class Proxy:
         there_reader, there = await asyncio.open_connection("127.0.0.1", self._to)
         links = {writer, there}
         self._links |= links
+        if self._server is None or not self._server.is_serving():  # it was cut meanwhile
+            writer.close()
+            there.close()
 
         async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
             try:
@@ -95,15 +98,19 @@ async def reached(broker: str) -> AsyncGenerator[tuple[Proxy, str]]:
 
 @pytest.mark.faults
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seconds", [3, 30])
 async def test_a_broker_that_is_away_loses_no_run(
-    brokers: list[str], temporal: DevServer, tmp_path: Path, seconds: int
+    brokers: list[str], temporal: DevServer, tmp_path: Path
 ) -> None:
-    """Runs that are at work, and those that begin meanwhile, end well and run once; no error is recorded."""
+    """Runs that are at work, and those that begin meanwhile, end well and run once; no error is recorded.
+
+    Brokers are away for 3 s and for 30 s, side by side; Pub/Sub, whose client knows one address, for 30 s.
+    """
     async with asyncio.TaskGroup() as group:
         for broker in brokers:
-            folder = tmp_path / str(urlsplit(broker).scheme)
-            group.create_task(_outage(broker, temporal.address, folder, seconds))
+            kind = urlsplit(broker).scheme
+            for seconds in (30,) if kind == "pubsub" else (3, 30):
+                folder = tmp_path / f"{kind}-{seconds}"
+                group.create_task(_outage(broker, temporal.address, folder, seconds))
 
 
 async def _outage(broker: str, address: str, folder: Path, seconds: int) -> None:
