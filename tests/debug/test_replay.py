@@ -13,7 +13,7 @@ import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.genai.types import Blob, Content, FunctionCall, Part
 
-from adk_fluent import Agent, C, FanOut, S, race, tap
+from adk_fluent import Agent, C, FanOut, S, T, race, tap
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
 from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
 from adk_fluent.middleware import Middleware
@@ -185,7 +185,8 @@ async def test_a_replay_waits_for_nothing_that_cannot_happen() -> None:
             async def before_tool(self, ctx: Any, tool_name: str, args: Any) -> dict[str, Any]:
                 return {"order": "7", "paid": True}
 
-        agent = Agent("a").tool(look_up) | Agent("b")
+        # In the loop, so that its steps alone decide which branch is first.
+        agent = Agent("a").tool(T.fn(look_up, in_thread=False)) | Agent("b")
         recording = await recorded(
             agent, {"a": [call_tool("look_up", order="7"), "done"], "b": slowly(99, "late")}
         )

@@ -14,7 +14,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, FanOut, Pipeline, Route, S, StateSchema, race
+from adk_fluent import Agent, FanOut, Pipeline, Route, S, StateSchema, T, race
 from adk_fluent.errors import ADKFluentError, ArgumentError, MockError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import UserScoped
@@ -237,7 +237,7 @@ def look() -> str:
     return "found"
 
 
-LOOKER = A.tool(look)
+LOOKER = A.tool(T.fn(look, in_thread=False))  # in the loop, so that its steps alone decide who is first
 CATCHERS: dict[str, Expr[Any]] = {
     "a fallback": LOOKER // B,
     "a fallback of fallbacks": Pipeline("p", B >> (LOOKER // B.named("c")), B.named("d")) // B.named("e"),
