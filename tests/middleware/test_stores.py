@@ -242,7 +242,7 @@ def test_urls_of_redis() -> None:
         "redis://ann:hunt#er22@host:6379/0",
         "rediss://:hunter22@[bad/0",
         "redis://:hunter22@host:6379/0?socket_timeout=hunter22",
-        "unix://:hunter22@/tmp/redis.sock?db=hunter22&socket_timeout=x",
+        "unix://:hunter22@/run/redis.sock?db=hunter22&socket_timeout=x",
         "mysql://ann:hunter22@host/0",
     ],
 )
