@@ -26,7 +26,7 @@ async def main() -> None:
     models = ADKBackend() if "GOOGLE_API_KEY" in os.environ else mock_backend(script)
     async with DirectoryServer() as hosted, A2AServer(desk, auth=TOKEN, backend=models) as server:
         directory = AgentDirectory(hosted.url)
-        await directory.register(desk.to_agent_card(endpoint=server.url))
+        await directory.register(desk.to_agent_card(endpoint=server.url), server=server)
         await shop(directory)
 
 

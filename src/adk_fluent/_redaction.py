@@ -89,13 +89,13 @@ _SCHEME: Final = re.compile(r"(?<![\w-])(basic|bearer)\s+(?P<value>[\w.~+/=-]{8,
 """What an `Authorization` header holds."""
 
 _NAMED: Final = re.compile(
-    r"(?<![\w.])(?P<key>[A-Za-z_][\w.-]{0,99})(?P<quote>\\*[\"'])?\s{0,20}(?P<sign>=>|=|:)(?![=/])\s{0,20}"
+    r"(?<![\w.-])-{0,2}(?P<key>[A-Za-z_][\w.-]{0,99})(?P<quote>\\*[\"'])?\s{0,20}(?P<sign>=>|=|:)(?![=/])\s{0,20}"
 )
 """A name with a value after it, as in `KEY=value`, `?key=value`, `Key: value` or `"key": "value"`."""
 
-_QUOTED: Final = re.compile(r"(?P<open>\\*[\"'])(?P<value>.*?)(?P=open)", re.DOTALL)
+_OPENING: Final = re.compile(r"\\{0,8}[\"']")
 _LINE: Final = re.compile(r"[^\s\"'][^\r\n\"']*")
-_RUN: Final = re.compile(r"[^\s\"']*[^\s\"',;]")
+_RUN: Final = re.compile(r"[^\s\"']+")
 _PIECE: Final = re.compile(r"[^\s\"'&,;<>(){}\[\]\\]+")
 _TOKENS: Final = re.compile(r"\w+")
 _HEADERS: Final = frozenset({"authorization", "cookie", "cookies"})
@@ -254,14 +254,14 @@ class Redactor:
         in_url = named.start() > 0 and text[named.start() - 1] in "?&"
         if not self.names_a_secret(key) and not (in_url and _words(key)[-2:] in _SIGNED):
             return None
-        if quoted := _QUOTED.match(text, start):
-            found = quoted.span("value")
-            return None if _is_count(key, text[slice(*found)]) else found
+        if (opened := _OPENING.match(text, start)) and (end := text.find(opened[0], opened.end())) >= 0:
+            return None if _is_count(key, text[opened.end() : end]) else (opened.end(), end)
         if named["sign"] == ":" and not named["quote"]:
             return self._after_colon(text, key, start)
         before = re.split(r"[\r\n]", text[max(0, named.start() - 20) : named.start()])[-1]
         whole = (_RUN if before.strip() in _STARTS and not in_url else _PIECE).match(text, start)
-        return None if whole is None or _is_count(key, whole.group()) else whole.span()
+        said = "" if whole is None else whole[0].rstrip(",;")
+        return None if not said or _is_count(key, said) else (start, start + len(said))
 
     def _after_colon(self, text: str, key: str, start: int) -> tuple[int, int] | None:
         """Where a value stands after `name:`, which in prose is the beginning of a sentence."""

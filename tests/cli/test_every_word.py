@@ -87,9 +87,11 @@ options:
 """
     + TARGETS,
     "worker": """\
-usage: adk-fluent worker [-h] [--debug] [--address HOST:PORT] [--namespace NAME] [--tls]
-[--tls-ca-path FILE] [--tls-cert-path FILE] [--tls-key-path FILE] [--tls-server-name NAME]
-[--telemetry] [--segment NAME] [--queue NAME] [--session-db FILE] [--dev] [--dir DIR] TARGET
+usage: adk-fluent worker [-h] [--debug] [--versions] [--address HOST:PORT] [--namespace NAME] [--tls]
+                         [--tls-ca-path FILE] [--tls-cert-path FILE] [--tls-key-path FILE]
+                         [--tls-server-name NAME] [--telemetry] [--segment NAME] [--queue NAME]
+                         [--session-db FILE] [--artifacts PLACE] [--dev] [--dir DIR]
+                         [TARGET]
 
 Work on durable runs of a pipeline, for a Temporal server.
 
@@ -97,22 +99,26 @@ positional arguments:
   TARGET
 
 options:
-  -h, --help           show this help message and exit
-  --debug              show tracebacks and ADK's own messages
-  --address HOST:PORT  where the server is; 127.0.0.1:7233 unless given
-  --namespace NAME     the namespace there; default unless given
-  --tls                encrypt, as is done anyhow where TEMPORAL_API_KEY is set
-  --tls-ca-path FILE   whom to trust, in place of the system's list
-  --tls-cert-path FILE the certificate to show
-  --tls-key-path FILE  its key
+  -h, --help            show this help message and exit
+  --debug               show tracebacks and ADK's own messages
+  --versions            list the queues that have runs in flight or waiting, and leave; TARGET is
+                        marked, if given
+  --address HOST:PORT   where the server is; 127.0.0.1:7233 unless given
+  --namespace NAME      the namespace there; default unless given
+  --tls                 encrypt, as is done anyhow where TEMPORAL_API_KEY is set
+  --tls-ca-path FILE    whom to trust, in place of the system's list
+  --tls-cert-path FILE  the certificate to show
+  --tls-key-path FILE   its key
   --tls-server-name NAME
-                       the name in the server's certificate
-  --telemetry          send spans and metrics to where OTEL_EXPORTER_OTLP_ENDPOINT says
-  --segment NAME       the segment of a pipeline that is cut; all unless given
-  --queue NAME         the task queue; that of the pipeline unless given
-  --session-db FILE    keep sessions in this SQLite file
-  --dev                start a server for development on this machine, at the address
-  --dir DIR            where --dev keeps runs and sessions; .adk-fluent unless given
+                        the name in the server's certificate
+  --telemetry           send spans and metrics to where OTEL_EXPORTER_OTLP_ENDPOINT says
+  --segment NAME        the segment of a pipeline that is cut; all unless given
+  --queue NAME          the task queue; that of the pipeline unless given
+  --session-db FILE     keep sessions in this SQLite file
+  --artifacts PLACE     keep artifacts in this folder, or in gs://BUCKET
+  --dev                 start a server for development on this machine, at the address
+  --dir DIR             where --dev keeps runs and sessions; .adk-fluent unless given
+
 """
     + TARGETS,
     "check": """\
@@ -226,27 +232,30 @@ options:
     + TARGETS,
     "eval": """\
 usage: adk-fluent eval [-h] [--debug] [--pipeline TARGET] [--baseline FILE] [-o FILE] [--junit FILE]
-                       [--html FILE] [--markdown FILE] [--tag TAG] [--runs N] [--parallel N] [--json]
+                       [--html FILE] [--markdown FILE] [--tag TAG] [--runs N] [--parallel N]
+                       [--allow-unjudged] [--json]
                        SUITE
 
 Run a suite of cases, and say which passed.
 
 positional arguments:
-  SUITE               the cases, and what they are judged by
+  SUITE                 the cases, and what they are judged by
 
 options:
-  -h, --help          show this help message and exit
-  --debug             show tracebacks and ADK's own messages
-  --pipeline TARGET   what the cases of a file are run on
-  --baseline FILE     a report to compare with, see -o
-  -o, --output FILE   write the report as JSON, which --baseline reads
-  --junit FILE        write the report as JUnit XML
-  --html FILE         write the report as a page
-  --markdown FILE     write the report as Markdown
-  --tag TAG           run only cases with this tag
-  --runs N            run each case so often
-  --parallel N        how many runs go on at the same time; 4 unless given
-  --json              print the report as JSON
+  -h, --help            show this help message and exit
+  --debug               show tracebacks and ADK's own messages
+  --pipeline TARGET     what the cases of a file are run on
+  --baseline FILE       a report to compare with, see -o
+  -o, --output FILE
+                        write the report as JSON, which --baseline reads
+  --junit FILE          write the report as JUnit XML
+  --html FILE           write the report as a page
+  --markdown FILE       write the report as Markdown
+  --tag TAG             run only cases with this tag
+  --runs N              run each case so often
+  --parallel N          how many runs go on at the same time; 4 unless given
+  --allow-unjudged      let a case pass although a metric gave no score, or nothing judged it
+  --json                print the report as JSON
 
 SUITE is one of
   module:attr          a FluentEvalSuite in a module that Python can import
@@ -328,8 +337,8 @@ options:
   --debug     show tracebacks and ADK's own messages
 """,
     "serve": """\
-usage: adk-fluent serve [-h] [--debug] [--host HOST] [--port N] [--store PLACE] [--token-env NAME]
-                        [--endpoint URL]
+usage: adk-fluent serve [-h] [--debug] [--host HOST] [--port N] [--store PLACE] [--durable]
+                        [--token-env NAME] [--endpoint URL]
                         TARGET
 
 Serve a pipeline over A2A, for other agents to call.
@@ -343,6 +352,7 @@ options:
   --host HOST       where to listen; 127.0.0.1 unless given
   --port N          the port; 8000 unless given, 0 is a free one
   --store PLACE     keep sessions and tasks in this file or PostgreSQL database
+  --durable         tasks go on after a crash of this process; needs --store
   --token-env NAME  the environment variable with a token to ask for
   --endpoint URL    what the card names, if not where it listens
 

@@ -80,8 +80,6 @@ async def test_an_estimate_is_near_what_a_run_uses(name: str) -> None:
     case = CASES[name]
     backend = mock_backend({"c:relevant": "1"}, default=USUAL)
     foreseen = estimated(case, **PLAIN)
-    if name == "a race":  # whoever loses is not in the result
-        foreseen /= 2
     assert foreseen == pytest.approx(await measured(case, backend), rel=0.2)
 
 

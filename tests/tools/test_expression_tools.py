@@ -217,7 +217,7 @@ async def test_a_failure_that_is_caught() -> None:
     safe = (Agent("risky") // Agent("safe")).named("research")
     run = await play(Agent("boss").tools(T.agent(safe)), {"risky": blocked, "safe": "fine"})
     assert results(run) == [{"result": "fine"}]
-    again = Agent("boss").tools(T.retry(T.agent(RESEARCH), 2))
+    again = Agent("boss").tools(T.retry(T.agent(RESEARCH), 2, backoff_base=0, on=(RunError,)))
     run = await play(again, {"digger": [blocked, "gold"]})
     assert (results(run), run.text) == ([{"result": "It is gold."}], "done")
 

@@ -122,7 +122,7 @@ TOOLS: dict[str, Any] = {
     "a function of ADK": FunctionTool(price),
     "a long-running one of ADK": LongRunningFunctionTool(price),
     "with attempts": T.retry(price),
-    "in a thread": T.timeout(T.cache(price), 60),
+    "in a thread": T.timeout(T.cache(price, key=str), 60),
     "a function of ADK in a thread": T.timeout(FunctionTool(price), 60),
 }
 

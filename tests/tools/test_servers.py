@@ -55,7 +55,7 @@ def said(run: Any) -> list[str]:
 async def test_a_server_that_is_started(tmp_path: Path) -> None:
     """Over stdio: filtered and prefixed tools, a wrapper around each, and the process is gone afterwards."""
     log = tmp_path / "log"
-    tool = T.cache(T.mcp(stdio(log), tool_filter=["price", "order"], prefix="shop"))
+    tool = T.cache(T.mcp(stdio(log), tool_filter=["price", "order"], prefix="shop"), key=str)
     backend = mock_backend(
         {"a": [call_tool("shop_order", article="tea"), call_tool("shop_order", article="tea"), "done"]}
     )

@@ -96,7 +96,8 @@ class AgentDirectory:
         self, url: str, *, auth: AuthConfig | None = None, timeout: float = 10.0, allow_http: bool = False
     ) -> None:
         if not is_url(url):
-            raise ArgumentError(f"AgentDirectory() takes an http or https URL, not {safe_url(url)!r}.")
+            shown = safe_url(url) if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"AgentDirectory() takes an http or https URL, not {shown!r:.80}.")
         try:
             cards.check_scheme(url, allow_http=allow_http)
         except cards.CardError as error:

@@ -81,11 +81,10 @@ class _Parser(argparse.ArgumentParser):
     """A parser that suggests the command or option that a misspelt one was meant to be."""
 
     def error(self, message: str) -> NoReturn:
-        found = re.fullmatch(r"(.*invalid choice: '(.*)') \(choose from (.*)\)", message)
-        if found is not None:
-            known = re.findall(r"[\w-]+", found[3])
-            if hint := did_you_mean(found[2], known):
-                message = f"{found[1]}.{hint}"
+        problem, listed, known = message.partition(" (choose from ")
+        word = problem.partition("invalid choice: ")[2].strip("'\"")
+        if listed and (hint := did_you_mean(word, re.findall(r"[\w-]+", known))):
+            message = f"{problem}.{hint}"
         super().error(message)
 
 

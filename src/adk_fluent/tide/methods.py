@@ -84,6 +84,7 @@ OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 "before_tool_callback",
                 "on_event_callback",
                 "on_model_error_callback",
+                "on_agent_error_callback",
                 "on_tool_error_callback",
             }
         ),

@@ -566,7 +566,7 @@ def written(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 BEHIND: Final = "__adk_fluent_function__"
-"""The attribute of a callback that is given resources: the user's function."""
+"""The attribute of a callback or tool that stands for the user's function: that function."""
 
 
 def callback(

@@ -13,6 +13,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
+from adk_fluent.backends.adk.resources import BEHIND
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.stand_ins import smallest
 from adk_fluent.ir.base import Node, walk
@@ -77,7 +78,7 @@ class StandingBackend(MockBackend):
 
 def _behind(tool: BaseTool) -> object:
     """What a tool would run: its function, or its class."""
-    return tool.func if isinstance(tool, FunctionTool) else type(tool)
+    return getattr(tool.func, BEHIND, tool.func) if isinstance(tool, FunctionTool) else type(tool)
 
 
 def _is_of_the_user(tool: BaseTool) -> bool:

@@ -13,7 +13,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.resources import hide, provided, thread_of, written
+from adk_fluent.backends.adk.resources import BEHIND, hide, provided, thread_of, written
 from adk_fluent.backends.adk.threads import in_thread, is_blocking
 from adk_fluent.backends.adk.tools.around import Call, accepted, settled
 from adk_fluent.backends.adk.tools.scope import Making
@@ -53,6 +53,7 @@ class BoundFunction:
             self.__name__, self.__doc__ = told.name, told.description
         self.__globals__: dict[str, Any] = getattr(inspect.unwrap(written(function)), "__globals__", {})
         hide(self, function, hidden, *more)
+        setattr(self, BEHIND, function)
         self._call = call
         vars(self)["__call__"] = _looked_at
 
