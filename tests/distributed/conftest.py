@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,20 +18,27 @@ if TYPE_CHECKING:
 
 collect_ignore_glob: list[str] = [] if find_spec("temporalio") else ["test_queue*.py"]
 
-BROKERS = [
-    pytest.param("redis", marks=pytest.mark.needs("redis-server")),
-    pytest.param("nats", marks=pytest.mark.needs("nats-server")),
-    pytest.param("rabbitmq", marks=pytest.mark.needs("rabbitmq-server")),
-    pytest.param("pubsub", marks=pytest.mark.needs("cloud-pubsub-emulator")),
-]
+NEEDED = {
+    "redis": "redis-server",
+    "nats": "nats-server",
+    "rabbitmq": "rabbitmq-server",
+    "pubsub": "cloud-pubsub-emulator",
+}
+"""Broker → the program that its tests start."""
 
 
 @pytest.fixture(scope="session")
 def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    """Temporal's server, on a file."""
+    """Temporal's server, on a file; in memory where the system has such files, since it waits for a disk most
+    of the time."""
     from adk_fluent.backends.temporal.server import DevServer
 
-    with DevServer(tmp_path_factory.mktemp("temporal") / "runs.db") as server:
+    memory = Path("/dev/shm")
+    place = memory if memory.is_dir() else tmp_path_factory.mktemp("temporal")
+    with (
+        TemporaryDirectory(prefix="temporal-", dir=place) as folder,
+        DevServer(Path(folder, "runs.db")) as server,
+    ):
         yield server
 
 
@@ -40,17 +49,49 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url.removesuffix("/0")
 
 
-@pytest.fixture(scope="module", params=BROKERS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.needs(program)) for name, program in NEEDED.items()],
+)
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a broker, one after the other."""
+    with _broker(request.param, tmp_path_factory) as url:
+        yield url
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(names, marks=[pytest.mark.needs(NEEDED[name]) for name in names])
+        for names in (["redis", "nats", "rabbitmq"], ["pubsub"])
+    ],
+    ids=["redis, nats, rabbitmq", "pubsub"],
+)
+def brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """The URLs of brokers that are there at the same time."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(_broker(name, tmp_path_factory)) for name in request.param]
+
+
+def _broker(name: str, folders: pytest.TempPathFactory) -> AbstractContextManager[str]:
     starts: dict[str, Callable[[], AbstractContextManager[str]]] = {
-        "redis": lambda: redis_server(tmp_path_factory.mktemp("redis")),
-        "nats": lambda: nats_server(tmp_path_factory.mktemp("nats")),
+        "redis": lambda: redis_server(folders.mktemp("redis")),
+        "nats": lambda: nats_server(folders.mktemp("nats")),
         "rabbitmq": rabbitmq_server,
         "pubsub": _pubsub,
     }
-    with starts[request.param]() as url:
-        yield url
+    return starts[name]()
+
+
+@pytest.fixture
+def soon_dead() -> Iterator[None]:
+    """Workers count as dead soon."""
+    from tests.distributed import served
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(served.turns, "StepPolicy", served.turns.StepPolicy)
+        served.soon_dead()
+        yield
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from adk_fluent.backends.temporal.connecting import Address
@@ -15,6 +16,8 @@ from adk_fluent.distributed.durable import hosting, queued, shared_services
 from adk_fluent.distributed.queues.brokers import Message, broker_of
 from adk_fluent.distributed.queues.serving import consuming
 from adk_fluent.expr.base import Expr
+from tests.distributed import served
+from tests.distributed.served import Crew
 
 
 def a_queue(server: str) -> TransportConfig:
@@ -44,6 +47,23 @@ async def caller(address: str, *given: Any, **options: Any) -> AsyncGenerator[Di
         yield backend
     finally:
         await backend.close()
+
+
+@asynccontextmanager
+async def crew(address: str, server: str, folder: Path, kind: str = "pipeline") -> AsyncGenerator[Any]:
+    """Worker processes, and what calls them; a pipeline whose queue nobody has used before."""
+    endpoint = str(a_queue(server).endpoint)
+    made = Crew(address, endpoint, folder, kind)
+    pipeline = served.PIPELINES[kind](endpoint)
+    try:
+        async with caller(address, patience=100) as backend:
+
+            def run(task: str) -> asyncio.Future[Any]:
+                return asyncio.ensure_future(pipeline.run(task, backend=backend))
+
+            yield made, run
+    finally:
+        made.end()
 
 
 async def until(condition: Any) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,12 +92,10 @@ def computing(endpoint: str) -> Expr[Any]:
     return S.capture("task") >> compute.execution_boundary(transport=queue)
 
 
+PIPELINES: Final = {"pipeline": pipeline, "computing": computing}
+
 chosen: Expr[Any] = (
-    {"pipeline": pipeline, "computing": computing}[os.environ.get("QUEUE_KIND", "pipeline")](
-        os.environ["QUEUE"]
-    )
-    if "QUEUE" in os.environ
-    else S.capture("task")
+    PIPELINES[os.environ["QUEUE_KIND"]](os.environ["QUEUE"]) if "QUEUE" in os.environ else S.capture("task")
 )
 
 
@@ -105,6 +103,11 @@ def soon_dead() -> None:
     """Let workers count as dead soon; callers and workers alike ask for it."""
     name = StepPolicy.__name__
     setattr(turns, name, lambda: StepPolicy(heartbeat=HEARTBEAT))
+
+
+_PROCESSES: Final = multiprocessing.get_context("forkserver")
+"""Start from one process that has imported everything, for all tests of this process."""
+_PROCESSES.set_forkserver_preload([__name__, "tests.backends.temporal.served"])
 
 
 class Crew:
@@ -121,16 +124,14 @@ class Crew:
         self._address, self._folder = address, folder
         self._file = folder / "log"
         self._file.touch()
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._said = {"QUEUE": endpoint, "QUEUE_KIND": kind, "QUEUE_LOG": str(self._file)}
+        self.workers: list[ForkServerProcess] = []
+        self.said = {"QUEUE": endpoint, "QUEUE_KIND": kind, "QUEUE_LOG": str(self._file)}
+        """What a worker finds in its environment."""
 
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
-        """Start another one; by default with `run_worker`."""
-        paths = os.pathsep.join(filter(None, sys.path))
-        given = command or (sys.executable, "-m", "tests.distributed.served", self._address)
-        made = subprocess.Popen(
-            given, env={**os.environ, **self._said, "PYTHONPATH": paths}, stderr=subprocess.DEVNULL
-        )
+    def start(self) -> ForkServerProcess:
+        """Start another one, which ends with this process."""
+        made = _PROCESSES.Process(target=work, args=(self._address, {**os.environ, **self.said}), daemon=True)
+        made.start()
         self.workers.append(made)
         return made
 
@@ -155,11 +156,13 @@ class Crew:
         """Kill all."""
         for each in self.workers:
             each.kill()
-            each.wait()
+            each.join()
 
 
-if __name__ == "__main__":
-    from tests.distributed import served
-
-    served.soon_dead()
-    asyncio.run(run_worker(served.chosen, address=sys.argv[1]))
+def work(address: str, environment: Mapping[str, str]) -> None:
+    """Be a worker of the pipeline that the environment names."""
+    os.environ.update(environment)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    soon_dead()
+    pipeline = PIPELINES[environment["QUEUE_KIND"]](environment["QUEUE"])
+    asyncio.run(run_worker(pipeline, address=address))

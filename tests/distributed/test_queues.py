@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from google.adk.artifacts import FileArtifactService
@@ -123,6 +123,30 @@ async def test_a_duplicate_joins_the_workflow(broker: str, temporal: DevServer) 
         assert await answer_of(pipeline, temporal.address, message) == first_answer
     assert [f"once at {broker}", f"last at {broker}"] == RAN
     assert len(script.calls["heavy"]) == 2
+
+
+async def test_a_message_comes_again_until_the_engine_has_its_work(broker: str) -> None:
+    """A broker keeps a message whose work the engine did not take, and delivers it again."""
+    asked: list[str] = []
+    taken = asyncio.Event()
+
+    class Engine:
+        async def start(self, work: Any, task_queue: str, given: Any) -> None:
+            asked.append(work.key)
+            if len(asked) == 1:
+                raise EngineError("It is away.")
+            taken.set()
+
+    queue = a_queue(broker)
+    pipeline = behind(queue)
+    assert queue.endpoint is not None
+    await put(queue.endpoint, work_for(pipeline, "sums", "r"))
+    running = asyncio.ensure_future(Taker(split(pipeline)[-1], cast(Any, Engine()), 3600).run())
+    await taken.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert len(asked) == 2
+    assert len(set(asked)) == 1
 
 
 async def test_junk_is_a_dead_letter(

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from adk_fluent.backends.temporal import hands
 from adk_fluent.backends.temporal.hands import Hands, apart
 
 pytestmark = pytest.mark.newest
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.newest
 
 async def test_a_suspect_runs_alone() -> None:
     """It begins when all others have ended, and none begins before it has."""
-    hands = Hands(asyncio.get_running_loop())
+    instance = Hands(asyncio.get_running_loop())
     order: list[str] = []
     gates = {name: asyncio.Event() for name in ("before", "suspect", "after")}
 
@@ -27,7 +28,7 @@ async def test_a_suspect_runs_alone() -> None:
         return name
 
     def begin(name: str, *, alone: bool = False) -> asyncio.Task[str]:
-        return asyncio.ensure_future(hands.do(name, lambda: step(name), alone=alone))
+        return asyncio.ensure_future(instance.do(name, lambda: step(name), alone=alone))
 
     before = begin("before")
     while not order:
@@ -44,21 +45,49 @@ async def test_a_suspect_runs_alone() -> None:
 
 async def test_an_attempt_joins_the_step_that_still_runs() -> None:
     """Two attempts at one step run it once, and both get what it gives."""
-    hands, goes_on, ran = Hands(asyncio.get_running_loop()), asyncio.Event(), list[int]()
+    instance, goes_on, ran = Hands(asyncio.get_running_loop()), asyncio.Event(), list[int]()
 
     async def step() -> int:
         ran.append(1)
         await goes_on.wait()
         return 42
 
-    attempts = [asyncio.ensure_future(hands.do("one", step, alone=bool(n))) for n in range(2)]
+    attempts = [asyncio.ensure_future(instance.do("one", step, alone=bool(n))) for n in range(2)]
     while not ran:
         await asyncio.sleep(0)
     goes_on.set()
     assert await asyncio.gather(*attempts) == [42, 42]
     assert ran == [1]
-    assert await hands.do("one", step, alone=False) == 42
+
+
+async def test_an_attempt_gets_the_result_of_the_step_that_has_just_ended() -> None:
+    """A result that Temporal refused, since it had given up the attempt, is not lost; an error is none."""
+    instance, ran = Hands(asyncio.get_running_loop()), list[int]()
+
+    async def step() -> int:
+        ran.append(1)
+        if len(ran) == 1:
+            raise ValueError("not yet")
+        return 42
+
+    with pytest.raises(ValueError, match="not yet"):
+        await instance.do("one", step, alone=False)
+    assert [await instance.do("one", step, alone=alone) for alone in (False, True)] == [42, 42]
     assert ran == [1, 1]
+
+
+async def test_a_result_is_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No attempt comes any more, and nothing of the step is kept."""
+    monkeypatch.setattr(hands, "LEFT", 0.0)
+    instance, ran = Hands(asyncio.get_running_loop()), list[int]()
+
+    async def step() -> int:
+        ran.append(1)
+        return 42
+
+    while len(ran) < 2:
+        assert await instance.do("one", step, alone=False) == 42
+        await asyncio.sleep(0)
 
 
 async def test_a_context_is_apart_and_ends_with_its_error() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from temporalio import activity
@@ -18,7 +19,8 @@ ALONE: Final = "|alone"
 """What follows the name of a task queue in that of the steps that run alone."""
 
 LEFT: Final = 10.0
-"""Seconds for which a step that Temporal gave up goes on, in case its next attempt comes to this worker."""
+"""Seconds for which a step that Temporal gave up goes on, and a result is kept: the next attempt
+may come to this worker."""
 
 
 @asynccontextmanager
@@ -84,8 +86,9 @@ class Hands:
     """Does steps in the event loop of the program.
 
     An attempt at a step that still runs here joins it, as after a pause of the whole process, in which
-    Temporal took the worker for dead. A step that failed with its worker runs alone: it waits until no other
-    step runs here, and no other step begins until it has ended.
+    Temporal took the worker for dead. Where the step has just ended, the attempt gets its result. A step that
+    failed with its worker runs alone: it waits until no other step runs here, and no other step begins until
+    it has ended.
 
     Args:
         home: the loop of the program.
@@ -110,7 +113,7 @@ class Hands:
         task = self._running.get(key)
         if task is None:
             task = self._running[key] = asyncio.ensure_future(self._in_turn(work, alone))
-            task.add_done_callback(lambda _: self._running.pop(key, None))
+            task.add_done_callback(partial(self._ended, key))
         self._wanted[key] += 1
         try:
             return await asyncio.shield(task)
@@ -124,6 +127,8 @@ class Hands:
             raise
         finally:
             self._wanted[key] -= 1
+            if not self._wanted[key]:
+                del self._wanted[key]
 
     async def plainly(self, work: Coroutine[Any, Any, T]) -> T:
         """What some work gives, in the loop of the program, whatever else runs."""
@@ -135,6 +140,12 @@ class Hands:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, key: object, task: asyncio.Task[Any]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            del self._running[key]
+        else:  # Temporal refuses the result of an attempt that it gave up, and begins another one
+            task.get_loop().call_later(LEFT, self._running.pop, key)
 
     def _leave(self, key: object, task: asyncio.Task[Any]) -> None:
         if not self._wanted[key]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -28,7 +28,9 @@ MOST: Final = 100
 SEND_AGAIN: Final = 5.0
 """Seconds after which a message that no worker has taken is sent again, in case the broker lost it."""
 _LOOKS: Final = (0.02, 1.0)
-"""Seconds between two looks whether work was taken: at first, and at most."""
+"""Seconds between two looks whether work was taken: at first, and at most while few others look."""
+_SHARE: Final = 0.02
+"""Seconds between two looks for each piece of work that is not taken yet: 50 looks a second in all."""
 
 
 class Queue:
@@ -83,19 +85,20 @@ class Queue:
         """Put a message into the queue; returns when the engine has the work."""
         engine, end = self._engine, time.monotonic() + self._patience
         wait, again, failure = _LOOKS[0], 0.0, None
-        while not await engine.is_started(work):
-            now = time.monotonic()
-            if now >= again and (again == 0.0 or not await engine.is_busy(work)):
-                again = now + SEND_AGAIN
-                try:
-                    await line.put(self._segment.queue, message)
-                    failure = None
-                except Exception as error:  # noqa: BLE001  # a transport may raise anything; it is told below
-                    failure, again = error, now + 1.0
-            if now >= end and not await engine.is_busy(work) and await engine.forbid(work):
-                raise self._not_taken(failure) from failure
-            await asyncio.sleep(wait)
-            wait = min(wait * 1.5, _LOOKS[1])
+        with line.looking():
+            while not await engine.is_started(work):
+                now = time.monotonic()
+                if now >= again and (again == 0.0 or not await engine.is_busy(work)):
+                    again = now + SEND_AGAIN
+                    try:
+                        await line.put(self._segment.queue, message)
+                        failure = None
+                    except Exception as error:  # noqa: BLE001  # a transport may raise anything; it is told below
+                        failure, again = error, now + 1.0
+                if now >= end and not await engine.is_busy(work) and await engine.forbid(work):
+                    raise self._not_taken(failure) from failure
+                await asyncio.sleep(max(wait, line.lookers * _SHARE))
+                wait = min(wait * 1.5, _LOOKS[1])
 
     def _not_taken(self, failure: Exception | None) -> SegmentError:
         if failure is not None:
@@ -125,6 +128,7 @@ class _Line:
         slots: how much work may be at the queue.
         turns: session → what its next piece of work waits for: those before it.
         alone: held while it connects.
+        lookers: how many pieces of work are not taken yet.
     """
 
     endpoint: str
@@ -133,7 +137,17 @@ class _Line:
         default_factory=WeakValueDictionary[str, asyncio.Lock]
     )
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lookers: int = 0
     _broker: Broker | None = None
+
+    @contextmanager
+    def looking(self) -> Generator[None]:
+        """Inside, one more piece of work is not taken yet."""
+        self.lookers += 1
+        try:
+            yield
+        finally:
+            self.lookers -= 1
 
     async def put(self, queue: str, message: Message) -> None:
         """Put a message into a queue."""

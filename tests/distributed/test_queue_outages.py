@@ -1,0 +1,142 @@
+"""Queues while their brokers are away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from adk_fluent.backends.temporal.server import DevServer
+from tests.distributed.queues import crew, until
+
+pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("soon_dead")]
+
+
+class Proxy:
+    """A way to a broker on this machine that a test can cut.
+
+    Attributes:
+        port: where it listens.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.port is not None
+        self._url, self._to = url, parts.port
+        self._links: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """The broker's URL by this way."""
+        return self._url.replace(f":{self._to}", f":{self.port}")
+
+    async def open(self) -> None:
+        """Let connections through."""
+        self._server = await asyncio.start_server(self._through, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        """Close all connections, and let none through."""
+        assert self._server is not None
+        self._server.close()
+        for link in list(self._links):
+            link.close()
+
+    async def _through(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there = await asyncio.open_connection("127.0.0.1", self._to)
+        links = {writer, there}
+        self._links |= links
+        if self._server is None or not self._server.is_serving():  # it was cut meanwhile
+            writer.close()
+            there.close()
+
+        async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            try:
+                while data := await source.read(65536):
+                    target.write(data)
+                    await target.drain()
+            except OSError:
+                pass  # it was cut
+            finally:
+                target.close()
+
+        await asyncio.gather(pass_on(reader, there), pass_on(there_reader, writer))
+        self._links -= links
+
+
+@asynccontextmanager
+async def proxy(url: str) -> AsyncGenerator[Proxy]:
+    """A way to a broker."""
+    made = Proxy(url)
+    await made.open()
+    try:
+        yield made
+    finally:
+        await made.cut()
+
+
+@asynccontextmanager
+async def reached(broker: str) -> AsyncGenerator[tuple[Proxy, str]]:
+    """A way to a broker, and the URL by which callers and workers go there."""
+    variable = "PUBSUB_EMULATOR_HOST"  # by which Google's client finds it
+    if not broker.startswith("pubsub:"):
+        async with proxy(broker) as way:
+            yield way, way.url
+        return
+    async with proxy(f"grpc://{os.environ[variable]}") as way:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(variable, f"127.0.0.1:{way.port}")
+            yield way, broker
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(300)
+async def test_a_broker_that_is_away_loses_no_run(
+    brokers: list[str], temporal: DevServer, tmp_path: Path
+) -> None:
+    """Runs that are at work, and those that begin meanwhile, end well and run once; no error is recorded.
+
+    Brokers are away for 3 s and for 30 s, side by side; Pub/Sub, whose client knows one address, for 30 s.
+    """
+    async with asyncio.TaskGroup() as group:
+        for broker in brokers:
+            kind = urlsplit(broker).scheme
+            for seconds in (30,) if kind == "pubsub" else (3, 30):
+                folder = tmp_path / f"{kind}-{seconds}"
+                group.create_task(_outage(broker, temporal.address, folder, seconds))
+
+
+async def _outage(broker: str, address: str, folder: Path, seconds: int) -> None:
+    folder.mkdir()
+    async with reached(broker) as (way, url), crew(address, url, folder) as (workers, run):
+        workers.hold("two")
+        workers.start()
+        runs = [run("before")]
+        await workers.until("two begins before")
+        await way.cut()
+        runs += [run(f"meanwhile{number}") for number in range(3)]
+        await asyncio.sleep(seconds)  # the outage is what is tested
+        workers.release("two")
+        await way.open()
+        names = ["before", *(f"meanwhile{number}" for number in range(3))]
+        assert [result.state["two"] for result in await asyncio.gather(*runs)] == names
+        assert all(workers.count(f"two begins {name}") == 1 for name in names)
+
+
+async def test_a_proxy_is_cut(redis: str) -> None:
+    """What the tests of outages rely on: nothing comes through, then everything does."""
+    async with proxy(redis) as way:
+        await way.cut()
+        with pytest.raises(OSError, match="onnect"):
+            await asyncio.open_connection("127.0.0.1", way.port)
+        await way.open()
+        _, writer = await asyncio.open_connection("127.0.0.1", way.port)
+        writer.close()
+        await until(lambda: True)
