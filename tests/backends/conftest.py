@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.backends.every_backend import WORKERS
+from tests.services import quick_folder
 
 if TYPE_CHECKING:
     from adk_fluent.backends.temporal.server import DevServer
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+def temporal() -> Iterator[DevServer]:
     """Temporal's server, on a file."""
     from adk_fluent.backends.temporal.server import DevServer
 
-    with DevServer(tmp_path_factory.mktemp("temporal") / "runs.db") as server:
+    with quick_folder() as folder, DevServer(folder / "runs.db") as server:
         yield server
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.services import nats_server, pubsub_emulator, rabbitmq_server, redis_server
+from tests.services import nats_server, pubsub_emulator, quick_folder, rabbitmq_server, redis_server
 
 if TYPE_CHECKING:
     from adk_fluent.backends.temporal.server import DevServer
@@ -28,17 +26,11 @@ NEEDED = {
 
 
 @pytest.fixture(scope="session")
-def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    """Temporal's server, on a file; in memory where the system has such files, since it waits for a disk most
-    of the time."""
+def temporal() -> Iterator[DevServer]:
+    """Temporal's server, on a file."""
     from adk_fluent.backends.temporal.server import DevServer
 
-    memory = Path("/dev/shm")
-    place = memory if memory.is_dir() else tmp_path_factory.mktemp("temporal")
-    with (
-        TemporaryDirectory(prefix="temporal-", dir=place) as folder,
-        DevServer(Path(folder, "runs.db")) as server,
-    ):
+    with quick_folder() as folder, DevServer(folder / "runs.db") as server:
         yield server
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.services import quick_folder
+
 if TYPE_CHECKING:
     from adk_fluent.backends.temporal.server import DevServer
     from tests.backends.temporal.processes import Crew
@@ -17,16 +19,17 @@ collect_ignore_glob: list[str] = [] if find_spec("temporalio") else ["test_*.py"
 
 
 @pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+def mortal() -> Iterator[DevServer]:
     """A server that the tests of a file may kill."""
     from adk_fluent.backends.temporal.server import DevServer
 
-    server = DevServer(tmp_path_factory.mktemp("server") / "runs.db")
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    with quick_folder() as folder:
+        server = DevServer(folder / "runs.db")
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 @pytest.fixture(scope="module")
