@@ -46,7 +46,8 @@ class Refused(Exception):
 
     def __init__(self, why: str, status: int = 422, **more: object) -> None:
         super().__init__(why)
-        self.status, self.more = status, more
+        self.status: int = status
+        self.more: dict[str, object] = more
 
 
 class Entry:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
 
     from adk_fluent.backends.adk.remote.noting import Answering
+    from adk_fluent.middleware.keeping import Simulation
 
 
 class MockBackend(ScriptedBackend):
@@ -76,7 +77,7 @@ class MockBackend(ScriptedBackend):
         if stores not in ("own", "real"):
             raise ArgumentError(f"mock_backend(stores=) is 'own' or 'real', not {stores!r:.40}.")
         if stores == "real":
-            self.simulation = None
+            self.simulation: Simulation | None = None
         if remotes not in ("scripted", "real"):
             raise ArgumentError(f"mock_backend(remotes=) is 'scripted' or 'real', not {remotes!r:.40}.")
         self._remotes: Literal["scripted", "real"] = remotes

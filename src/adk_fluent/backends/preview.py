@@ -102,7 +102,7 @@ class PreviewBackend(MockBackend):
         _check_names(responses, dict.fromkeys([*agents, *copies]))
         made = {name: stand_in(node, root) for name, node in agents.items() if name not in responses}
         super().__init__({**made, **responses})
-        self.simulation = Simulation(is_preview=True)
+        self.simulation: Simulation | None = Simulation(is_preview=True)
         named = [name for name in copies if name in agents or name in responses]
         self.agents: list[str] = [name for name in named if copies[name] in agents]
         self.order: list[tuple[str, LlmRequest]] = []

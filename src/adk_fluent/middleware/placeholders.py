@@ -48,7 +48,7 @@ class Vault:
         self._values: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
         self._foreign: set[str] = set()
-        self.is_plain = True
+        self.is_plain: bool = True
 
     def __len__(self) -> int:
         return len(self._values)

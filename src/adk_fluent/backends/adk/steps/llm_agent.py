@@ -83,7 +83,7 @@ class FluentLlmAgent(private.AssemblingAgent):
 
     def instruct(self, instruction: str | Callable[[ReadonlyContext], Awaitable[str]]) -> None:
         """Set what its instruction is compiled to, for the same node."""
-        self.instruction = instruction
+        setattr(self, "instruction", instruction)  # noqa: B010  # the field is declared by ADK
         object.__setattr__(self, "_built", {**self._built, "instruction": instruction})
 
     def current_node(self) -> Node:

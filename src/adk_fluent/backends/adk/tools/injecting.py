@@ -50,7 +50,7 @@ class BoundFunction:
         functools.update_wrapper(self, function)
         if not inspect.isroutine(function):  # what it is called and says, each ADK finds out in its own way
             told = FunctionTool(function)
-            self.__name__, self.__doc__ = told.name, told.description
+            vars(self).update(__name__=told.name, __doc__=told.description)
         self.__globals__: dict[str, Any] = getattr(inspect.unwrap(written(function)), "__globals__", {})
         hide(self, function, hidden, *more)
         setattr(self, BEHIND, function)
