@@ -11,7 +11,6 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from adk_fluent._redaction import safe_url
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
 from adk_fluent.serve.owners import Owned
@@ -76,7 +75,7 @@ class Stores:
             yield
         except (SQLAlchemyError, OSError) as error:
             why = " ".join(str(getattr(error, "orig", None) or error).split())
-            raise ServerError(f"store={safe_url(self.place)!r} cannot be used: {why:.200}.") from error
+            raise ServerError(f"store={self.place!r} cannot be used: {why:.200}.") from error
 
     async def left_running(self) -> list[tuple[Any, str]]:
         """The tasks that a server left running when it died, each with the name of its user.
@@ -161,8 +160,7 @@ def _opened(url: str) -> Stores:
         sessions = sqlite.sqlite_sessions(Path(place))
         sqlite.use_write_ahead_log(place)
     except ArgumentError as error:
-        shown = safe_url(place)
-        raise ArgumentError(f"store={shown!r} cannot be used: {error.__cause__}.") from error.__cause__
+        raise ArgumentError(f"store={place!r} cannot be used: {error.__cause__}.") from error.__cause__
     return Stores(sessions, tasks, engine, place)
 
 
