@@ -28,8 +28,6 @@ from adk_fluent.middleware.filtering import KEPT
 from tests.cli.gemini import Gemini, serve_models
 from tests.middleware.planting import WORDLESS, requests
 
-pytestmark = pytest.mark.real_model  # of ours, on this machine
-
 ADDRESS = "ann.lee@example.org"
 MODEL = "gemini-2.5-flash"
 
