@@ -76,6 +76,7 @@ def test_the_table_has_every_public_name_of_a_lazy_package() -> None:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     """A misspelt name raises an AttributeError that lists what the package has."""
+    importlib.import_module("adk_fluent.cost")
     with pytest.raises(AttributeError, match=r"adk_fluent.cost has no 'Token'; it has .*Tokens"):
         lazy("adk_fluent.cost")("Token")
 
