@@ -1,0 +1,87 @@
+"""Limits on what tests wait for. They guard against hanging: no test depends on how long something takes."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, Final, Protocol, TypeVar
+
+T = TypeVar("T")
+Text = TypeVar("Text", str, bytes)
+
+LIMIT: Final = 60.0
+"""Seconds that a test waits for one thing. On a busy machine, most of a second becomes several."""
+
+
+class Waitable(Protocol):
+    """An event of `threading` or of `multiprocessing`."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it was set within this time."""
+        ...
+
+
+async def within_limit(work: Awaitable[T], limit: float = LIMIT) -> T:
+    """Await some work, and fail if it takes longer than the limit."""
+    async with asyncio.timeout(limit):
+        return await work
+
+
+async def in_thread(function: Callable[..., T], *args: Any, limit: float = LIMIT) -> T:
+    """Run a function that blocks in a thread of its own, and fail if it takes longer than the limit.
+
+    The thread is a daemon and belongs to no pool, so a function that never returns cannot keep the test from
+    ending, as it does with `asyncio.to_thread`.
+    """
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()  # so that only the thread settles it
+
+    def call() -> None:
+        try:
+            outcome.set_result(function(*args))
+        except BaseException as error:  # noqa: BLE001  # it is raised where the result is awaited
+            outcome.set_exception(error)
+
+    threading.Thread(target=call, daemon=True, name=f"in_thread {function!r}").start()
+    try:
+        return await within_limit(asyncio.wrap_future(outcome), limit)
+    except TimeoutError as error:
+        if outcome.done():  # the function raised it
+            raise
+        raise AssertionError(f"{function!r} did not return within {limit:g} s") from error
+
+
+async def happens(event: Waitable) -> None:
+    """Wait in a thread until an event is set, and fail if it is not."""
+    assert await in_thread(event.wait, LIMIT, limit=LIMIT + 1), f"{event!r} was not set within {LIMIT:g} s"
+
+
+def eventually(condition: Callable[[], object], what: str) -> None:
+    """Wait until a condition holds, and fail by the name `what` if it does not."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {LIMIT:g} s"
+        time.sleep(0.01)
+
+
+async def comes_true(condition: Callable[[], object], what: str) -> None:
+    """Wait, while the loop goes on, until a condition holds, and fail by the name `what` if it does not."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {LIMIT:g} s"
+        await asyncio.sleep(0.01)
+
+
+def last_words(process: subprocess.Popen[Text]) -> tuple[Text, Text]:
+    """Return what a process writes until it ends; kill it and fail with that if it does not end."""
+    try:
+        return process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, errors = process.communicate(timeout=LIMIT)
+        wrote = f"it wrote {out!r}, {errors!r}"
+        raise AssertionError(f"a process did not end within {LIMIT:g} s; {wrote}") from None
