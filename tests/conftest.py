@@ -10,6 +10,8 @@ import socket
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -18,6 +20,7 @@ from google.genai import Client
 from hypothesis import settings
 
 from tests import services
+from tests.adk_use import AdkUse
 from tests.browser import browser
 
 __all__ = ["browser"]  # a fixture
@@ -153,13 +156,25 @@ def open_in(loop: asyncio.AbstractEventLoop) -> list[asyncio.WriteTransport]:
     return [each for each in every if not each.is_closing()]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run leave out what another one noted as free of google-adk."""
+    parser.addoption("--on-adk", metavar="FILE", help="run only tests that use google-adk, by these outcomes")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Leave out, and name at the end, the tests that need a program which is not here.
 
     Some ask ADK's own models on servers of this machine, which the library's pytest plugin forbids.
     """
+    # Its handler closes the stream that it was made with, unless that is the one in use, whenever anything
+    # sets up logging anew. So it must be made now, while pytest does not replace the streams.
+    with suppress(ImportError):
+        import_module("absl.logging")
     config.option.allow_real_models = True
     config.pluginmanager.register(services.NotRun(), "services")
+    noted: str | None = config.getoption("on_adk")
+    if noted or config.getoption("outcomes", None):
+        config.pluginmanager.register(AdkUse(Path(noted) if noted else None), "adk-use")
 
 
 def pytest_collection_finish() -> None:

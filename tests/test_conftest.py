@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import socket
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -55,6 +57,12 @@ def test_a_connection_ends_with_its_loop() -> None:
             with suppress(ConnectionResetError):
                 assert other.recv(1) == b""
     assert left
+
+
+def test_the_log_handler_of_absl_holds_no_stream_of_pytest() -> None:
+    """It would close the stream when a test sets up logging while its own output is captured."""
+    absl: Any = importlib.import_module("absl.logging")
+    assert absl.get_absl_handler().python_handler.stream is sys.__stderr__
 
 
 def test_no_key_of_a_model_is_set() -> None:

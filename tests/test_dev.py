@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LIMIT
+
 pytestmark = pytest.mark.newest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,10 +31,10 @@ exec(sys.argv[2])" "$0" "$2" ;;
     cp "$0" "$folder/bin/python"
     printf '#!/bin/sh\\necho "$0 $*" >>"{log}"\\n' >"$folder/bin/uv"
     chmod +x "$folder/bin/uv" ;;
-"-m pytest"*) {pytest} ;;
+"-m tests.suite"*) {pytest} ;;
 esac
 """
-PASSES, FAILS = "echo '== 3 passed in 0.10s =='", "echo '1 failed, 2 passed in 0.10s'; exit 1"
+PASSES, FAILS = "echo '== result: 3 passed'", "echo '== result: 1 failed, 2 passed'; exit 1"
 
 
 def stand_in(program: Path, version: str, tests: str = PASSES) -> Path:
@@ -71,6 +73,7 @@ class Checkout:
             [self.root / "dev", *arguments],
             capture_output=True,
             text=True,
+            timeout=2 * LIMIT,
             env={
                 "PATH": path,
                 "PYTHON": python,
@@ -129,9 +132,9 @@ def test_the_core_suite_runs_on_the_oldest_python_too(checkout: Checkout) -> Non
     assert ran.returncode == 0, ran.stderr
     adk = ran.stdout.splitlines()[0].split()[2]
     report = ran.stdout.splitlines()[-1]
-    assert report.startswith(
-        f"google-adk {adk} on Python 3.14.1: 3 passed; {adk} on Python 3.11.0: 3 passed; "
-    )
+    assert report.startswith(f"google-adk {adk} on Python 3.14.1: 3 passed in 0:")
+    pythons = [suite.split(":")[0].split()[-1] for suite in report.split("; ")]
+    assert pythons == ["3.14.1", "3.11.0", "3.11.0", "3.14.1"]
     assert report.count("3 passed") == 4
 
 
@@ -139,7 +142,7 @@ def test_each_suite_runs_what_its_environment_can(checkout: Checkout) -> None:
     """.venv runs everything; the oldest Python and the older google-adks run the core suite."""
     stand_in(checkout.bin / "python3", "3.11.0")
     checkout.dev("test", "all", python=str(stand_in(checkout.bin / "python3.14", "3.14.1")))
-    suites = [line for line in checkout.log if "-m pytest" in line]
+    suites = [line for line in checkout.log if "-m tests.suite" in line]
     assert [" -m not local and not newest and not faults" in line for line in suites] == [
         False,
         True,
@@ -161,23 +164,37 @@ def test_each_suite_runs_what_its_environment_can(checkout: Checkout) -> None:
     ]
 
 
+CORE = "-m not local and not newest and not faults"
+LISTED = "--on-adk .venv/.outcomes.json"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "marks"),
+    ("arguments", "suites"),
     [
-        ([], ["not faults"]),
-        (["rest"], ["faults", *["not local and not newest and not faults"] * 3]),
-        (["all"], ["", *["not local and not newest and not faults"] * 3]),
+        ([], [".venv -m not faults"]),
+        (["oldest"], [f".venvs/adk-1.25.0 {CORE} {LISTED}"]),
+        (
+            ["all"],
+            [
+                ".venv --limit 3600",
+                f".venvs/oldest-python {CORE}",
+                f".venvs/adk-1.25.0 {CORE}",
+                f".venvs/adk-1.39.1 {CORE}",
+            ],
+        ),
+        (["loaded"], [".venv --loaded -m not faults"]),
+        (["loaded", "tests/x.py", "-k", "y"], [".venv --loaded tests/x.py -k y"]),
     ],
 )
-def test_the_test_command_and_the_rest_are_all(
-    checkout: Checkout, arguments: list[str], marks: list[str]
+def test_each_test_command_runs_its_suites(
+    checkout: Checkout, arguments: list[str], suites: list[str]
 ) -> None:
-    """`test` is for every change and quick; `test rest` runs what it leaves out, and `test all` both."""
+    """`test` and `test oldest` are for every change, `test all` for releases, `test loaded` for tests."""
     stand_in(checkout.bin / "python3", "3.11.0")
     newest = stand_in(checkout.bin / "python3.14", "3.14.1")
     assert checkout.dev("test", *arguments, python=str(newest)).returncode == 0
-    suites = [line for line in checkout.log if "-m pytest" in line]
-    assert [line.partition("--maxprocesses 4")[2].removeprefix(" -m ") for line in suites] == marks
+    ran = [line.partition(" -m tests.suite ")[2] for line in checkout.log if "-m tests.suite" in line]
+    assert ran == suites
 
 
 def test_the_fast_tests_failing_does_not_end_the_rest(checkout: Checkout) -> None:
@@ -186,7 +203,7 @@ def test_the_fast_tests_failing_does_not_end_the_rest(checkout: Checkout) -> Non
     newest = stand_in(checkout.bin / "python3.14", "3.14.1", FAILS)
     ran = checkout.dev("test", "all", python=str(newest))
     assert ran.returncode == 1
-    assert len([line for line in checkout.log if "-m pytest" in line]) == 4
+    assert len([line for line in checkout.log if "-m tests.suite" in line]) == 4
 
 
 def test_one_python_is_enough(checkout: Checkout) -> None:
@@ -205,8 +222,8 @@ def test_a_failure_on_the_oldest_python_is_a_failure(checkout: Checkout) -> None
     ran = checkout.dev("test", "all", python=str(stand_in(checkout.bin / "python3.14", "3.14.1")))
     assert ran.returncode == 1
     report = ran.stdout.splitlines()[-1]
-    assert "on Python 3.11.0: 1 failed, 2 passed; " in report
-    assert report.count("3 passed") == 3
+    assert report.count("on Python 3.11.0: 1 failed, 2 passed in ") == 2
+    assert report.count("on Python 3.14.1: 3 passed in ") == 2
 
 
 def test_environments_are_made_once_for_each_python(checkout: Checkout) -> None:
@@ -222,7 +239,7 @@ def test_environments_are_made_once_for_each_python(checkout: Checkout) -> None:
     assert made() == everything
     assert made() == []
     stand_in(checkout.bin / "python3", "3.11.0")
-    assert made() == [".venvs/oldest-python"]
+    assert made() == [".venvs/oldest-python", ".venvs/adk-1.25.0"]
     lock = checkout.root / "requirements" / "dev.txt"
     lock.write_text(lock.read_text() + "# changed\n")
     assert made() == [".venv", ".venvs/oldest-python"]
@@ -237,7 +254,7 @@ def test_another_python_gets_environments_of_its_own(checkout: Checkout) -> None
         ran = checkout.dev("test", "all", python=python)
         return [line.split()[2] for line in ran.stderr.splitlines() if "preparing" in line]
 
-    ours = [".venv", ".venvs/adk-1.25.0", ".venvs/adk-1.39.1"]
+    ours = [".venv", ".venvs/adk-1.39.1"]
     assert [name for name in made(first) if name in ours] == ours
     assert [name for name in made("") if name in ours] == []
     assert [name for name in made(second) if name in ours] == ours
@@ -350,14 +367,16 @@ def test_servers_that_cannot_be_installed_are_named(checkout: Checkout) -> None:
     assert "some tests need it: its-package" in ran.stderr
 
 
-def test_the_end_names_the_tests_that_were_not_run(checkout: Checkout) -> None:
+def test_the_end_names_unstable_tests_and_those_that_were_not_run(checkout: Checkout) -> None:
     """What a suite could not run is named once more at the end, with the google-adk it was left out on."""
     newest = stand_in(
         checkout.bin / "python3",
         "3.11.0",
-        "echo 'not run, x-server is not installed: a.py::test_b'; " + PASSES,
+        "echo 'not run, x-server is not installed: a.py::test_b'; echo 'unstable: a.py::test_c: E'; "
+        + PASSES,
     )
-    end = checkout.dev("test", "all", python=str(newest)).stdout.splitlines()[-5:]
+    end = checkout.dev("test", "all", python=str(newest)).stdout.splitlines()[-9:]
+    assert end.count("unstable: a.py::test_c: E") >= 3
     lines = [line for line in end if line.startswith("not run on ")]
     assert len(lines) >= 3
     assert all(line.endswith("x-server is not installed: a.py::test_b") for line in lines)

@@ -55,7 +55,7 @@ def listening(log: Path) -> Generator[str]:
 
     with socket.create_server(("127.0.0.1", 0)) as opened:
         config = uvicorn.Config(
-            shop(log).streamable_http_app(), log_level="error", timeout_graceful_shutdown=0
+            shop(log).streamable_http_app(), log_config=None, log_level="error", timeout_graceful_shutdown=0
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})

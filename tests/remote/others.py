@@ -99,7 +99,7 @@ async def listening(make: Callable[[int], ASGIApp]) -> AsyncGenerator[str, None]
         level = logger.level
         app = make(port)
         logger.setLevel(level)  # older releases of ADK set it when they make a server, for the whole process
-        config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, log_config=None, log_level="critical", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         running = asyncio.ensure_future(cast(Any, server)._serve([sock]))  # without the signals of a process
         try:

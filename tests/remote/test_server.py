@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -592,6 +593,22 @@ async def test_a_caller_that_leaves_cancels_the_task() -> None:
 
 
 # --- mistakes -------------------------------------------------------------------------------------
+
+
+async def test_a_server_leaves_the_log_handlers_of_the_process_open() -> None:
+    """Starting a server closes no handler of the program that starts it."""
+    closed: list[object] = []
+
+    class Handler(logging.NullHandler):
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    handler = Handler()
+    async with A2AServer(Agent("a"), backend=mock_backend({"a": "hi"})):
+        assert closed == []
+    assert closed == []
+    handler.close()
 
 
 async def test_a_taken_port_is_one_clear_line() -> None:

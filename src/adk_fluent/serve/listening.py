@@ -55,8 +55,13 @@ class Listening:
         everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
         url = f"http://{in_url(everywhere.get(host, host))}:{bound.getsockname()[1]}/"
         ending = int(self._grace) + 1
+        # uvicorn's own settings of logging would close every log handler that this process has.
         config = uvicorn.Config(
-            self._app, log_level="warning", lifespan="off", timeout_graceful_shutdown=ending
+            self._app,
+            log_config=None,
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=ending,
         )
         server = _quiet(config)
         serving = asyncio.ensure_future(server.serve(sockets=[bound]))

@@ -1,0 +1,149 @@
+"""The runs of suites: what fails, what hangs, and what fails only once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.limits import LIMIT
+
+pytestmark = pytest.mark.newest  # the same on every release
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PASSES = "def test_passes(): pass\n"
+FAILS = "def test_fails(): assert not 'always'\n"
+FAILS_ONCE = """
+from pathlib import Path
+
+def test_once{n}():
+    attempted = Path(__file__).with_name("attempted{n}")
+    if not attempted.exists():
+        attempted.touch()
+        raise ValueError("at first" + chr(10) + "and more")
+"""
+HANGS = """
+import pytest, threading
+
+@pytest.mark.timeout(3)
+def test_hangs():
+    threading.Event().wait()
+"""
+HANGS_WHILE_COLLECTED = "import threading\n\nthreading.Event().wait()\n"
+
+
+class Suite:
+    """A folder of tests, which are run as `./dev` runs those of the project."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "pytest.ini").write_text(
+            "[pytest]\nasyncio_default_fixture_loop_scope = function\ntimeout_method = thread\nfaulthandler_timeout = 1\n"
+        )
+
+    def run(self, source: str, *options: str) -> tuple[int, list[str], str]:
+        """Run a file of tests; return the exit code, the lines of the output, and what stderr got."""
+        (self._folder / "test_toy.py").write_text(source)
+        command = [sys.executable, "-m", "tests.suite", ".", "--processes", "1", *options, "test_toy.py"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "-p no:cacheprovider"}
+        done = subprocess.run(
+            command, cwd=self._folder, env=environment, capture_output=True, text=True, timeout=2 * LIMIT
+        )
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    """A folder of tests."""
+    return Suite(tmp_path)
+
+
+def test_a_suite_that_passes_is_green(suite: Suite) -> None:
+    """The last lines have the slowest tests and the result."""
+    code, lines, _ = suite.run(PASSES)
+    assert code == 0
+    assert lines[-3:-1] == ["== the 1 slowest tests", lines[-2]]
+    assert lines[-2].endswith(" s  test_toy.py::test_passes")
+    assert lines[-1] == "== result: 1 passed"
+
+
+def test_a_test_that_fails_twice_is_a_failure(suite: Suite) -> None:
+    """It runs once more, alone, and its error stands in the last lines."""
+    code, lines, _ = suite.run(PASSES + FAILS)
+    assert code == 1
+    assert "== once more, alone: test_toy.py::test_fails" in lines
+    assert lines[-2] == "FAILED test_toy.py::test_fails: AssertionError: assert not 'always'"
+    assert lines[-1] == "== result: 1 failed, 1 passed"
+
+
+def test_a_test_that_fails_at_first_only_is_unstable(suite: Suite) -> None:
+    """It is named with its first error, and does not make the run red."""
+    code, lines, _ = suite.run(PASSES + FAILS_ONCE.replace("{n}", ""))
+    assert code == 0
+    assert lines[-2] == "unstable: test_toy.py::test_once: ValueError: at first"
+    assert lines[-1].startswith("== result: 2 passed, 1 of them only alone")
+
+
+@pytest.mark.parametrize(("count", "red"), [(3, False), (4, True)])
+def test_many_unstable_tests_are_a_failure(suite: Suite, count: int, red: bool) -> None:
+    """Up to three may pass only alone."""
+    code, lines, _ = suite.run("".join(FAILS_ONCE.replace("{n}", str(n)) for n in range(count)))
+    assert code == int(red)
+    assert len([line for line in lines if line.startswith("unstable: ")]) == count
+
+
+def test_more_than_ten_failures_are_not_repeated(suite: Suite) -> None:
+    """Something is broken then, and the run is red at once."""
+    code, lines, _ = suite.run("".join(FAILS_ONCE.replace("{n}", str(n)) for n in range(11)))
+    assert code == 1
+    assert not [line for line in lines if line.startswith(("== once more", "unstable: "))]
+    assert lines[-1] == "== result: 11 failed, 0 passed"
+
+
+def test_a_test_that_hangs_fails_by_its_name(suite: Suite) -> None:
+    """Its own limit ends it, with the stacks of its process, whatever its threads wait for."""
+    code, lines, errors = suite.run(PASSES + HANGS)
+    assert code == 1
+    assert lines[-2].startswith("FAILED test_toy.py::test_hangs: worker 'gw0' crashed while running")
+    assert lines[-1] == "== result: 1 failed, 1 passed"
+    assert "in test_hangs" in errors
+
+
+def test_a_suite_that_hangs_ends_with_its_stacks(suite: Suite) -> None:
+    """A process that waits outside of every test is ended by the limit of the suite."""
+    code, lines, errors = suite.run(HANGS_WHILE_COLLECTED, "--limit", "15")
+    assert code == 1
+    assert "== not done after 15 s; the stacks of its processes:" in lines
+    assert lines[-1].endswith("not done in time")
+    assert "most recent call first" in errors
+
+
+def test_a_suite_without_tests_is_a_failure(suite: Suite) -> None:
+    """Where nothing ran, nothing was proved."""
+    code, lines, _ = suite.run("")
+    assert code == 1
+    assert lines[-1] == "== result: 0 passed, pytest ended with 5"
+
+
+def test_a_file_that_cannot_be_imported_is_a_failure(suite: Suite) -> None:
+    """A run that ended before its tests is red."""
+    code, lines, _ = suite.run("import no_such_module\n")
+    assert code == 1
+    assert lines[-1].startswith("== result: ")
+
+
+def test_beside_busy_processes_tests_have_more_time(suite: Suite) -> None:
+    """`--loaded` keeps four processes per core busy meanwhile, and ends those processes."""
+    source = (
+        "import os, subprocess\n\ndef test_busy(request):\n"
+        "    assert request.config.getoption('timeout') == 720\n"
+        "    listed = subprocess.run(['ps', '-eo', 'ppid,args'], capture_output=True, text=True).stdout\n"
+        "    busy = [line.split()[0] for line in listed.splitlines() if line.endswith('while True: pass')]\n"
+        "    assert max(map(busy.count, busy)) == 4 * os.cpu_count()\n"
+    )
+    code, lines, _ = suite.run(source, "--loaded")
+    assert (code, lines[-1]) == (0, "== result: 1 passed")
