@@ -28,6 +28,17 @@ PACKAGES: Final = ("google.adk.", "google.genai.", *(f"adk_fluent.{name}." for n
 """What comes with google-adk, and our packages that import it."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run leave out what another one noted as free of google-adk."""
+    parser.addoption("--on-adk", metavar="FILE", help="run only tests that use google-adk, by these outcomes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch the tests."""
+    noted: str | None = config.getoption("on_adk")
+    config.pluginmanager.register(AdkUse(Path(noted) if noted else None), "adk-use")
+
+
 def uses_adk(module: str | None) -> bool:
     """Whether a module of this name lies in one of the packages."""
     return module is not None and f"{module}.".startswith(PACKAGES)

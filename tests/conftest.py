@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import shutil
 import signal
 import socket
+import tempfile
 from asyncio.selector_events import BaseSelectorEventLoop
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
+import certifi
 import pytest
 from google.genai import Client
 from hypothesis import settings
 
 from tests import services
-from tests.adk_use import AdkUse
 from tests.browser import browser
 
 __all__ = ["browser"]  # a fixture
@@ -145,9 +147,13 @@ def connections_end_with_their_loop() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def garbage_is_collected() -> Iterator[None]:
-    """What the tests of a file leave open is told here, not in whichever test the collector runs."""
+    """What the tests of a file leave open is told here, not in whichever test the collector runs.
+
+    What is still in use then, mostly modules and caches, need not be looked at again after every other file.
+    """
     yield
     gc.collect()
+    gc.freeze()
 
 
 def open_in(loop: asyncio.AbstractEventLoop) -> list[asyncio.WriteTransport]:
@@ -156,9 +162,43 @@ def open_in(loop: asyncio.AbstractEventLoop) -> list[asyncio.WriteTransport]:
     return [each for each in every if not each.is_closing()]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run leave out what another one noted as free of google-adk."""
-    parser.addoption("--on-adk", metavar="FILE", help="run only tests that use google-adk, by these outcomes")
+TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
+"""The variable that says where pytest makes the folders of tests."""
+
+
+def _put_folders_in_memory(config: pytest.Config) -> None:
+    """Make the folders of tests in memory if there is room. They go with the run: `--basetemp` keeps them."""
+    folder = tempfile.mkdtemp(prefix="adk-fluent-", dir=services.quick_place())
+    os.environ[TEMPORARY] = folder
+
+    def remove() -> None:
+        del os.environ[TEMPORARY]
+        shutil.rmtree(folder, ignore_errors=True)
+
+    config.add_cleanup(remove)
+
+
+AUTHORITIES = "SSL_CERT_FILE"
+"""The variable that says which certificates a client of HTTP trusts."""
+_LAST_LINE = "-----END CERTIFICATE-----"
+
+
+def _trust_one_authority(config: pytest.Config) -> None:
+    """Let clients read one certificate: all of them take 60 ms, and no test reaches another host."""
+    before = os.environ.get(AUTHORITIES)
+    first, end, _ = Path(before or certifi.where()).read_text(encoding="utf-8").partition(_LAST_LINE)
+    file, name = tempfile.mkstemp(prefix="adk-fluent-", suffix=".pem")
+    os.write(file, f"{first}{end}\n".encode())
+    os.close(file)
+    os.environ[AUTHORITIES] = name
+
+    def restore() -> None:
+        os.unlink(name)
+        del os.environ[AUTHORITIES]
+        if before:
+            os.environ[AUTHORITIES] = before
+
+    config.add_cleanup(restore)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -170,22 +210,29 @@ def pytest_configure(config: pytest.Config) -> None:
     # sets up logging anew. So it must be made now, while pytest does not replace the streams.
     with suppress(ImportError):
         import_module("absl.logging")
+    if not hasattr(config, "workerinput"):
+        _trust_one_authority(config)
+        if not (config.getoption("basetemp") or TEMPORARY in os.environ):
+            _put_folders_in_memory(config)
     config.option.allow_real_models = True
     config.pluginmanager.register(services.NotRun(), "services")
-    noted: str | None = config.getoption("on_adk")
-    if noted or config.getoption("outcomes", None):
-        config.pluginmanager.register(AdkUse(Path(noted) if noted else None), "adk-use")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without looking for garbage meanwhile: nothing of what is made here goes away again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
-    """Have the collector look at what tests make, and not each time at all of ADK, most of its work."""
+    """Have the collector look at what tests make, and not each time at all of ADK, most of its work.
+
+    It looks at that less often, too: what a file's tests leave is collected when the file ends.
+    """
     gc.collect()
     gc.freeze()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """With `-n`, run the tests of a file in one worker, so that its servers and models start once."""
-    from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingTypeStubs]  # it has none
-
-    return LoadFileScheduling(config, log) if config.getoption("dist") == "load" else None
+    gc.set_threshold(20_000, 20, 20)

@@ -21,12 +21,17 @@ import pytest
 _PUBSUB = Path("/usr/lib/google-cloud-sdk/platform/pubsub-emulator/bin")
 
 
-@contextmanager
-def quick_folder() -> Generator[Path, None, None]:
-    """A folder in memory where there is room for it, since Temporal's database mostly waits for its disk."""
+def quick_place() -> Path | None:
+    """A place in memory where there is room for it, since databases mostly wait for their disk."""
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2**30
-    with tempfile.TemporaryDirectory(prefix="adk-fluent-", dir=memory if roomy else None) as folder:
+    return memory if roomy else None
+
+
+@contextmanager
+def quick_folder() -> Generator[Path, None, None]:
+    """A folder there."""
+    with tempfile.TemporaryDirectory(prefix="adk-fluent-", dir=quick_place()) as folder:
         yield Path(folder)
 
 

@@ -134,7 +134,7 @@ def repeated(failed: dict[str, str], options: Sequence[str], limit: float) -> di
     return passed
 
 
-PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "tests.suite", "--quiet")
+PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "tests.suite", "-p", "tests.adk_use", "--quiet")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

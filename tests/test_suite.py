@@ -15,6 +15,12 @@ pytestmark = pytest.mark.newest  # the same on every release
 
 ROOT = Path(__file__).resolve().parent.parent
 
+SETTINGS = """
+[pytest]
+asyncio_default_fixture_loop_scope = function
+timeout_method = thread
+faulthandler_timeout = 1
+"""
 PASSES = "def test_passes(): pass\n"
 FAILS = "def test_fails(): assert not 'always'\n"
 FAILS_ONCE = """
@@ -41,9 +47,11 @@ class Suite:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        (folder / "pytest.ini").write_text(
-            "[pytest]\nasyncio_default_fixture_loop_scope = function\ntimeout_method = thread\nfaulthandler_timeout = 1\n"
-        )
+        (folder / "pytest.ini").write_text(SETTINGS)
+
+    def keep_outcomes(self) -> str:
+        """Keep the outcomes of the last run; the name of the file."""
+        return (self._folder / ".outcomes.json").rename(self._folder / "kept.json").name
 
     def run(self, source: str, *options: str) -> tuple[int, list[str], str]:
         """Run a file of tests; return the exit code, the lines of the output, and what stderr got."""
@@ -134,6 +142,52 @@ def test_a_file_that_cannot_be_imported_is_a_failure(suite: Suite) -> None:
     code, lines, _ = suite.run("import no_such_module\n")
     assert code == 1
     assert lines[-1].startswith("== result: ")
+
+
+USES_ADK = """
+import subprocess, sys
+
+import pytest
+
+@pytest.fixture(scope="module")
+def runner():
+    from google.adk import runners
+
+def test_of_a_tree():
+    from adk_fluent import Agent
+    assert (Agent("a") >> Agent("b")).check().ok
+
+def test_of_a_run():
+    from adk_fluent import Agent
+    from adk_fluent.testing import mock_backend
+    assert Agent("a").ask("hi", backend=mock_backend({"a": "x"})) == "x"
+
+def test_of_a_build():
+    from adk_fluent import Agent
+    Agent("a", "m").build()
+
+def test_of_a_process():
+    subprocess.run([sys.executable, "-c", ""], check=True, timeout=60)
+"""
+
+
+def test_tests_that_use_adk_are_noted_and_run_alone(suite: Suite) -> None:
+    """Runs, builds and processes count as using it; what is known without it is left out with `--on-adk`."""
+    code, lines, _ = suite.run(USES_ADK)
+    assert (code, lines[-1]) == (0, "== result: 4 passed")
+    code, lines, _ = suite.run(USES_ADK, "--on-adk", suite.keep_outcomes())
+    assert (code, lines[-1]) == (0, "== result: 3 passed")
+    assert not any("test_of_a_tree" in line for line in lines)
+
+
+def test_a_file_that_has_adk_at_its_top_uses_it(suite: Suite) -> None:
+    """Each of its tests counts, as does each one after a shared fixture that used it."""
+    imports = "from google.adk.agents import LlmAgent\n\ndef test_one(): pass\n"
+    shares = "def test_one(): pass\ndef test_two(runner): pass\ndef test_three(runner): pass\n"
+    fixture = USES_ADK.partition("def test_of_a_tree")[0]
+    for source, left in ((imports, 1), (fixture + shares, 2)):
+        assert suite.run(source)[0] == 0
+        assert suite.run(source, "--on-adk", suite.keep_outcomes())[1][-1] == f"== result: {left} passed"
 
 
 def test_beside_busy_processes_tests_have_more_time(suite: Suite) -> None:
