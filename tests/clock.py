@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import selectors
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -43,6 +44,25 @@ class ClockLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return super().time() + self.ahead
+
+
+class Clock:
+    """Stands in for the module `time` in a module of the library: no time passes but what a test adds.
+
+    Attributes:
+        now: what `monotonic` gives.
+    """
+
+    def __init__(self) -> None:
+        self.now = 1.0
+
+    def monotonic(self) -> float:
+        """The time that has passed."""
+        return self.now
+
+    def time(self) -> float:
+        """The date, which is that of everybody."""
+        return time.time()
 
 
 def on_clock(main: Coroutine[Any, Any, T]) -> T:

@@ -24,8 +24,9 @@ from hypothesis import settings
 
 from tests import services
 from tests.browser import browser
+from tests.dev_server import temporal
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "temporal"]  # fixtures
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")

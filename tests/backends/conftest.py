@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.backends.every_backend import WORKERS
-from tests.services import quick_folder
 
 if TYPE_CHECKING:
     from adk_fluent.backends.temporal.server import DevServer
     from tests.backends.temporal.engine import Workers
-
-
-@pytest.fixture(scope="session")
-def temporal() -> Iterator[DevServer]:
-    """Temporal's server, on a file."""
-    from adk_fluent.backends.temporal.server import DevServer
-
-    with quick_folder() as folder, DevServer(folder / "runs.db") as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

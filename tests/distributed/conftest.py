@@ -1,18 +1,14 @@
-"""The servers that queues need: Temporal's for development, and brokers, on free ports of this machine."""
+"""The brokers that queues need, on free ports of this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.services import nats_server, pubsub_emulator, quick_folder, rabbitmq_server, redis_server
-
-if TYPE_CHECKING:
-    from adk_fluent.backends.temporal.server import DevServer
+from tests.services import nats_server, pubsub_emulator, rabbitmq_server, redis_server
 
 collect_ignore_glob: list[str] = [] if find_spec("temporalio") else ["test_queue*.py"]
 
@@ -26,15 +22,6 @@ NEEDED = {
 
 
 @pytest.fixture(scope="session")
-def temporal() -> Iterator[DevServer]:
-    """Temporal's server, on a file."""
-    from adk_fluent.backends.temporal.server import DevServer
-
-    with quick_folder() as folder, DevServer(folder / "runs.db") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Redis server."""
     with redis_server(tmp_path_factory.mktemp("redis")) as url:

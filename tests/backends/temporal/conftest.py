@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.services import quick_folder
+from tests.clock import Clock
 
 if TYPE_CHECKING:
     from adk_fluent.backends.temporal.server import DevServer
@@ -19,24 +19,10 @@ collect_ignore_glob: list[str] = [] if find_spec("temporalio") else ["test_*.py"
 
 
 @pytest.fixture(scope="module")
-def mortal() -> Iterator[DevServer]:
-    """A server that the tests of a file may kill."""
-    from adk_fluent.backends.temporal.server import DevServer
-
-    with quick_folder() as folder:
-        server = DevServer(folder / "runs.db")
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
-
-
-@pytest.fixture(scope="module")
-def _pair(mortal: DevServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+def _pair(temporal: DevServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     from tests.backends.temporal.processes import Crew
 
-    crew = Crew(mortal.address, tmp_path_factory.mktemp("crew"), str(uuid.uuid4()))
+    crew = Crew(temporal.address, tmp_path_factory.mktemp("crew"), str(uuid.uuid4()))
     try:
         crew.start()
         crew.start()
@@ -50,3 +36,13 @@ def crew(_pair: Crew) -> Crew:
     """Two workers of a file, which have not done anything yet."""
     _pair.clear()
     return _pair
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock by which callers that start a run wait for a worker: it moves when the test says so."""
+    from adk_fluent.backends.temporal import starting
+
+    clock = Clock()
+    monkeypatch.setattr(starting, "time", clock)
+    return clock

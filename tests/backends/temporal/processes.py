@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from adk_fluent.backends import StepPolicy, TemporalBackend
+from tests.limits import LIMIT, comes_true
 
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.backends.temporal.served"])
+
+HEARTBEAT: Final = 2.0
+"""Seconds without a sign of life after which a worker of these tests counts as dead."""
 
 
 class Crew:
@@ -54,12 +57,12 @@ class Crew:
         """Kill all that still work."""
         for process in self._processes:
             process.kill()
-            process.join()
+            process.join(LIMIT)
 
     def ended(self) -> list[int | None]:
         """Wait until all have ended by themselves; what they ended with."""
         for process in self._processes:
-            process.join(60)
+            process.join(LIMIT)
         return [process.exitcode for process in self._processes]
 
     def hold(self, name: str) -> None:
@@ -80,9 +83,7 @@ class Crew:
 
     async def until(self, line: str, times: int = 1) -> None:
         """Wait until something was written down so often."""
-        async with asyncio.timeout(60):
-            while self.log().count(line) < times:
-                await asyncio.sleep(0.02)
+        await comes_true(lambda: self.log().count(line) >= times, f"{line!r}, {times} times, in the log")
 
     def kill(self, line: str, expression: str = "pipeline") -> None:
         """Kill who wrote a line last, and start another one in its place."""
@@ -98,5 +99,5 @@ class Crew:
 def backend_of(crew: Crew, **policy: int) -> TemporalBackend:
     """What starts runs for the workers of a test, and soon notices that one is dead."""
     return TemporalBackend(
-        crew.address, queue=crew.queue, policy=StepPolicy(heartbeat=2.0, **policy), worker_timeout=60
+        crew.address, queue=crew.queue, policy=StepPolicy(heartbeat=HEARTBEAT, **policy), worker_timeout=LIMIT
     )

@@ -17,6 +17,7 @@ from adk_fluent.distributed import run_worker
 from adk_fluent.expr.base import Expr
 from adk_fluent.serve import A2AServer
 from tests.backends.temporal import steps
+from tests.limits import LIMIT
 
 __all__ = ["serve", "working"]
 
@@ -55,7 +56,7 @@ def serve_tasks(address: str, expression: str, queue: str, folder: str, port: in
     async def serving() -> None:
         options: dict[str, Any] = {"config": ExecutionConfig(durable="local")}
         if address:
-            options = {"backend": TemporalBackend(address, queue=queue)}
+            options = {"backend": TemporalBackend(address, queue=queue, worker_timeout=LIMIT)}
         server = A2AServer(getattr(steps, expression), store=Path(folder) / "tasks.db", **options)
         await server.start(port=port)
         await asyncio.Event().wait()

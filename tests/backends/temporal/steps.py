@@ -24,6 +24,7 @@ from google.genai import types
 from adk_fluent import Agent, C, FanOut, Loop, RemoteAgent, Route, S, T, gate, map_over, race
 from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import cache, fallback_model, retry
+from tests.limits import LIMIT
 
 FOLDER = "ADK_FLUENT_TEST_FOLDER"
 
@@ -136,7 +137,7 @@ def shouting() -> Expr[str]:
     parameters: Any = import_module("mcp").StdioServerParameters(
         command=sys.executable, args=[str(server), str(folder() / "mcp")]
     )
-    tools = McpToolset(connection_params=StdioConnectionParams(server_params=parameters, timeout=60))
+    tools = McpToolset(connection_params=StdioConnectionParams(server_params=parameters, timeout=LIMIT))
     return agent("first") >> agent("shouter").tools(tools) >> agent("last")
 
 
@@ -165,8 +166,9 @@ def sharing() -> Expr[str]:
 
 
 def blocks(state: object) -> bool:
-    """Takes longer than a decision may."""
-    threading.Event().wait(3)
+    """Takes longer than a decision may: for ever."""
+    write("blocks begins")
+    threading.Event().wait()
     return True
 
 

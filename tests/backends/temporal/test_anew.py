@@ -15,7 +15,7 @@ from google.adk.sessions import BaseSessionService
 from temporalio.client import WorkflowFailureError
 
 from adk_fluent import Agent, Loop, Route, S, gate
-from adk_fluent.backends import MockBackend, StepPolicy, TemporalBackend
+from adk_fluent.backends import MockBackend, TemporalBackend
 from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
 from adk_fluent.backends.temporal import sizes
 from adk_fluent.backends.temporal.server import DevServer
@@ -26,9 +26,10 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import token_budget
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.temporal.engine import Served, Workers
-from tests.backends.temporal.processes import Crew
+from tests.backends.temporal.processes import Crew, backend_of
 from tests.backends.temporal.steps import rounds
 from tests.backends.temporal.test_steps import told
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
 
@@ -140,14 +141,22 @@ async def test_a_stream_is_read_through_all_of_them(workers: Workers, sessions: 
     loop = Loop(S.counter("n") >> Agent("a"), max_iterations=8)
     backend = Served(workers, {"models": mock_backend({"a": counted.say})}, sessions)
 
+    reads = asyncio.Event()
+
     async def read() -> list[tuple[str, str | None]]:
-        stream = loop.stream("go", session_id="read", backend=backend)
-        return [(event.author, event.content) async for event in stream if event.is_partial]
+        pieces: list[tuple[str, str | None]] = []
+        async for event in loop.stream("go", session_id="read", backend=backend):
+            reads.set()
+            if event.is_partial:
+                pieces.append((event.author, event.content))
+        return pieces
 
     first = asyncio.ensure_future(read())
     await counted.at_last.wait()
+    await reads.wait()
+    reads.clear()
     late = asyncio.ensure_future(read())
-    await asyncio.sleep(0)
+    await reads.wait()  # it has joined the run, which ends only now
     counted.go_on.set()
     wanted = [("a", piece) for n in range(1, 9) for piece in (f"{n} ", "said")]
     assert await first == await late == wanted
@@ -212,7 +221,7 @@ KEEPING = Agent("a").middleware(token_budget(100_000))
     [
         (Loop(KEEPING, max_iterations=9), True),
         (Loop(Agent("a"), max_iterations=9), False),
-        (Loop(Agent("a"), max_iterations=9).timeout(60), True),
+        (Loop(Agent("a"), max_iterations=9).timeout(LIMIT), True),
     ],
     ids=["middleware that keeps something", "sessions in memory", "a time limit around it"],
 )
@@ -246,8 +255,7 @@ async def test_a_killed_worker_repeats_nothing_that_earlier_histories_did(
     """A worker dies in a later history; another one does that step again, and only that."""
     crew = Crew(temporal.address, tmp_path, "rounds")
     (tmp_path / "long-events").write_text("30")
-    policy = StepPolicy(heartbeat=1.0)
-    backend = TemporalBackend(crew.address, queue=crew.queue, policy=policy, worker_timeout=60)
+    backend = backend_of(crew)
     try:
         crew.hold("last")
         crew.start("rounds")

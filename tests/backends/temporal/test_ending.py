@@ -16,13 +16,14 @@ from temporalio.exceptions import CancelledError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from adk_fluent import Agent, FanOut, gate
-from adk_fluent.backends import StepPolicy, TemporalBackend
+from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
+from tests.limits import LIMIT, within_limit
 
 pytestmark = pytest.mark.newest
 
@@ -83,7 +84,7 @@ async def test_a_worker_that_ends_lets_its_runs_go(temporal: DevServer, kind: st
     hanging = Hanging()
     expression, script = _expression(kind, hanging)
     queue = f"ends-{kind}"
-    backend = TemporalBackend(temporal.address, queue=queue)
+    backend = TemporalBackend(temporal.address, queue=queue, worker_timeout=LIMIT)
     models = mock_backend(script, default="ok")
     with nothing_left():
         async with working(expression.node, Address(temporal.address), queue=queue, models=models, grace=0):
@@ -103,7 +104,7 @@ async def test_a_run_that_is_cancelled_ends(
     hanging = Hanging()
     expression, script = _expression(kind, hanging)
     queue = f"cancelled-{kind}-{streamed}"
-    backend = TemporalBackend(temporal.address, queue=queue, policy=StepPolicy(heartbeat=0.5))
+    backend = TemporalBackend(temporal.address, queue=queue, worker_timeout=LIMIT)
     models = mock_backend(script, default="ok")
     client = await backend.address.client()
     handle = client.get_workflow_handle(f"adk_fluent_app/user/{queue}")
@@ -123,7 +124,7 @@ async def test_a_run_that_is_cancelled_ends(
             with pytest.raises(asyncio.CancelledError):
                 await reader
             with pytest.raises(WorkflowFailureError) as ended:
-                await handle.result()
+                await within_limit(handle.result())
             assert isinstance(ended.value.cause, CancelledError | TerminatedError)
     complaints = (record for record in caplog.records if record.levelno > logging.INFO)
     assert [one.message for one in complaints if one.name.startswith(("temporalio", "asyncio"))] == []
@@ -133,7 +134,7 @@ async def test_who_reads_a_run_that_is_stopped_is_told(temporal: DevServer) -> N
     """Somebody cancels its workflow, as in Temporal's own interface: its caller hears so, in one line."""
     hanging = Hanging()
     expression, script = _expression("tool", hanging)
-    backend = TemporalBackend(temporal.address, queue="stopped", policy=StepPolicy(heartbeat=0.5))
+    backend = TemporalBackend(temporal.address, queue="stopped", worker_timeout=LIMIT)
     models = mock_backend(script, default="ok")
     async with working(expression.node, Address(temporal.address), queue="stopped", models=models):
         run = asyncio.ensure_future(expression.run("hi", session_id="stopped", backend=backend))
@@ -148,11 +149,11 @@ async def test_a_caller_that_is_cancelled_at_once_starts_nothing(temporal: DevSe
     """The run that its call has just begun ends, also before anything came back from it."""
     hanging = Hanging()
     expression, _ = _expression("model", hanging)
-    backend = TemporalBackend(temporal.address, queue="at-once")
+    backend = TemporalBackend(temporal.address, queue="at-once", worker_timeout=LIMIT)
     client = await backend.address.client()
     handle = client.get_workflow_handle("adk_fluent_app/user/at-once")
     run = asyncio.ensure_future(expression.run("hi", session_id="at-once", backend=backend))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         while not await _is_there(handle):
             await asyncio.sleep(0.02)
     run.cancel()

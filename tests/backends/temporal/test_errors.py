@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -29,9 +30,11 @@ from adk_fluent.errors import (
     StepError,
 )
 from tests.backends.every_backend import with_models
-from tests.backends.temporal.engine import Served, Workers
+from tests.backends.temporal.engine import Served, Workers, happened
 from tests.backends.temporal.processes import Crew
 from tests.backends.temporal.steps import blocked, blocked_later
+from tests.clock import Clock
+from tests.limits import LIMIT, happens, in_thread, within_limit
 
 pytestmark = pytest.mark.newest
 
@@ -100,44 +103,52 @@ async def test_a_worker_that_is_not_there(temporal: DevServer) -> None:
 
 @pytest.mark.parametrize("when", ["at once", "later"])
 async def test_a_predicate_that_blocks(
-    temporal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    temporal: DevServer, tmp_path: Path, patience: Clock, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """It is named with its place, and the run is stopped, instead of being decided again for ever."""
     monkeypatch.setattr(following, "LOOK", 1.0)
     crew = Crew(temporal.address, tmp_path, f"blocks {when}")
     expression = blocked if when == "at once" else blocked_later
-    backend = TemporalBackend(temporal.address, queue=crew.queue, worker_timeout=8)
+    backend = TemporalBackend(temporal.address, queue=crew.queue, worker_timeout=4)
+    client = await backend.address.client()
+    handle = client.get_workflow_handle(f"adk_fluent_app/user/{crew.queue}")
     try:
         crew.start("blocked" if when == "at once" else "blocked_later")
+        run = asyncio.ensure_future(expression.run("hi", session_id=crew.queue, backend=backend))
+        await crew.until("blocks begins")
+        await happened(handle, EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED)
+        patience.now += 4  # in which the worker did not take the run up, if it is about its first decision
         with pytest.raises(EngineError, match=r"'blocks' \(steps.py, line \d+\) blocks for") as found:
-            await expression.run("hi", session_id=crew.queue, backend=backend)
+            await within_limit(run)
     finally:
         crew.end()
     assert _is_one_line(found.value)
-    client = await backend.address.client()
-    described = await client.get_workflow_handle(f"adk_fluent_app/user/{crew.queue}").describe()
+    described = await handle.describe()
     assert described.status is WorkflowExecutionStatus.TERMINATED
 
 
 async def test_a_worker_whose_predicate_blocked_ends(workers: Workers) -> None:
     """As soon as the predicate has come back: the run is let go of only then."""
-    back = threading.Event()
+    begun, goes_on, back = threading.Event(), threading.Event(), threading.Event()
 
     def blocks(state: object) -> bool:
-        try:
-            threading.Event().wait(
-                3
-            )  # longer than Temporal's library allows, which takes the run away meanwhile
-        finally:
-            back.set()
+        begun.set()
+        goes_on.wait(LIMIT)
+        back.set()
         return True
 
-    expression = Route("x").when(blocks, with_models(A, {})).otherwise(Agent("b"))
-    run = asyncio.ensure_future(expression.run("hi", backend=Served(workers)))
-    assert await asyncio.to_thread(back.wait, 30)
+    expression, backend = Route("x").when(blocks, with_models(A, {})).otherwise(Agent("b")), Served(workers)
+    run = asyncio.ensure_future(expression.run("hi", session_id="blocks", backend=backend))
+    await happens(begun)
+    handle = (await backend.address.client()).get_workflow_handle("adk_fluent_app/user/blocks")
+    # Temporal's library gives the predicate up, and takes the run away from it.
+    await happened(handle, EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED)
+    assert not back.is_set()
+    goes_on.set()
+    await happens(back)
     run.cancel()
     await asyncio.gather(run, return_exceptions=True)
-    await asyncio.to_thread(workers.rest)
+    await in_thread(workers.rest, limit=LIMIT + 1)
 
 
 @pytest.mark.parametrize("address", ["", "here", 7233, "host:", None, "host:99999", ":7233", "host:0"])
@@ -197,7 +208,7 @@ async def test_one_run_at_a_time_in_a_session(workers: Workers) -> None:
 
     def slow(heard: str) -> str:
         loop.call_soon_threadsafe(asked.set)
-        asyncio.run_coroutine_threadsafe(answer.wait(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(answer.wait(), loop).result(LIMIT)
         return "done"
 
     expression, backend = with_models(A, {"a": slow}), Served(workers)
@@ -226,5 +237,5 @@ atexit.register(ending.set)
 
 def test_a_program_may_end_right_after_an_answer() -> None:
     """A thread of Temporal's client may still be at it, and would abort a Python that has begun to end."""
-    told = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, check=True)
+    told = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, check=True, timeout=LIMIT)
     assert told.stdout == b"There was time."

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.newest
 
 @pytest.mark.faults
 async def test_a_worker_is_killed_in_every_composite(
-    mortal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    temporal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run is that of plain ADK; what had not ended is done again, and only that."""
     (tmp_path / "here").mkdir()
     monkeypatch.setenv(FOLDER, str(tmp_path / "here"))
     here = await everything.run("hi")
-    crew = Crew(mortal.address, tmp_path, str(uuid.uuid4()))
+    crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
     deaths = [["left", "right"], ["again"], ["routed"], ["each"], ["quick"], ["spare"], ["timed"], ["inner"]]
     held = [phase for phases in deaths for phase in phases]
     for phase in (*held, "late"):

@@ -22,6 +22,7 @@ from tests.backends.temporal.steps import (
     remote_tool,
     shouting,
 )
+from tests.limits import comes_true
 
 pytestmark = pytest.mark.newest
 
@@ -31,11 +32,11 @@ _BOTH = ("begins", "ends")
 
 @pytest.mark.parametrize("calling", [remote, remote_tool])
 async def test_a_worker_is_killed_in_a_remote_call(
-    calling: Callable[[], Expr[str]], mortal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    calling: Callable[[], Expr[str]], temporal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call that was on its way is made again; once it is answered, no death repeats it."""
     monkeypatch.setenv(FOLDER, str(tmp_path))
-    crew = Crew(mortal.address, tmp_path, str(uuid.uuid4()))
+    crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
     called, let = asyncio.Event(), asyncio.Event()
     calls: list[str] = []
 
@@ -70,17 +71,16 @@ async def test_a_worker_is_killed_in_a_remote_call(
 
 
 async def test_a_worker_is_killed_in_a_call_of_an_mcp_tool(
-    mortal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    temporal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next worker starts a server of its own and calls the tool again; no model is asked again."""
     monkeypatch.setenv(FOLDER, str(tmp_path))
-    crew = Crew(mortal.address, tmp_path, str(uuid.uuid4()))
+    crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
     crew.hold("shout")
     try:
         crew.start("shouting")
         run = asyncio.ensure_future(shouting().run("hi", backend=backend_of(crew)))
-        while not (tmp_path / "called").exists():
-            await asyncio.sleep(0.02)
+        await comes_true((tmp_path / "called").exists, "a call of the tool")
         crew.kill("first begins", "shouting")
         crew.release("shout")
         result = await run

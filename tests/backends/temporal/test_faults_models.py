@@ -26,11 +26,11 @@ _BOTH = ("begins", "ends")
 
 
 async def test_a_killed_worker_leaves_what_it_kept_to_others(
-    mortal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    temporal: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker dies in a model call; no answer that it kept is asked for again, in this run or another."""
     monkeypatch.setenv(FOLDER, str(tmp_path))
-    crew = Crew(mortal.address, tmp_path, str(uuid.uuid4()))
+    crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
     expression, backend = sharing(), backend_of(crew)
     try:
         crew.start("sharing")
@@ -48,9 +48,9 @@ async def test_a_killed_worker_leaves_what_it_kept_to_others(
     assert [event.metadata.get("adk_fluent.cached") for event in again] == [True, True]
 
 
-async def test_killed_workers_asked_other_models(mortal: DevServer, tmp_path: Path) -> None:
+async def test_killed_workers_asked_other_models(temporal: DevServer, tmp_path: Path) -> None:
     """A worker dies in a call of a context's model, the next in one of a fallback's; both are asked again."""
-    crew = Crew(mortal.address, tmp_path, str(uuid.uuid4()))
+    crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
     try:
         crew.start("helped")
         crew.hold("helper")
@@ -67,9 +67,9 @@ async def test_killed_workers_asked_other_models(mortal: DevServer, tmp_path: Pa
     assert ends == ["first ends", "helper ends", "last ends", "other ends"]
 
 
-async def test_a_poisoned_step_fails_clearly(mortal: DevServer, tmp_path: Path) -> None:
+async def test_a_poisoned_step_fails_clearly(temporal: DevServer, tmp_path: Path) -> None:
     """A step that kills its worker each time is given up after so many attempts, and named."""
-    crew = Crew(mortal.address, tmp_path, str(uuid.uuid4()))
+    crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
     (tmp_path / "die-poison").touch()
     try:
         for _ in range(3):

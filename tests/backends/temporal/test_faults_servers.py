@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,31 @@ from tests.backends.temporal.steps import (
     gated,
     pipeline,
 )
+from tests.services import quick_folder
 
 pytestmark = pytest.mark.newest
 
 
 _BOTH = ("begins", "ends")
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[DevServer]:
+    """A server that the tests may kill."""
+    with quick_folder() as folder, DevServer(folder / "runs.db") as server:
+        yield server
+
+
+@pytest.fixture
+def crew(mortal: DevServer, tmp_path: Path) -> Iterator[Crew]:
+    """Two workers."""
+    crew = Crew(mortal.address, tmp_path, str(uuid.uuid4()))
+    try:
+        crew.start()
+        crew.start()
+        yield crew
+    finally:
+        crew.end()
 
 
 async def test_a_server_that_dies_goes_on_where_it_was(crew: Crew, mortal: DevServer) -> None:

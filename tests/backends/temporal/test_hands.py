@@ -11,6 +11,7 @@ import pytest
 
 from adk_fluent.backends.temporal import hands
 from adk_fluent.backends.temporal.hands import Hands, apart
+from tests.limits import happens
 
 pytestmark = pytest.mark.newest
 
@@ -108,12 +109,12 @@ async def test_a_context_is_apart_and_ends_with_its_error() -> None:
 
 async def test_who_is_cancelled_while_a_context_is_entered_leaves_none() -> None:
     """The context is left again before the cancellation is raised."""
-    left, begun = threading.Event(), threading.Event()
+    left, begun, cancelled = threading.Event(), threading.Event(), threading.Event()
 
     @asynccontextmanager
     async def enter() -> AsyncGenerator[None]:
         begun.set()
-        await asyncio.sleep(0.1)
+        await happens(cancelled)
         yield
         left.set()
 
@@ -122,9 +123,9 @@ async def test_who_is_cancelled_while_a_context_is_entered_leaves_none() -> None
             raise AssertionError
 
     task = asyncio.ensure_future(use())
-    while not begun.is_set():
-        await asyncio.sleep(0.01)
+    await happens(begun)
     task.cancel()
+    cancelled.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert left.is_set()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHandle
 
 from adk_fluent import Agent, gate
 from adk_fluent.backends import TemporalBackend
@@ -14,6 +18,7 @@ from adk_fluent.errors import EngineError
 from adk_fluent.middleware import tool_approval
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.temporal.engine import Served, Workers
+from tests.limits import LIMIT, within_limit
 
 pytestmark = pytest.mark.newest
 
@@ -52,9 +57,7 @@ async def test_who_cancels_a_run_cancels_what_it_does(workers: Workers) -> None:
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    async with asyncio.timeout(20):
-        await slow.cancelled.wait()
-    assert slow.cancelled.is_set()
+    await within_limit(slow.cancelled.wait())
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -104,7 +107,7 @@ async def test_newer_code_gets_no_runs_of_older_code(workers: Workers, temporal:
     async def new(state: object) -> dict[str, str]:
         return {"by": "new"}
 
-    backend = TemporalBackend(temporal.address, queue="versions", worker_timeout=5)
+    backend = TemporalBackend(temporal.address, queue="versions", worker_timeout=LIMIT)
     before, after = Agent("a") >> old, Agent("a") >> new
     models = mock_backend({}, default="ok")
     workers.work(before.node, "versions", models=models)
@@ -131,10 +134,20 @@ async def test_who_waits_for_a_decision_waits_for_the_next_one(
     monkeypatch.setattr(following, "PATIENCE", 0.3)
     with pytest.raises(EngineError, match="No worker could go on with the run 'adk_fluent_app"):
         await following.decided(handle)
-    monkeypatch.setattr(following, "PATIENCE", 20)
+    monkeypatch.setattr(following, "PATIENCE", int(LIMIT))
+    seen, old = asyncio.Event(), (await handle.describe()).history_length
+    fetch = WorkflowHandle[Any, Any].fetch_history_events
+
+    async def noting(self: WorkflowHandle[Any, Any], **options: Any) -> AsyncIterator[HistoryEvent]:
+        async for event in fetch(self, **options):
+            yield event
+            if event.event_id == old:  # and more is wanted
+                seen.set()
+
+    monkeypatch.setattr(WorkflowHandle, "fetch_history_events", noting)
     waiting = asyncio.ensure_future(following.decided(handle))
-    done, _ = await asyncio.wait([waiting], timeout=0.3)
-    assert not done
+    await within_limit(seen.wait())
+    assert not waiting.done()
     approvals = {asked.pending[0].id: True}
     await expression.resume(session_id="decided", approvals=approvals, backend=backend)
-    await waiting
+    await within_limit(waiting)

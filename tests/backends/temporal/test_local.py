@@ -8,8 +8,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from adk_fluent.errors import ArgumentError, EngineError, SessionConflictError
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
 from tests.backends.temporal.steps import FOLDER, pipeline
+from tests.limits import LIMIT, in_thread
 
 pytestmark = pytest.mark.newest
 
@@ -69,7 +70,7 @@ async def test_a_step_that_kills_its_program_goes_on_alone(place: Path) -> None:
     try:
         for _ in range(2):
             crew.start_alone("hi", "one")
-            await asyncio.to_thread(crew.ended)
+            await in_thread(crew.ended)
         assert crew.ended() == [-signal.SIGKILL] * 2
         (place / "die-look").unlink()
         result = await pipeline.run("hi", session_id="one", config=LOCAL)
@@ -100,7 +101,7 @@ async def test_programs_share_a_folder(place: Path) -> None:
         run = asyncio.ensure_future(mine)
         await begun.wait()
         crew.release("look")
-        assert await asyncio.to_thread(crew.ended) == [0, 0]
+        assert await in_thread(crew.ended) == [0, 0]
         goes_on.set()
         assert (await run).text == "still here"
     finally:
@@ -200,11 +201,10 @@ async def test_one_of_many_runs_is_cancelled(place: Path) -> None:
     assert [result.text for result in await asyncio.gather(*others)] == ["one", "one"]
 
 
-def test_ask_from_threads(place: Path) -> None:
+async def test_ask_from_threads(place: Path) -> None:
     """Threads, each with an event loop of its own, ask at the same time."""
-    with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(PAIR.ask, "hi", config=LOCAL, backend=SCRIPT) for _ in range(8)]
-        assert [each.result() for each in asked] == ["two"] * 8
+    ask = partial(PAIR.ask, "hi", config=LOCAL, backend=SCRIPT)
+    assert await asyncio.gather(*(in_thread(ask) for _ in range(8))) == ["two"] * 8
 
 
 def test_a_loop_is_closed_while_a_run_is_going(place: Path) -> None:
@@ -244,7 +244,7 @@ given = {"config": ExecutionConfig(durable="local"), "backend": mock_backend({"a
 def _printed(place: Path, program: str) -> list[str]:
     """The words that a program prints."""
     (file := place / "program.py").write_text(_BEGINNING + program)
-    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -254,7 +254,8 @@ async def test_two_workers_of_one_program_on_one_queue(temporal: DevServer) -> N
     workers = [
         asyncio.ensure_future(run_worker(PAIR, address=temporal.address, models=SCRIPT)) for _ in range(2)
     ]
-    runs = [PAIR.run("hi", backend=TemporalBackend(temporal.address)) for _ in range(4)]
+    backend = TemporalBackend(temporal.address, worker_timeout=LIMIT)
+    runs = [PAIR.run("hi", backend=backend) for _ in range(4)]
     try:
         assert {result.text for result in await asyncio.gather(*runs)} == {"two"}
         assert not any(worker.done() for worker in workers)
@@ -268,7 +269,7 @@ async def test_a_worker_beside_local_runs(temporal: DevServer, place: Path) -> N
     """`run_worker` and runs that are durable here work in one program at once, each with its own models."""
     others = mock_backend({"a": "x", "b": "y"})
     worker = asyncio.ensure_future(run_worker(PAIR, address=temporal.address, models=SCRIPT))
-    far = TemporalBackend(temporal.address)
+    far = TemporalBackend(temporal.address, worker_timeout=LIMIT)
     try:
         here = [PAIR.run("hi", config=LOCAL, backend=others) for _ in range(2)]
         runs = [PAIR.run("hi", backend=far), *here, PAIR.run("hi", backend=far)]

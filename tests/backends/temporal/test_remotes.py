@@ -10,7 +10,7 @@ import pytest
 
 from adk_fluent import Agent, RemoteAgent, gate
 from adk_fluent.a2a import RetryConfig
-from adk_fluent.backends import StepPolicy, TemporalBackend
+from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.backends.temporal.worker import working
@@ -18,6 +18,7 @@ from adk_fluent.errors import RemoteError
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.engine import Served, Workers
+from tests.limits import LIMIT, within_limit
 from tests.remote.others import Says, listening, plain, says
 
 pytestmark = pytest.mark.newest
@@ -97,12 +98,10 @@ async def test_who_cancels_a_run_cancels_the_remote_task(temporal: DevServer) ->
     async with A2AServer(Agent("clerk"), backend=mock_backend({"clerk": endless()})) as server:
         far = RemoteAgent("far", endpoint=server.url)
         queue = "remote-cancelled"
-        backend = TemporalBackend(temporal.address, queue=queue, policy=StepPolicy(heartbeat=0.5))
+        backend = TemporalBackend(temporal.address, queue=queue, worker_timeout=LIMIT)
         async with working(far.node, Address(temporal.address), queue=queue, **_workers(100)):
             run = asyncio.ensure_future(far.run("hi", backend=backend))
             await begun.wait()
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)
-            async with asyncio.timeout(30):
-                await left.wait()
-    assert left.is_set()
+            await within_limit(left.wait())

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,24 @@ from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.engine import Served, Workers
 from tests.backends.temporal.processes import Crew
+from tests.limits import LIMIT
 from tests.remote.test_server import GATED
 from tests.remote.wire import asking, call, message, state, task, task_in
 
 pytestmark = pytest.mark.newest
 
 
-def free_port() -> int:
-    """A port that nobody listens at."""
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port for the servers of a test, one after the other; a socket keeps it from everybody else.
+
+    Who wants any free port does not get one that a socket is bound to, whether it listens or not; who wants
+    this very port, as servers do that may share it, does.
+    """
     with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
+        yield held.getsockname()[1]
 
 
 @pytest.fixture(params=["local", "temporal"])
@@ -52,7 +59,7 @@ async def crew(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator
 
 async def until_it_listens(url: str) -> None:
     """Wait until a server answers."""
-    async with httpx.AsyncClient() as client, asyncio.timeout(60):
+    async with httpx.AsyncClient() as client, asyncio.timeout(LIMIT):
         while True:
             try:
                 return (await client.get(url + "health")).raise_for_status() and None
@@ -62,7 +69,7 @@ async def until_it_listens(url: str) -> None:
 
 async def ended(url: str, id: str) -> dict[str, Any]:
     """A task, when it has ended."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT):
         while True:
             told = (await call(url, asking(id))).json()["result"]
             if state(told) not in ("SUBMITTED", "WORKING"):
@@ -99,15 +106,15 @@ def check_begun(crew: Crew, interrupted: str, times: tuple[int, ...]) -> None:
 
 
 @pytest.mark.faults
-async def test_a_task_goes_on_when_its_server_is_killed(crew: Crew) -> None:
+async def test_a_task_goes_on_when_its_server_is_killed(crew: Crew, port: int) -> None:
     """Killed and started again on its store, a server answers the task, and repeats nothing that was done."""
-    url = f"http://127.0.0.1:{(port := free_port())}/"
+    url = f"http://127.0.0.1:{port}/"
     crew.hold("look")
     server = crew.start_server(port)
     await until_it_listens(url)
     id = (await begun(crew, url, "look begins"))["id"]
     server.kill()
-    server.join()
+    server.join(LIMIT)
     crew.start_server(port)
     await until_it_listens(url)
     crew.release("look")
@@ -118,10 +125,10 @@ async def test_a_task_goes_on_when_its_server_is_killed(crew: Crew) -> None:
 
 
 @pytest.mark.faults
-async def test_a_task_ends_while_its_server_is_away(temporal: DevServer, tmp_path: Path) -> None:
+async def test_a_task_ends_while_its_server_is_away(temporal: DevServer, tmp_path: Path, port: int) -> None:
     """Started again, the server hands over the answer of the run that has ended, and begins no other one."""
     crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
-    url = f"http://127.0.0.1:{(port := free_port())}/"
+    url = f"http://127.0.0.1:{port}/"
     crew.hold("last")
     try:
         crew.start()
@@ -129,7 +136,7 @@ async def test_a_task_ends_while_its_server_is_away(temporal: DevServer, tmp_pat
         await until_it_listens(url)
         sent = await begun(crew, url, "last begins")
         server.kill()
-        server.join()
+        server.join(LIMIT)
         crew.release("last")
         await closed(crew, sent)
         crew.start_server(port)
@@ -143,11 +150,11 @@ async def test_a_task_ends_while_its_server_is_away(temporal: DevServer, tmp_pat
 
 @pytest.mark.faults
 async def test_an_answered_task_goes_on_when_its_server_is_killed(
-    temporal: DevServer, tmp_path: Path
+    temporal: DevServer, tmp_path: Path, port: int
 ) -> None:
     """What a person has answered is not asked again."""
     crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
-    url = f"http://127.0.0.1:{(port := free_port())}/"
+    url = f"http://127.0.0.1:{port}/"
     crew.hold("last")
     try:
         crew.start("gated")
@@ -158,7 +165,7 @@ async def test_an_answered_task_goes_on_when_its_server_is_killed(
         whose = {"taskId": asked["id"], "contextId": asked["contextId"]}
         await begun(crew, url, "last begins", "yes", **whose)
         server.kill()
-        server.join()
+        server.join(LIMIT)
         crew.start_server(port, "gated")
         await until_it_listens(url)
         crew.release("last")
@@ -170,10 +177,12 @@ async def test_an_answered_task_goes_on_when_its_server_is_killed(
 
 
 @pytest.mark.faults
-async def test_a_task_goes_on_when_its_worker_is_killed(temporal: DevServer, tmp_path: Path) -> None:
+async def test_a_task_goes_on_when_its_worker_is_killed(
+    temporal: DevServer, tmp_path: Path, port: int
+) -> None:
     """The server waits for another worker, which does what was not done."""
     crew = Crew(temporal.address, tmp_path, str(uuid.uuid4()))
-    url = f"http://127.0.0.1:{(port := free_port())}/"
+    url = f"http://127.0.0.1:{port}/"
     crew.hold("look")
     try:
         crew.start()

@@ -22,6 +22,7 @@ from adk_fluent.middleware import Context, Middleware, retry
 from adk_fluent.middleware.protocol import CallTool
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.temporal.engine import Served, Workers
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
 
@@ -101,9 +102,9 @@ CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
         a.tool(keep) >> A.save("x.txt", "y") >> A.load("x.txt"),
         {"a": [call_tool("keep", file="f"), "done"]},
     ),
-    "wrapped": (a.tools(T.timeout(T.retry(note), 5)), {"a": [call_tool("note", text="tea"), "done"]}),
+    "wrapped": (a.tools(T.timeout(T.retry(note), LIMIT)), {"a": [call_tool("note", text="tea"), "done"]}),
     "middleware around a tool": (
-        a.tools(note, T.timeout(pay, 5)).middleware(Wrapping()),
+        a.tools(note, T.timeout(pay, LIMIT)).middleware(Wrapping()),
         {"a": [call_tool("note", text="tea"), call_tool("pay", amount=3), "done"]},
     ),
     "agent tool": (
@@ -136,7 +137,7 @@ CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
         ),
         {},
     ),
-    "time limit": (a.timeout(30), {}),
+    "time limit": (a.timeout(LIMIT), {}),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from adk_fluent.backends.temporal.server import DevServer
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
 
@@ -30,6 +30,7 @@ from adk_fluent.backends.temporal.worker import working
 from adk_fluent.config import TelemetryConfig
 from adk_fluent.distributed.durable import hosting
 from adk_fluent.testing import call_tool, mock_backend
+from tests.limits import LIMIT
 
 def look() -> str:
     return "seen"
@@ -47,7 +48,7 @@ async def main(address, own, name):
         provider.add_span_processor(SimpleSpanProcessor(spans))
         trace.set_tracer_provider(provider)
         telemetry = None
-    backend = TemporalBackend(address, queue=name)
+    backend = TemporalBackend(address, queue=name, worker_timeout=LIMIT)
     async with working(pipeline.node, Address(address), queue=name, models=models, cached=0,
                        telemetry=telemetry, host=hosting()):
         spans.clear()
@@ -82,23 +83,24 @@ asyncio.run(main(sys.argv[1], own=sys.argv[2] == "own", name=f"telling-{sys.argv
 """
 
 
-async def _told(server: DevServer, whose: str) -> tuple[dict[str, Any], str]:
+def _told(server: DevServer, whose: str) -> tuple[dict[str, Any], str]:
     """What a worker process told of one run, and what it complained of."""
     paths = os.pathsep.join(filter(None, sys.path))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WORKER, server.address, whose),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+    process = subprocess.run(
+        [sys.executable, "-c", WORKER, server.address, whose],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
         env={**os.environ, "PYTHONPATH": paths},
     )
-    out, complaints = await process.communicate()
-    assert process.returncode == 0, complaints.decode()
-    return json.loads(out.decode().splitlines()[-1]), complaints.decode()
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1]), process.stderr
 
 
-async def test_each_span_and_measurement_is_told_once(temporal: DevServer) -> None:
+def test_each_span_and_measurement_is_told_once(temporal: DevServer) -> None:
     """A worker that keeps no run in memory decides it anew at each step; it tells of it as ADK would."""
-    told, _ = await _told(temporal, "ours")
+    told, _ = _told(temporal, "ours")
     assert Counter(told["spans"]) == {
         "invoke_workflow sequence": 1,
         "invoke_agent sequence": 1,
@@ -114,16 +116,16 @@ async def test_each_span_and_measurement_is_told_once(temporal: DevServer) -> No
     assert sum(told["costs"]) == pytest.approx(sum(told["cost"]))
 
 
-async def test_every_segment_tells_what_it_costs(temporal: DevServer) -> None:
+def test_every_segment_tells_what_it_costs(temporal: DevServer) -> None:
     """The first one, too, which runs in the workflow of the whole."""
-    told, _ = await _told(temporal, "cut")
+    told, _ = _told(temporal, "cut")
     assert Counter(told["spans"])["generate_content gemini-3.5-flash"] == 4
     assert len(told["cost"]) == 4
     assert sum(told["costs"]) == pytest.approx(sum(told["cost"]))
 
 
-async def test_a_provider_that_tells_all_twice_is_warned_of(temporal: DevServer) -> None:
+def test_a_provider_that_tells_all_twice_is_warned_of(temporal: DevServer) -> None:
     """The application's own is kept, and the log says what to do."""
-    told, complaints = await _told(temporal, "own")
+    told, complaints = _told(temporal, "own")
     assert Counter(told["spans"])["invoke_workflow sequence"] > 1
     assert "run_worker(telemetry=)" in complaints

@@ -6,19 +6,18 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from google.protobuf.duration_pb2 import Duration
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import TLSConfig
 
 from adk_fluent import Agent
 from adk_fluent.backends import TemporalBackend
-from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.distributed import run_worker
 from adk_fluent.errors import EngineError
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.encryption import certificate_in, encrypted
 from tests.backends.temporal.gateway import gateway
+from tests.dev_server import new_namespace
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
 
@@ -47,7 +46,7 @@ async def test_worker_and_caller_speak_tls(
         worker = asyncio.ensure_future(
             run_worker(expression, address=address, tls=tls, queue=queue, models=models)
         )
-        backend = TemporalBackend(address, tls=tls, queue=queue)
+        backend = TemporalBackend(address, tls=tls, queue=queue, worker_timeout=LIMIT)
         assert (await expression.run("hi", backend=backend)).text == "safe"
         worker.cancel()
         await asyncio.gather(worker, return_exceptions=True)
@@ -66,13 +65,8 @@ async def test_a_server_that_cannot_be_trusted(
 
 async def test_a_server_that_asks_for_a_key(temporal: DevServer, certificate: tuple[Path, Path]) -> None:
     """Every call of worker and caller brings the key, and names the namespace; without it none is let in."""
-    expression, key, mine = Agent("a"), "k3y", "mine"
+    expression, key, mine = Agent("a"), "k3y", await new_namespace(temporal.address)
     tls = TLSConfig(server_root_ca_cert=certificate[0].read_bytes(), domain="localhost")
-    client = await Address(temporal.address).client()
-    kept = Duration(seconds=24 * 60 * 60)
-    await client.workflow_service.register_namespace(
-        RegisterNamespaceRequest(namespace=mine, workflow_execution_retention_period=kept)
-    )
     async with gateway(temporal.port, certificate, key) as (address, passed):
         worker = asyncio.ensure_future(
             run_worker(
@@ -84,7 +78,7 @@ async def test_a_server_that_asks_for_a_key(temporal: DevServer, certificate: tu
                 models=mock_backend({"a": "safe"}),
             )
         )
-        backend = TemporalBackend(address, tls=tls, namespace=mine, api_key=key)
+        backend = TemporalBackend(address, tls=tls, namespace=mine, api_key=key, worker_timeout=LIMIT)
         assert (await expression.run("hi", backend=backend)).text == "safe"
         worker.cancel()
         await asyncio.gather(worker, return_exceptions=True)

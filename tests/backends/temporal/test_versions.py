@@ -22,6 +22,7 @@ from adk_fluent.backends.temporal.worker import working
 from adk_fluent.errors import EngineError
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.engine import Address, Workers
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
 
@@ -93,7 +94,7 @@ def _queues(folder: Path, changes: Sequence[tuple[str, str]], *, seed: int = 0) 
         (place / "helpers.py").write_text(HELPERS.replace(old, new))
     env = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", SHOW, *places]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -152,9 +153,10 @@ async def test_a_run_does_not_go_on_with_other_code(workers: Workers, temporal: 
 
     models = mock_backend({"a": "by a", "b": "by b"})
     workers.work(expression(5).node, "limits", models=models)
-    backend = TemporalBackend(temporal.address, queue="limits", worker_timeout=0.5)
+    hasty = TemporalBackend(temporal.address, queue="limits", worker_timeout=0.5)
     with pytest.raises(EngineError, match="none that has this very expression"):
-        await expression(1).run("hi", state={"n": 3}, backend=backend)
+        await expression(1).run("hi", state={"n": 3}, backend=hasty)
+    backend = TemporalBackend(temporal.address, queue="limits", worker_timeout=LIMIT)
     assert (await expression(5).run("hi", state={"n": 3}, backend=backend)).text == "by b"
 
 
@@ -182,7 +184,7 @@ async def test_a_recorded_step_that_differs(
         return {"waited": "yes"}
 
     old, new = before >> waits, after >> waits
-    backend = TemporalBackend(temporal.address, queue=f"differs-{differs}")
+    backend = TemporalBackend(temporal.address, queue=f"differs-{differs}", worker_timeout=LIMIT)
     queue = backend.compile(old.node).queue
     models = mock_backend({"a": "by a", "b": "by b"})
 
