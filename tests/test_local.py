@@ -33,6 +33,7 @@ from adk_fluent.local import LocalLlm
 from adk_fluent.local.engine import EngineSettings, engine
 from adk_fluent.local.messages import chat_messages
 from adk_fluent.local.schema import json_schema
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.local
 
@@ -460,6 +461,7 @@ print(address.startswith("unix://"), os.path.exists(address.removeprefix("unix:/
         capture_output=True,
         text=True,
         check=False,
+        timeout=2 * LIMIT,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "True False\n", "")
 
@@ -491,6 +493,7 @@ def test_a_forked_process_asks_again() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=2 * LIMIT,
     )
     told = "before True\nchild 1 True\nchild 2 True\nafter True\n"
     assert (done.returncode, done.stdout) == (0, told), done.stderr
