@@ -33,6 +33,7 @@ from adk_fluent.errors import AgentTimeoutError, RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, called, replies, script
+from tests.clock import without_pauses
 from tests.limits import LIMIT, within_limit
 
 # ADK deprecates how its own AgentTool and its own client for MCP use it.
@@ -216,6 +217,7 @@ async def test_a_tool_that_fails_inside_a_tool() -> None:
     assert connection.log == ONCE
 
 
+@without_pauses
 async def test_a_run_that_takes_too_long() -> None:
     """So does a time limit."""
     connection = Connection(asyncio.Event().wait)
