@@ -43,7 +43,7 @@ TEXTS = ["", "plain", "é\n\0", "x" * 200_000, '{"a": 1}']
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis server for the tests of this file."""
     with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
+        yield f"{url}?socket_timeout={LIMIT:g}"  # not the two seconds of the library
 
 
 async def keeps_texts(store: Store) -> None:

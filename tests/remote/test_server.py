@@ -571,14 +571,18 @@ async def test_a_server_that_was_stopped_can_be_started_again(tmp_path: Path) ->
     assert state(told) == "COMPLETED"
 
 
+@with_clock
 async def test_what_cannot_finish_is_handed_back() -> None:
     """After the time of grace a task is cancelled, and its caller told that it can send it again."""
     backend = Slow()
-    server = A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(grace=0.05))
+    server = A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(grace=5))
     await server.start()
     running = asyncio.ensure_future(task(server.url, "Go."))
     await backend.begun.wait()
-    await server.stop()
+    stopping = asyncio.ensure_future(server.stop())
+    await asyncio.sleep(0)  # in which it begins to wait
+    advance(5)  # of the minute that the caller has
+    await stopping
     told = await running
     assert state(told) == "FAILED"
     assert text_of(told) == "The server stopped before this was done. Send it again."
