@@ -74,7 +74,7 @@ async def calls() -> tuple[list[float], list[float]]:
 async def crowd() -> tuple[float, int]:
     """Seconds until all clients have their answers, and how many have none."""
     async with A2AServer(Agent("clerk", InstantLlm(model="instant"))) as server:
-        far = RemoteAgent("far", endpoint=server.url, timeout=120)
+        far = RemoteAgent("far", endpoint=server.url, timeout=600)
         await far.run("go")
         begun = time.perf_counter()
         results = await asyncio.gather(*(far.run("go") for _ in range(CLIENTS)), return_exceptions=True)

@@ -87,6 +87,16 @@ def without_pauses(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[.
     return run
 
 
+def with_clock(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test as `on_clock` does."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        on_clock(test(*args, **kwargs))
+
+    return run
+
+
 def advance(seconds: float) -> None:
     """Let time pass on the running loop, at once."""
     loop = asyncio.get_running_loop()

@@ -31,8 +31,8 @@ async def within_limit(work: Awaitable[T], limit: float = LIMIT) -> T:
         return await work
 
 
-async def in_thread(function: Callable[..., T], *args: Any, limit: float = LIMIT) -> T:
-    """Run a function that blocks in a thread of its own, and fail if it takes longer than the limit.
+def _started(function: Callable[..., T], args: tuple[Any, ...]) -> Future[T]:
+    """What a function will return that runs in a thread of its own.
 
     The thread is a daemon and belongs to no pool, so a function that never returns cannot keep the test from
     ending, as it does with `asyncio.to_thread`.
@@ -47,12 +47,51 @@ async def in_thread(function: Callable[..., T], *args: Any, limit: float = LIMIT
             outcome.set_exception(error)
 
     threading.Thread(target=call, daemon=True, name=f"in_thread {function!r}").start()
+    return outcome
+
+
+async def in_thread(function: Callable[..., T], *args: Any, limit: float = LIMIT) -> T:
+    """Run a function that blocks in a thread of its own, and fail if it takes longer than the limit."""
+    outcome = _started(function, args)
     try:
         return await within_limit(asyncio.wrap_future(outcome), limit)
     except TimeoutError as error:
         if outcome.done():  # the function raised it
             raise
         raise AssertionError(f"{function!r} did not return within {limit:g} s") from error
+
+
+def in_time(function: Callable[..., T], *args: Any, limit: float = LIMIT) -> T:
+    """Do what `in_thread` does, and stop the loop meanwhile, where there is one."""
+    outcome = _started(function, args)
+    try:
+        return outcome.result(limit)
+    except TimeoutError as error:
+        if outcome.done():
+            raise
+        raise AssertionError(f"{function!r} did not return within {limit:g} s") from error
+
+
+def line_with(words: str, process: subprocess.Popen[str]) -> str:
+    """Read what a process writes until a line with these words; kill it and fail with that if none comes."""
+    lines: list[str] = []
+
+    def read() -> bool:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if words in line:
+                return True
+        return False
+
+    try:
+        assert in_time(read), (
+            f"no line with {words!r}: a process wrote {''.join(lines)!r} and closed its output"
+        )
+    except AssertionError:
+        process.kill()
+        raise
+    return lines[-1]
 
 
 async def happens(event: Waitable) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.limits import LIMIT, last_words, line_with
+
 _PUBSUB = Path("/usr/lib/google-cloud-sdk/platform/pubsub-emulator/bin")
 
 
@@ -95,7 +97,10 @@ async def cancelled_after(steps: int, work: Coroutine[Any, Any, object]) -> None
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that is given to nobody else while a connection from it ends."""
+    """A port that nobody listens on, and that is given to nobody else while a connection from it ends.
+
+    That takes Linux a minute, and a server that says so (`SO_REUSEADDR`) may listen there meanwhile.
+    """
     with socket.create_server(("127.0.0.1", 0)) as held:
         with socket.create_connection(held.getsockname()):
             held.accept()[0].close()
@@ -110,19 +115,18 @@ def _running(name: str, *options: str, ready: str) -> Generator[None]:
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     server = subprocess.Popen([found, *options], **streams)
     try:
-        assert server.stdout is not None
-        assert any(ready in line for line in server.stdout), "it did not start"
+        line_with(ready, server)
         # A server that writes much, as Pub/Sub's does of every reader that leaves, waits until it is read.
-        reading = threading.Thread(target=deque, args=(server.stdout, 0))
+        reading = threading.Thread(target=deque, args=(server.stdout, 0), daemon=True)
         reading.start()
         try:
             yield
         finally:
             server.terminate()
-            reading.join()
+            reading.join(LIMIT)
     finally:
         server.kill()
-        server.communicate()
+        server.communicate(timeout=LIMIT)
 
 
 @contextmanager
@@ -190,11 +194,12 @@ def _rabbitmq(folder: Path) -> Generator[str]:
     directory = subprocess.Popen([mapper, "-address", "127.0.0.1", "-port", names])
     server = subprocess.Popen([found], env=environment, start_new_session=True, **streams)
     try:
-        assert server.stdout is not None
-        assert any("completed with" in line for line in server.stdout), "it did not start"
+        line_with("completed with", server)
         yield f"amqp://guest:guest@127.0.0.1:{port}"
     finally:
         os.killpg(server.pid, signal.SIGTERM)
-        server.communicate()
-        directory.terminate()
-        directory.wait()
+        try:
+            last_words(server)
+        finally:
+            directory.terminate()
+            directory.wait(LIMIT)

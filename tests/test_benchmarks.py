@@ -44,6 +44,7 @@ def test_start_up_does_not_import_adk() -> None:
     assert figure.note.endswith("google.adk was not imported")
 
 
+@pytest.mark.timeout(600)
 async def test_a_crowd_of_clients_gets_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many clients as the benchmark has, at the same time, are each answered by one server."""
     monkeypatch.setattr(remote, "CLIENTS", CLIENTS)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LIMIT
+
 pytestmark = pytest.mark.newest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,9 +60,8 @@ EXPLAINED_IGNORE = re.compile(r"#\s*pyright:\s*ignore\[[\w, ]+\]\s+#\s*\w")
 
 def repo_files() -> list[Path]:
     """Every text file that is part of the repository."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True
-    )
+    command = ["git", "ls-files", "-z", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=LIMIT)
     names = listed.stdout.decode().split("\0")
     return sorted(ROOT / name for name in names if name and (ROOT / name).is_file())
 
@@ -122,7 +123,7 @@ def test_importing_the_library_does_not_import_adk() -> None:
     light = [module for module in modules if not may_import_adk(module)]
     assert "adk_fluent" in light
     command = [sys.executable, "-W", "error", "-c", IMPORT_AND_LOOK, json.dumps(light)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {}
 
@@ -244,6 +245,82 @@ def test_a_test_that_asserts_nothing_is_found() -> None:
     ]
     found = never_assert({"tests/helping.py": helping, "tests/test_x.py": "\n".join(tests)})
     assert [line.split()[1] for line in found] == ["test_e", "test_f", "test_g"]
+
+
+WAITS_IN_THREADS = ("acquire", "communicate", "get", "join", "read", "readline", "wait")
+RUNS = ("call", "check_call", "check_output", "run")
+
+
+def has_limit(call: ast.Call) -> bool:
+    """Whether a call is given a `timeout=`."""
+    given = [keyword.value for keyword in call.keywords if keyword.arg == "timeout"]
+    return any(not (isinstance(value, ast.Constant) and value.value is None) for value in given)
+
+
+def may_hang(call: ast.Call) -> str | None:
+    """What a call waits for without a limit, if it does."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(attr="to_thread") | ast.Name(id="to_thread"), args=[waits], keywords=[]
+        ):
+            known = isinstance(waits, ast.Attribute) and waits.attr in WAITS_IN_THREADS
+            return f"to_thread({ast.unparse(waits)})" if known else None
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="subprocess"), attr=name)) if name in RUNS:
+            return None if has_limit(call) else f"subprocess.{name}"
+        case ast.Call(func=ast.Attribute(attr="communicate")):
+            return None if has_limit(call) else "communicate()"
+        case _:
+            return None
+
+
+def limited_by(call: ast.Call) -> list[ast.expr]:
+    """What `within_limit` is given in a call: a process of the loop takes no `timeout=`."""
+    return call.args if isinstance(call.func, ast.Name) and call.func.id == "within_limit" else []
+
+
+def without_limit(files: dict[str, str]) -> list[str]:
+    """The calls in these files, path → source, that wait for a thread or a process as long as it takes."""
+    found: list[str] = []
+    for file, source in files.items():
+        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+        limited = [one for call in calls for one in limited_by(call)]
+        found += [
+            f"{file}:{call.lineno} {what}"
+            for call in calls
+            if call not in limited and (what := may_hang(call)) is not None
+        ]
+    return found
+
+
+def test_nothing_is_waited_for_without_a_limit() -> None:
+    """No test waits for a thread or a process without end: a test that hangs would say nothing of why.
+
+    Of threads it is worse: pytest ends no test that waits in one, since the loop waits for it when it closes.
+    """
+    paths = [path for path in python_files("tests") if path != ROOT / "tests" / "limits.py"]
+    assert without_limit({str(path.relative_to(ROOT)): path.read_text() for path in paths}) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "good"),
+    [
+        ("asyncio.to_thread(event.wait)", "in_thread(event.wait, LIMIT)"),
+        ("asyncio.to_thread(event.wait)", "asyncio.to_thread(event.wait, LIMIT)"),
+        ("to_thread(self.process.stdout.readline)", "to_thread(self.process.poll)"),
+        ("await asyncio.to_thread(thread.join)", "await asyncio.to_thread(thread.join, timeout=LIMIT)"),
+        ("subprocess.run(['x'], check=True)", "subprocess.run(['x'], check=True, timeout=LIMIT)"),
+        ("subprocess.run(['x'], timeout=None)", "subprocess.Popen(['x'])"),
+        ("subprocess.run(['x'], **options)", "other.run(['x'], **options)"),
+        ("subprocess.check_output('x')", "subprocess.check_output('x', timeout=2 * LIMIT)"),
+        ("server.communicate(b'x')", "server.communicate(b'x', timeout=LIMIT)"),
+        ("await server.communicate()", "await within_limit(server.communicate())"),
+    ],
+)
+def test_a_wait_without_a_limit_is_found(bad: str, good: str) -> None:
+    """What waits for a thread or a process is found by its line, unless a limit is given."""
+    (found,) = without_limit({"tests/test_x.py": f"async def test_a():\n    {bad}"})
+    assert found.startswith("tests/test_x.py:2 ")
+    assert without_limit({"tests/test_x.py": f"async def test_a():\n    {good}"}) == []
 
 
 def test_every_type_ignore_gives_its_rule_and_reason() -> None:

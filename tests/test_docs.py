@@ -22,6 +22,7 @@ from types import CodeType, ModuleType
 import pytest
 
 from adk_fluent.backends.adk.running.runner import shared_services
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
 
@@ -142,7 +143,9 @@ def test_the_tests_of_the_tutorial_pass(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-o", "asyncio_mode=auto", "-p", "no:cacheprovider"]
     path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=2 * LIMIT
+    )
     assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 

@@ -21,6 +21,7 @@ from adk_fluent.backends.adk.running.runner import shared_services
 from adk_fluent.cost import unregister_price
 from tests.cli.gemini import Gemini, serve
 from tests.example_outputs import PRINTS, SAYS
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
 
@@ -50,7 +51,9 @@ def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """What a program prints, which runs in this process unless it needs one of its own."""
     if path.stem in ON_THEIR_OWN:
         few = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p adk_fluent.testing.plugin"}
-        done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=os.environ | few)
+        done = subprocess.run(
+            [sys.executable, path], capture_output=True, text=True, env=os.environ | few, timeout=2 * LIMIT
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
     before = sys.path.copy(), sys.argv.copy()
@@ -107,7 +110,7 @@ def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "stored without what it shows"
     assert notebook.cells[0].source.startswith("# ")
-    client = nbclient.NotebookClient(notebook, timeout=60, startup_timeout=60)
+    client = nbclient.NotebookClient(notebook, timeout=LIMIT, startup_timeout=LIMIT)
     client.execute(cwd=str(tmp_path))
     shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     kinds = [kind for output in shown for kind in output.get("data", ())]

@@ -14,6 +14,7 @@ import pytest
 
 from adk_fluent._exports import EXPORTS
 from adk_fluent._lazy import lazy
+from tests.limits import LIMIT
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -62,6 +63,7 @@ def test_a_deployment_without_sources_works(tmp_path: Path) -> None:
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
+        timeout=LIMIT,
     )
     assert (ran.stdout, ran.returncode) == ("90 euros\n", 0), ran.stderr
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import aclosing
 from enum import Enum
@@ -33,6 +34,7 @@ from adk_fluent.local import LocalLlm
 from adk_fluent.local.engine import EngineSettings, engine
 from adk_fluent.local.messages import chat_messages
 from adk_fluent.local.schema import json_schema
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.local
 
@@ -343,17 +345,20 @@ async def test_requests_at_once_get_their_own_answers() -> None:
 
 
 async def test_cancelling_stops_the_generation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cancelled request ends inside the engine long before its last token."""
+    """A cancelled request ends inside the engine at its next token."""
     shared = engine(EngineSettings(None, 1, 4096))
     seen: list[int] = []
-    ended = asyncio.Event()
+    ended, cancelled = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     original = shared._run  # pyright: ignore[reportPrivateUsage]  # the test watches the engine stop
 
     def watched(request: Any, deliver: Callable[[Any], bool]) -> None:
         def counted(chunk: Any) -> bool:
             seen.append(1)
-            return deliver(chunk)
+            goes_on = deliver(chunk)
+            if len(seen) > 5:  # the first ones may say nothing
+                assert cancelled.wait(LIMIT)
+            return goes_on
 
         original(request, counted)
         loop.call_soon_threadsafe(ended.set)
@@ -372,24 +377,39 @@ async def test_cancelling_stops_the_generation(monkeypatch: pytest.MonkeyPatch) 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    cancelled.set()
     await ended.wait()
-    assert len(seen) < 200
+    assert len(seen) < 20
 
 
-async def test_the_event_loop_keeps_running() -> None:
+async def test_the_event_loop_keeps_running(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the model generates, other tasks of the same loop get their turns."""
-    turns = 0
+    shared = engine(EngineSettings(None, 1, 4096))
+    original = shared._run  # pyright: ignore[reportPrivateUsage]  # the test holds the engine up
+    generating, turned = threading.Event(), threading.Event()
+    others_ran: list[bool] = []
+
+    def watched(request: Any, deliver: Callable[[Any], bool]) -> None:
+        def held(chunk: Any) -> bool:
+            generating.set()
+            others_ran.append(turned.wait(LIMIT))
+            return deliver(chunk)
+
+        original(request, held)
 
     async def tick() -> None:
-        nonlocal turns
-        while True:
+        turns = 0
+        while turns < 100:
             await asyncio.sleep(0)
-            turns += 1
+            turns += generating.is_set()
+        turned.set()
 
+    monkeypatch.setattr(shared, "_run", watched)
     ticking = asyncio.create_task(tick())
     await answer(ask("Hello."))
-    ticking.cancel()
-    assert turns > 100
+    await ticking
+    assert others_ran
+    assert all(others_ran)
 
 
 # --- What it refuses, and what it depends on. -----------------------------------------------------
@@ -460,6 +480,7 @@ print(address.startswith("unix://"), os.path.exists(address.removeprefix("unix:/
         capture_output=True,
         text=True,
         check=False,
+        timeout=2 * LIMIT,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "True False\n", "")
 
@@ -491,6 +512,7 @@ def test_a_forked_process_asks_again() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=2 * LIMIT,
     )
     told = "before True\nchild 1 True\nchild 2 True\nafter True\n"
     assert (done.returncode, done.stdout) == (0, told), done.stderr

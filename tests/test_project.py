@@ -16,6 +16,7 @@ import yaml
 
 import adk_fluent
 from codegen.badges import badges, facts
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
 
@@ -133,7 +134,7 @@ GOOD = """# Changelog
 def git(folder: Path, *arguments: str) -> None:
     """Run git there, as somebody."""
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, timeout=LIMIT)
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def repository(tmp_path: Path) -> Path:
 def changelog(folder: Path, *arguments: str) -> tuple[int, str]:
     """The exit code and the output of `.ci/changelog.py`."""
     command = [sys.executable, "-I", ROOT / ".ci/changelog.py", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -227,7 +228,9 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_archive_has_all_that_the_repository_has(unpacked: Path) -> None:
     """Every file of the repository is in the source archive."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, timeout=LIMIT
+    ).stdout
     files = [name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
     assert [name for name in files if not (unpacked / name).is_file()] == []
 
@@ -246,7 +249,9 @@ def test_tests_run_from_the_archive(unpacked: Path) -> None:
     """The library in the unpacked archive passes the tests beside it, with nothing of this repository."""
     environment = {**os.environ, "PYTHONPATH": f"{unpacked / 'src'}{os.pathsep}{unpacked}"}
     command = [sys.executable, "-c", RUN_A_PART]
-    done = subprocess.run(command, cwd=unpacked, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=unpacked, env=environment, capture_output=True, text=True, timeout=2 * LIMIT
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith(f"\n{unpacked / 'src/adk_fluent/__init__.py'}\n")
     assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) > 100

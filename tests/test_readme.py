@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LIMIT
 from tests.test_docs import blocks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +23,7 @@ def run_as_file(source: str, folder: Path) -> str:
     (folder / "first.py").write_text(source)
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-W", "error::SyntaxWarning", "first.py"]
-    done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, timeout=LIMIT)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -70,5 +71,7 @@ def test_the_repository_is_named_in_one_place() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     repository = project["urls"]["Repository"]
     assert all(url.startswith(repository) for url in project["urls"].values())
-    files = subprocess.run(["git", "grep", "-lF", repository], cwd=ROOT, capture_output=True, text=True)
+    files = subprocess.run(
+        ["git", "grep", "-lF", repository], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
+    )
     assert files.stdout.split() == ["pyproject.toml"]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LIMIT
+
 pytestmark = pytest.mark.newest  # the same on every release
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +43,7 @@ def test_what_is_not_run_is_named(tmp_path: Path, workers: list[str]) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(PLUGIN.format(root=str(ROOT)))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=LIMIT)
     assert done.returncode == 0, done.stdout
     assert "not run, no-such-program is not installed: test_it.py::test_a" in done.stdout
     assert "1 passed" in done.stdout

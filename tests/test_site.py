@@ -28,6 +28,7 @@ from docgen.commands import PAGE, page
 from docgen.llms import full, index, pages, write
 from docgen.search import weigh
 from docgen.terminal import CHECK, DESK, check_picture, desk
+from tests.limits import LIMIT
 from tests.looks import faults_of
 
 if TYPE_CHECKING:
@@ -109,7 +110,12 @@ def build(folder: Path) -> Path:
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     path = os.pathsep.join([str(folder / "src"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=5 * LIMIT,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     write(folder / "site")
@@ -259,13 +265,13 @@ def serving(folder: Path) -> Generator[str]:
     """A server of a folder's files on a free port of this machine; it ends with the block."""
     handler = partial(Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(LIMIT)
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -19,6 +19,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.state import declares
 from tests.adopt.projects import Custom, note_start, save_order
 from tests.cli.commands import Cli
+from tests.limits import LIMIT
 
 REAL = Path(__file__).parent / "real"
 OPAQUE = Custom(name="own")
@@ -55,7 +56,7 @@ def test_the_source_is_formatted(cli: Cli, tmp_path: Path, project: str) -> None
     """A formatter leaves it as it is."""
     cli("convert", REAL / project, "-o", "converted.py")
     ruff = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", str(tmp_path / "converted.py")]
-    assert subprocess.run(ruff, capture_output=True, text=True, check=False).stdout == ""
+    assert subprocess.run(ruff, capture_output=True, text=True, check=False, timeout=LIMIT).stdout == ""
 
 
 def test_what_reads_as_it_was_written() -> None:

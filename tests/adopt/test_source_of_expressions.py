@@ -21,7 +21,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import NODE_TYPES, AuthConfig, Match, ScalingConfig, TransportConfig
 from adk_fluent.ir.functions import import_path
 from adk_fluent.middleware import Middleware
-from tests import samples
+from tests import limits, samples
 from tests.context.every import SPECS
 from tests.properties.strategies import EXPRESSIONS
 from tests.tools import every as tools
@@ -193,6 +193,7 @@ def test_sets_are_written_in_one_order() -> None:
             capture_output=True,
             text=True,
             check=True,
+            timeout=limits.LIMIT,
         ).stdout
         for seed in ("1", "2", "3", "4")
     }

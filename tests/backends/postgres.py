@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.limits import LIMIT
 from tests.services import free_port, program
 
 
@@ -44,7 +45,7 @@ class Postgres:
     def _do(self, name: str, *arguments: str) -> None:
         command = [str(self._programs / name), "-D", str(self._folder / "data"), *arguments]
         subprocess.run(
-            command, check=True, user=self._user, cwd=self._folder, stdout=subprocess.DEVNULL, timeout=60
+            command, check=True, user=self._user, cwd=self._folder, stdout=subprocess.DEVNULL, timeout=LIMIT
         )
 
     def start(self) -> None:

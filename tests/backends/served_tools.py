@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests.limits import LIMIT
+
 
 def shop(log: Path) -> Any:
     """The server with its tools."""
@@ -58,13 +60,13 @@ def listening(log: Path) -> Generator[str]:
             shop(log).streamable_http_app(), log_config=None, log_level="error", timeout_graceful_shutdown=0
         )
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{opened.getsockname()[1]}/mcp"
         finally:
             server.should_exit = True
-            thread.join()
+            thread.join(LIMIT)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.errors import AgentTimeoutError, ArgumentError
 from tests.backends.support import Hang, play, script, speakers
+from tests.clock import without_pauses
 
 A, B = Agent("a"), Agent("b")
 PLACE: dict[str, Any] = {"user_id": "u", "session_id": "s"}
@@ -76,6 +77,7 @@ async def test_the_limit_in_a_native_runner() -> None:
 
 
 @pytest.mark.parametrize("expression", [A, A >> B, A | B, Pipeline("p", B, A.timeout(60))], ids=repr)
+@without_pauses
 async def test_the_time_limit(expression: Any) -> None:
     """A run that takes longer raises our error, whatever its root is, and its model call is cancelled."""
     hang = Hang()
@@ -84,6 +86,7 @@ async def test_the_time_limit(expression: Any) -> None:
     assert hang.ended == ["CancelledError"]
 
 
+@without_pauses
 async def test_the_time_limit_of_a_stream() -> None:
     """A stream is limited as well."""
     hang = Hang("piece")
@@ -101,6 +104,7 @@ async def test_the_time_limit_leaves_the_answer_alone() -> None:
     assert [(e.author, e.content) for e in limited] == [("a", "ok"), ("b", "ok")]
 
 
+@without_pauses
 async def test_the_time_limit_in_native_apps() -> None:
     """`to_app` and `to_runner` carry the limit with them."""
     config = ExecutionConfig(timeout_seconds=0.01)

@@ -13,6 +13,7 @@ from adk_fluent import Agent, Pipeline, Route, S, map_over, tap
 from adk_fluent.errors import AgentTimeoutError, RunError, StateGuardError
 from adk_fluent.expr.base import Expr
 from tests.backends.support import Hang, failing, play, raises_from, reply, said, script, speakers
+from tests.clock import without_pauses
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -152,6 +153,7 @@ async def test_the_failed_branch_is_named_in_the_events() -> None:
     ]
 
 
+@without_pauses
 async def test_a_timeout_is_a_failure() -> None:
     """An alternative that takes too long is cancelled and the next one runs."""
     hang = Hang()
@@ -160,6 +162,7 @@ async def test_a_timeout_is_a_failure() -> None:
     assert hang.ended == ["CancelledError"]
 
 
+@without_pauses
 async def test_the_last_timeout_is_raised() -> None:
     """A timeout of the last alternative reaches the caller."""
     with pytest.raises(AgentTimeoutError, match="'b'"):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from google.adk.cli.agent_graph import get_agent_graph
 
 from adk_fluent import Agent, Route
+from tests.limits import LIMIT, line_with
 
 SRC = Path(__file__).resolve().parent.parent.parent / "src"
 
@@ -100,7 +102,6 @@ def environment() -> dict[str, str]:
 def serving(*arguments: str) -> Generator[httpx.Client]:
     """One of ADK's servers on a free port of this machine, and a client for it."""
     tool = [sys.executable, "-W", "ignore", "-m", "google.adk.cli"]
-    log: list[str] = []
     with subprocess.Popen(
         [*tool, *arguments, "--host", "127.0.0.1", "--port", "0"],
         env=environment(),
@@ -109,22 +110,19 @@ def serving(*arguments: str) -> Generator[httpx.Client]:
         text=True,
     ) as server:
         try:
-            assert server.stdout is not None
-            for line in server.stdout:
-                log.append(line)
-                if "Uvicorn running on" in line:
-                    break
-            else:
-                pytest.fail("the server did not start:\n" + "".join(log))
-            drain = threading.Thread(target=log.extend, args=(server.stdout,))
+            said = line_with("Uvicorn running on", server)
+            drain = threading.Thread(target=deque, args=(server.stdout, 0), daemon=True)
             drain.start()
-            address = next(word for word in log[-1].split() if word.startswith("http://"))
-            with httpx.Client(base_url=address, timeout=60, trust_env=False) as client:
+            address = next(word for word in said.split() if word.startswith("http://"))
+            with httpx.Client(base_url=address, timeout=LIMIT, trust_env=False) as client:
                 yield client
         finally:
             server.terminate()
-            server.wait()
-    drain.join()
+            try:
+                server.wait(LIMIT)
+            finally:
+                server.kill()
+    drain.join(LIMIT)
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +190,7 @@ def test_adk_run(agents: Path, folders: list[str], tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     printed = done.stdout.split("\f")[:-1]

@@ -35,6 +35,7 @@ from tests.backends.support import (
     speakers,
     system,
 )
+from tests.limits import LIMIT, last_words, line_with
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 ROOT = Path(__file__).resolve().parents[2]
@@ -428,6 +429,7 @@ def in_a_process(folder: Path, answers: object) -> tuple[int, dict[str, Any], di
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        timeout=LIMIT,
     )
     assert done.stdout, done.stderr
     logs = {path.stem: path.read_text().splitlines() for path in folder.glob("*.log")}
@@ -496,10 +498,9 @@ async def test_interrupting_a_run_leaves_the_session_intact(tmp_path: Path) -> N
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "waiting\n"
+    assert line_with("", process) == "waiting\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
+    _, errors = last_words(process)
     assert process.returncode in (-signal.SIGINT, 1, 130)
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "never" not in errors

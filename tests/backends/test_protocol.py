@@ -30,6 +30,7 @@ from adk_fluent.errors import (
 from adk_fluent.ir import Node
 from tests.backends.every_backend import BLOCKED, Says, Toy, read
 from tests.backends.support import said
+from tests.limits import LIMIT
 
 A, B = Agent("a"), Agent("b")
 
@@ -286,5 +287,7 @@ print([name for name in sys.modules if name.startswith(("google.adk", "google.ge
 
 def test_a_backend_of_its_own_needs_no_adk() -> None:
     """Neither importing the backends nor running on one that does not use ADK imports any of ADK."""
-    done = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_ADK], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT_ADK], capture_output=True, text=True, timeout=LIMIT
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

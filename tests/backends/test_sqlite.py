@@ -22,6 +22,7 @@ from adk_fluent.backends.adk.running.sqlite import OneWriter, Turns, one_writer,
 from adk_fluent.middleware import Context, Middleware
 from adk_fluent.testing import mock_backend
 from tests.backends.support import close
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest  # older releases need a driver that is not installed there
 
@@ -153,7 +154,7 @@ def test_a_queue_is_kept_while_somebody_uses_it() -> None:
     """Two threads get the same one for a key, and nothing is left of it afterwards."""
     found: list[Turns] = []
     held = turns_of("key")
-    thread = threading.Thread(target=lambda: found.append(turns_of("key")))
+    thread = threading.Thread(target=lambda: found.append(turns_of("key")), daemon=True)
     thread.start()
-    thread.join()
+    thread.join(LIMIT)
     assert found == [held]

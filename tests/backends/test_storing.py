@@ -29,6 +29,7 @@ from adk_fluent.config import CompactionConfig, ExecutionConfig
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, PlainLlm, play, replies, reply, script
+from tests.clock import advance, with_clock
 
 Step: TypeAlias = Expr[Any]
 
@@ -100,6 +101,7 @@ class Notes(BaseAgent):
         yield
 
 
+HOUR = 3600.0
 SHAPES: dict[str, Callable[[Step, Step], Step]] = {
     "fan-out": lambda notes, side: FanOut(notes, side),
     "map": lambda notes, side: map_over("items", Route("_item").eq("x", notes).otherwise(side)),
@@ -164,16 +166,18 @@ class Interrupted(Slow):
         assert self._run is not None
 
     async def others(self) -> None:
+        advance(2 * HOUR)
         assert self._run is not None
         while not self._run.cancelling():
             await asyncio.sleep(0)
 
 
+@with_clock
 async def test_a_step_that_is_out_of_time_while_it_stores(tmp_path: Path) -> None:
     """What it stores is stored to the end, so that the store takes what is done instead."""
     service, begun = Interrupted(tmp_path), asyncio.Event()
     begun.set()
-    expression = Notes.when(begun).timeout(0.2) // Agent("instead")
+    expression = Notes.when(begun).timeout(HOUR) // Agent("instead")
     result = await play(expression, {"instead": "done"}, session_id="s", session_service=service)
     assert result.text == "done"
     assert service.told == ["user", "note", "fallback", "instead"]

@@ -13,11 +13,13 @@ from adk_fluent import Agent, FanOut, Pipeline, S
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ADKFluentError, AgentTimeoutError, ArgumentError
 from tests.backends.support import Hang, PlainLlm, play, raises_from, reply, said, speakers
+from tests.clock import without_pauses
 
 A, B = Agent("a"), Agent("b")
 SOON = 0.01
 
 
+@without_pauses
 async def test_the_error_names_the_agent_and_the_seconds() -> None:
     """The message says who was too slow, how long it had, and what to do."""
     with pytest.raises(AgentTimeoutError) as caught:
@@ -31,6 +33,7 @@ async def test_the_error_names_the_agent_and_the_seconds() -> None:
     assert caught.value.__cause__ is None
 
 
+@without_pauses
 async def test_the_model_call_is_cancelled() -> None:
     """The call that was too slow is over when the error is raised."""
     hang = Hang()
@@ -39,6 +42,7 @@ async def test_the_model_call_is_cancelled() -> None:
     assert hang.ended == ["CancelledError"]
 
 
+@without_pauses
 async def test_a_model_of_ones_own_is_cancelled() -> None:
     """The same holds for a `BaseLlm` that the user wrote."""
     ended: list[str] = []
@@ -76,6 +80,7 @@ async def test_in_time_is_as_without_a_timeout() -> None:
     assert said(await play(A.timeout(60) >> B)) == [("a", "ok"), ("b", "ok")]
 
 
+@without_pauses
 async def test_the_limit_is_for_the_whole_expression() -> None:
     """All steps together have the seconds; the first may finish and the second be cut."""
     hang = Hang()
@@ -84,6 +89,7 @@ async def test_the_limit_is_for_the_whole_expression() -> None:
     assert hang.ended == ["CancelledError"]
 
 
+@without_pauses
 async def test_state_written_before_the_timeout_stays() -> None:
     """Steps that finished in time keep what they wrote."""
     with pytest.raises(AgentTimeoutError):
@@ -91,18 +97,21 @@ async def test_state_written_before_the_timeout_stays() -> None:
     assert (await play(B, session_id="timed-out")).state == {"x": 1}
 
 
+@without_pauses
 async def test_the_inner_of_two_timeouts_is_named() -> None:
     """With two limits around one agent, the shorter one is reported."""
     with pytest.raises(AgentTimeoutError, match=r"'a' did not finish within 0\.01 seconds"):
         await play(Pipeline("p", A.timeout(SOON)).timeout(60), {"a": Hang()})
 
 
+@without_pauses
 async def test_the_outer_of_two_timeouts_is_named() -> None:
     """When the outer limit is shorter, it is the outer expression that is reported."""
     with pytest.raises(AgentTimeoutError, match=r"'p' did not finish within 0\.01 seconds"):
         await play(Pipeline("p", A.timeout(60)).timeout(SOON), {"a": Hang()})
 
 
+@without_pauses
 async def test_a_timeout_inside_a_fan_out_cancels_the_siblings() -> None:
     """A branch that is too slow fails the fan-out, and the sibling is cancelled."""
     hang = Hang()
@@ -111,6 +120,7 @@ async def test_a_timeout_inside_a_fan_out_cancels_the_siblings() -> None:
     assert hang.ended == ["CancelledError"]
 
 
+@without_pauses
 async def test_a_timeout_around_a_fan_out_cancels_all_branches() -> None:
     """A limit on a fan-out cancels every branch."""
     hangs = [Hang(), Hang()]
@@ -129,6 +139,7 @@ async def test_cancelling_the_run_is_not_a_timeout() -> None:
         await task
 
 
+@without_pauses
 async def test_the_whole_run_can_have_a_limit() -> None:
     """`ExecutionConfig(timeout_seconds=)` limits the run and names its root."""
     hang = Hang()

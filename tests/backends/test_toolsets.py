@@ -33,6 +33,8 @@ from adk_fluent.errors import AgentTimeoutError, RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, called, replies, script
+from tests.clock import without_pauses
+from tests.limits import LIMIT, within_limit
 
 # ADK deprecates how its own AgentTool and its own client for MCP use it.
 pytestmark = [
@@ -215,6 +217,7 @@ async def test_a_tool_that_fails_inside_a_tool() -> None:
     assert connection.log == ONCE
 
 
+@without_pauses
 async def test_a_run_that_takes_too_long() -> None:
     """So does a time limit."""
     connection = Connection(asyncio.Event().wait)
@@ -422,7 +425,7 @@ async def test_a_run_that_begins_while_it_is_being_closed() -> None:
 
 def test_asking_in_several_threads() -> None:
     """Threads, each with an event loop of its own, may use one toolset."""
-    all_there = threading.Barrier(3, timeout=60)
+    all_there = threading.Barrier(3, timeout=LIMIT)
 
     async def during() -> None:
         all_there.wait()
@@ -552,14 +555,14 @@ class ByHand(BaseToolset):
         assert process.stdout is not None
         call = {"id": 1, "method": "tools/call", "params": {"arguments": {"text": text}}}
         process.stdin.write(json.dumps(call).encode() + b"\n")
-        (said,) = json.loads(await process.stdout.readline())["result"]["content"]
+        (said,) = json.loads(await within_limit(process.stdout.readline()))["result"]["content"]
         return said["text"]
 
     async def close(self) -> None:
         if self._process is not None:
             assert self._process.stdin is not None
             self._process.stdin.close()
-            await self._process.wait()
+            await within_limit(self._process.wait())
             self._process = None
 
 
@@ -571,7 +574,7 @@ def through_adk(log: Path) -> BaseToolset:
     parameters: Any = import_module("mcp").StdioServerParameters(
         command=sys.executable, args=[SERVER, str(log)]
     )
-    return McpToolset(connection_params=StdioConnectionParams(server_params=parameters, timeout=60))
+    return McpToolset(connection_params=StdioConnectionParams(server_params=parameters, timeout=LIMIT))
 
 
 CLIENTS: dict[str, Callable[[Path], BaseToolset]] = {"by hand": ByHand}

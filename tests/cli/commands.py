@@ -16,6 +16,8 @@ from typing import Any
 from google.adk.sessions import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
+from tests.limits import LIMIT, in_time
+
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINES = Path(__file__).resolve().parent / "targets" / "pipelines.py"
@@ -42,7 +44,7 @@ def environment(**more: str) -> dict[str, str]:
 def process(*arguments: object, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[bytes]:
     """`python -m adk_fluent ARGUMENTS` in a process of its own, its output a pipe."""
     command = [sys.executable, "-m", "adk_fluent", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, cwd=cwd, env=environment(**more), timeout=120)
+    return subprocess.run(command, capture_output=True, cwd=cwd, env=environment(**more), timeout=2 * LIMIT)
 
 
 def in_terminal(*arguments: object, typed: bytes | None = None, **more: str) -> str:
@@ -57,12 +59,21 @@ def in_terminal(*arguments: object, typed: bytes | None = None, **more: str) -> 
     running = subprocess.Popen(command, stdin=stdin, stdout=outer, stderr=outer, env=environment(**more))
     os.close(outer)
     os.write(inner, typed or b"")
-    shown = b""
-    while piece := _piece(inner):
-        shown += piece
+    try:
+        shown = in_time(_all_of, inner)
+    except AssertionError:
+        running.kill()
+        raise
     os.close(inner)
-    assert running.wait(timeout=60) == 0, shown.decode()
+    assert running.wait(timeout=LIMIT) == 0, shown.decode()
     return shown.decode().replace("\r\n", "\n")
+
+
+def _all_of(terminal: int) -> bytes:
+    shown = b""
+    while piece := _piece(terminal):
+        shown += piece
+    return shown
 
 
 def _piece(terminal: int) -> bytes:

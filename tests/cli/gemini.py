@@ -17,6 +17,8 @@ from typing import Any, Literal, cast
 
 import pytest
 
+from tests.limits import LIMIT
+
 Behaviour = Literal["answer", "bad_key", "404", "429", "500", "break", "hang_up"]
 
 CACHED: Mapping[str, Any] = {"usageMetadata": {"totalTokenCount": 5000}}
@@ -70,7 +72,7 @@ def serve(gemini: Gemini) -> Generator[Gemini]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(LIMIT)
         # ADK makes a client per call and closes none; what is left of them must not warn in a later test.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

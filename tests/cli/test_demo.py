@@ -16,6 +16,7 @@ from adk_fluent.local.engine import INSTALL
 from adk_fluent.testing import mock_backend
 from tests.cli.commands import ANSI, Cli, environment, in_terminal, process
 from tests.cli.gemini import Behaviour, Gemini, serve
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest  # the same on every release
 
@@ -76,7 +77,9 @@ sys.exit(main(["demo", "--scripted"]))
 
 def test_the_demo_shows_something_before_it_loads_adk() -> None:
     """Picture and prompt are on the screen, and that it loads, while the seconds that ADK takes pass."""
-    done = subprocess.run([sys.executable, "-c", SHOWN_BEFORE_ADK], capture_output=True, env=environment())
+    done = subprocess.run(
+        [sys.executable, "-c", SHOWN_BEFORE_ADK], capture_output=True, env=environment(), timeout=LIMIT
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     early = done.stdout.decode().strip().splitlines()
     assert early[0] == "adk-fluent demo · an airline's support desk"

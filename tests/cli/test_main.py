@@ -14,6 +14,7 @@ import pytest
 import adk_fluent
 from adk_fluent.cli import look, main
 from tests.cli.commands import PIPELINES, ROOT, Cli, environment, process
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest  # the same on every release
 
@@ -33,7 +34,7 @@ print(json.dumps(heavy), file=sys.stderr)
 def loaded(*arguments: str) -> tuple[str, list[str]]:
     """What a call printed, and which large packages it imported."""
     command = [sys.executable, "-c", LOOK, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=LIMIT)
     return done.stdout, json.loads(done.stderr.splitlines()[-1])
 
 
@@ -85,7 +86,7 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
     )
     assert running.stdout is not None
     running.stdout.close()
-    _, error = running.communicate(b"Hi\n" * 3, timeout=60)
+    _, error = running.communicate(b"Hi\n" * 3, timeout=LIMIT)
     assert running.returncode == 1
     assert error == b""
 

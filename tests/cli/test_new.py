@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from adk_fluent.cli.target import load
 from adk_fluent.local.engine import INSTALL
 from tests.cli.commands import Cli, environment
 from tests.cli.gemini import Gemini, serve
-from tests.services import free_port
+from tests.limits import LIMIT, last_words, line_with
 
 ADK = [sys.executable, "-W", "ignore", "-m", "google.adk.cli"]
 FILES = ["__init__.py", "agent.py", "requirements.txt", "README.md", ".env.example", ".gitignore"]
@@ -243,7 +242,12 @@ def test_adk_run_opens_it(cli: Cli, tmp_path: Path) -> None:
     """`adk run` loads a new folder and answers, on the model in this process."""
     cli("new", "fresh_bot")
     done = subprocess.run(
-        [*ADK, "run", "fresh_bot", "Hello"], cwd=tmp_path, env=environment(), capture_output=True, text=True
+        [*ADK, "run", "fresh_bot", "Hello"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=2 * LIMIT,
     )
     assert done.returncode == 0, done.stderr
     assert "[writer]: " in done.stdout
@@ -254,21 +258,21 @@ def test_adk_run_opens_it(cli: Cli, tmp_path: Path) -> None:
 def test_adk_api_server_serves_it(cli: Cli, tmp_path: Path) -> None:
     """`adk api_server` lists a new folder under its own name, and a run goes through the whole pipeline."""
     cli("new", "served_bot")
-    port = free_port()
     with serve(Gemini({"writer": "A draft.", "editor": "Shorter."})) as gemini:
         variables = environment(
             GOOGLE_API_KEY="none", GOOGLE_GEMINI_BASE_URL=gemini.url, PYTHONUNBUFFERED="1"
         )
         server = subprocess.Popen(
-            [*ADK, "api_server", "--host", "127.0.0.1", "--port", str(port), str(tmp_path)],
+            [*ADK, "api_server", "--host", "127.0.0.1", "--port", "0", str(tmp_path)],
             cwd=tmp_path,
             env=variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            text=True,
         )
         try:
-            _wait_for(server, b"Uvicorn running")
-            base = f"http://127.0.0.1:{port}"
+            said = line_with("Uvicorn running on ", server)
+            base = next(word for word in said.split() if word.startswith("http://"))
             assert _call(f"{base}/list-apps") == ["served_bot"]
             (listed,) = _call(f"{base}/list-apps?detailed=true")["apps"]
             assert (listed["name"], listed["rootAgentName"]) == ("served_bot", "served_bot")
@@ -278,7 +282,7 @@ def test_adk_api_server_serves_it(cli: Cli, tmp_path: Path) -> None:
             events = _call(f"{base}/run", run)
         finally:
             server.terminate()
-            server.communicate()
+            last_words(server)
     said = [
         (event["author"], event["content"]["parts"][0]["text"]) for event in events if event.get("content")
     ]
@@ -287,17 +291,8 @@ def test_adk_api_server_serves_it(cli: Cli, tmp_path: Path) -> None:
     assert marks == {"writer": "internal", "editor": "user"}
 
 
-def _wait_for(server: subprocess.Popen[bytes], line: bytes) -> None:
-    assert server.stdout is not None
-    seen = b""
-    while line not in seen:
-        piece = os.read(server.stdout.fileno(), 4096)
-        assert piece, seen.decode()
-        seen += piece
-
-
 def _call(url: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as response:
+    with urllib.request.urlopen(request, timeout=LIMIT) as response:
         return json.load(response)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.commands import ANSI, PIPELINES, Cli, environment, in_terminal, state, stored
 from tests.cli.gemini import Gemini, serve_models
+from tests.limits import LIMIT, in_time
 
 KEYS = (
     *(
@@ -133,7 +134,7 @@ def test_the_question_of_a_gate_does_not_mix_with_the_answer() -> None:
     inner, outer = pty.openpty()
     command = [sys.executable, "-m", "adk_fluent", "run", f"{PIPELINES}:gated", "Hi"]
     os.write(inner, b"y\n")
-    done = subprocess.run(command, stdin=outer, capture_output=True, env=environment(), timeout=60)
+    done = subprocess.run(command, stdin=outer, capture_output=True, env=environment(), timeout=LIMIT)
     os.close(inner)
     os.close(outer)
     asked = b"gate asks: Send it? (only y or yes approves)\n"
@@ -378,11 +379,16 @@ def test_ctrl_c_leaves_the_session_whole(cli: Cli, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "adk_fluent", "run", f"{PIPELINES}:endless", "Hi", "-v", *place]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     assert running.stdout is not None
-    seen = b""
-    while b"Still" not in seen and (piece := os.read(running.stdout.fileno(), 1000)):
-        seen += piece
+    out = running.stdout.fileno()
+
+    def read_until_still() -> None:
+        seen = b""
+        while b"Still" not in seen and (piece := os.read(out, 1000)):
+            seen += piece
+
+    in_time(read_until_still)
     running.send_signal(signal.SIGINT)
-    _, error = running.communicate(timeout=60)
+    _, error = running.communicate(timeout=LIMIT)
     assert (running.returncode, error) == (130, b"adk-fluent: interrupted\n")
     done = cli("run", PIPELINES, "Again", *place)
     assert done.code == 0

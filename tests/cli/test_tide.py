@@ -14,6 +14,7 @@ from adk_fluent.tide.report import document, text
 from adk_fluent.tide.scan import reference
 from codegen.store import stored_scans
 from tests.cli.commands import Cli, environment
+from tests.limits import LIMIT
 
 INSTALLED = importlib.metadata.version("google-adk")
 
@@ -53,7 +54,7 @@ sys.exit(main(["tide", *sys.argv[1:]]))
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A Python of its own with these arguments."""
     command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=2 * LIMIT)
 
 
 @pytest.mark.parametrize(

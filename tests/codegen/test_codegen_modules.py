@@ -21,6 +21,7 @@ from codegen.render_expr import render_expr
 from codegen.render_ir import render_ir
 from codegen.source import WIDTH
 from codegen.store import EXPR_MODULE, IR_MODULE, REFERENCE_FILE, ROOT, SCANS, stored_scans
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest  # the same on every release
 
@@ -37,6 +38,7 @@ def run(*command: str, **env: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=2 * LIMIT,
     )
 
 
@@ -151,7 +153,9 @@ def test_generated_node_module_does_not_import_adk() -> None:
     """Using the IR must stay cheap: importing its generated fields loads neither ADK nor google-genai."""
     code = "import sys, adk_fluent.ir._generated; print({'google.adk', 'google.genai'} & set(sys.modules))"
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=2 * LIMIT
+    )
     assert done.stdout.strip() == "set()", done.stderr
 
 

@@ -22,6 +22,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import cache, retry
 from adk_fluent.testing import call_tool, mock_backend
 from tests.cost.pipelines import LONG, QUESTION, Case, cases, helped
+from tests.limits import LIMIT
 
 ONE = Price.per_million(input=1, output=4)
 PRICES = {"m": ONE, "dear": Price.per_million(input=10, output=40)}
@@ -539,7 +540,7 @@ def test_it_needs_no_adk() -> None:
         "print(estimate_cost(Agent('a', 'gemini-2.5-flash').tool(len) >> Agent('b', 'gemini-2.5-pro')))\n"
         "assert 'google.adk' not in sys.modules and 'google.genai' not in sys.modules\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=LIMIT).returncode == 0
 
 
 def test_the_sample_of_the_specification() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from adk_fluent.cost import Price, Tokens, cost_of, price_of, register_price, tokens_of, unregister_price
 from adk_fluent.errors import ArgumentError, MissingExtraError
+from tests.limits import LIMIT
 
 
 @pytest.fixture
@@ -141,4 +142,4 @@ def test_prices_are_loaded_when_first_asked_for() -> None:
         "assert price_of('gemini-2.5-flash') and 'genai_prices' in sys.modules\n"
         "assert 'google.adk' not in sys.modules and 'google.genai' not in sys.modules\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=LIMIT).returncode == 0

@@ -20,6 +20,7 @@ from adk_fluent.middleware import Middleware
 from adk_fluent.testing import call_tool, mock_backend
 from tests.debug.pipelines import CALLED, PIPELINES, look_up, run_all, slowly
 from tests.debug.releases import PIPELINE
+from tests.limits import LIMIT, within_limit
 from tests.properties.test_replay import replayed
 
 A, B = Agent("a"), Agent("b")
@@ -170,7 +171,7 @@ async def test_tools_at_the_same_time_end_in_the_recorded_order() -> None:
 
 async def test_a_replay_waits_for_nothing_that_cannot_happen() -> None:
     """A branch that lost a race, a tool that is not called, an agent that is gone: none holds up a run."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         tapped = race(tap(lambda state: None), Agent("a"))
         recording = await recorded(tapped, {"a": "late"})
         assert not diff_recordings(recording, await recording.replay(tapped))
@@ -407,7 +408,7 @@ async def test_a_changed_pipeline_does_not_hang() -> None:
     expression, script = PIPELINES["parallel"]
     recording = await recorded(expression, script)
     fewer = Agent("a").writes("said") | Agent("b").writes("seen")
-    result = await asyncio.wait_for(fewer.run("turn 0", backend=ReplayerBackend(recording)), 20)
+    result = await within_limit(fewer.run("turn 0", backend=ReplayerBackend(recording)))
     assert {event.content for event in result} == {"one", "two"}
 
 

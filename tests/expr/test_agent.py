@@ -18,6 +18,7 @@ from adk_fluent.ir import UNSET, AgentNode
 from adk_fluent.ir._generated import AGENT_FIELDS
 from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.tools.sources import FunctionTool
+from tests.limits import LIMIT
 from tests.samples import Invoice, Ticket, add, is_done, log_call, look
 
 a, b = Agent("a"), Agent("b")
@@ -315,7 +316,9 @@ print([name for name in sys.modules if name.startswith(("google.adk", "google.ge
 
 def test_nothing_is_imported_of_adk_to_refuse_a_call() -> None:
     """Neither a right nor a wrong call of a builder method loads google.adk, or google.genai."""
-    done = subprocess.run([sys.executable, "-c", WRONG], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WRONG], capture_output=True, text=True, check=True, timeout=LIMIT
+    )
     assert done.stdout.splitlines()[-1] == "[]"
     assert len(done.stdout.splitlines()) == 6
 

@@ -32,6 +32,7 @@ from adk_fluent.expr.base import Conditional, Expr, Step, Timeout
 from adk_fluent.expr.transforms import Transform
 from adk_fluent.expr.workflow import Fallback, MapOver, Race
 from adk_fluent.state import declares
+from tests.limits import LIMIT
 from tests.samples import EXPRESSIONS, is_done, log_call, look
 
 a, b = Agent("a"), Agent("b")
@@ -214,14 +215,14 @@ def test_an_expression_may_be_looked_at_from_several_threads() -> None:
         def look_at(
             expression: Expr[Any] = chain, start: threading.Barrier = start, seen: list[int] = seen
         ) -> None:
-            start.wait()
+            start.wait(LIMIT)
             seen.append(len(expression.node.children))
 
         threads = [threading.Thread(target=look_at) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(LIMIT)
         assert seen == [201] * 4
 
 

@@ -34,6 +34,7 @@ from adk_fluent.ir import (
 )
 from adk_fluent.ir.codec import only_here
 from adk_fluent.ir.frozen import Frozen, frozen
+from tests.limits import LIMIT
 from tests.samples import NODES, Invoice, Mood, add, is_done, typed
 
 a = Agent("a")
@@ -427,6 +428,7 @@ def test_reading_into_another_process() -> None:
         text=True,
         cwd=Path(__file__).parents[2],
         env={"PYTHONPATH": "src:."},
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
 

@@ -14,6 +14,7 @@ from adk_fluent import Agent, Route, S, gate
 from adk_fluent.ir import Node, ir_hash
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.nodes import TransformFn
+from tests.limits import LIMIT
 from tests.samples import EXPRESSIONS, NODES, add, is_done, typed
 
 a = Agent("a")
@@ -51,6 +52,7 @@ def test_the_hash_is_the_same_in_every_process() -> None:
             text=True,
             cwd=Path(__file__).parents[2],
             env={**os.environ, "PYTHONPATH": "src:.", "PYTHONHASHSEED": seed},
+            timeout=LIMIT,
         )
         assert done.returncode == 0, done.stderr
         outputs.add(done.stdout)

@@ -36,6 +36,7 @@ from adk_fluent.middleware.stores import MemoryStore
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import PlainLlm, failing, reply
 from tests.clock import still, without_pauses
+from tests.limits import LIMIT
 from tests.services import redis_server
 
 A = Agent("a", "m")
@@ -63,7 +64,7 @@ async def answers(agent: Agent[Any], backend: MockBackend, *prompts: Any) -> lis
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis server for the tests of this file."""
     with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
+        yield f"{url}?socket_timeout={LIMIT:g}"  # not the two seconds of the library
 
 
 @pytest.mark.parametrize("streaming", [False, True])

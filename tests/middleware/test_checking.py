@@ -13,6 +13,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import from_dict, ir_hash, to_dict
 from adk_fluent.ir.base import rewrite
 from adk_fluent.middleware import Middleware
+from tests.limits import LIMIT
 
 
 class Misspelt(Middleware):
@@ -133,7 +134,9 @@ def test_attaching_needs_no_adk() -> None:
         "expr = Agent('a').middleware(M()) >> Agent('b'); expr.check(); str(expr.explain())\n"
         "assert not [name for name in sys.modules if name.startswith('google.adk')]"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=LIMIT
+    )
     assert done.returncode == 0, done.stderr
 
 

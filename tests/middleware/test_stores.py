@@ -33,6 +33,7 @@ from adk_fluent.middleware.stores import (
 from adk_fluent.testing import mock_backend
 from tests.clock import still
 from tests.conftest import open_in
+from tests.limits import LIMIT
 from tests.services import cancelled_after, redis_server
 
 TEXTS = ["", "plain", "é\n\0", "x" * 200_000, '{"a": 1}']
@@ -42,7 +43,7 @@ TEXTS = ["", "plain", "é\n\0", "x" * 200_000, '{"a": 1}']
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis server for the tests of this file."""
     with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
+        yield f"{url}?socket_timeout={LIMIT:g}"  # not the two seconds of the library
 
 
 async def keeps_texts(store: Store) -> None:
@@ -416,7 +417,7 @@ def test_a_store_that_was_used_before_a_fork(kind: str, tmp_path: Path, request:
     """Parent and child go on with it, each with a thread and connections of its own."""
     where = str(tmp_path) if kind == "folder" else request.getfixturevalue("redis_url")
     program = [sys.executable, "-c", FORKS, where]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert (done.stdout, done.stderr) == ("of the parent\nof the child\n", "")
 
 

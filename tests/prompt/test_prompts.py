@@ -22,6 +22,7 @@ from adk_fluent.ir.template import Segment
 from adk_fluent.prompt import Arrangement, PromptSpec
 from adk_fluent.prompt.spec import Rewrite
 from adk_fluent.state import declares
+from tests.limits import LIMIT
 
 REVIEW = (
     P.role("You are a senior code reviewer.")
@@ -278,6 +279,7 @@ def test_fingerprints_are_the_same_in_every_process() -> None:
             text=True,
             check=True,
             env={"PYTHONPATH": source, "PYTHONHASHSEED": seed},
+            timeout=LIMIT,
         ).stdout.strip()
         for seed in ("1", "2")
     }

@@ -33,6 +33,7 @@ from adk_fluent.ir import (
     walk,
 )
 from adk_fluent.ir.naming import check_name
+from tests.limits import LIMIT
 from tests.properties.strategies import EXPRESSIONS, AnyExpr
 
 few = settings(max_examples=40)
@@ -127,6 +128,7 @@ def test_the_stable_hash_is_the_same_in_every_process(expressions: list[AnyExpr]
             text=True,
             cwd=Path(__file__).parents[2],
             env={**os.environ, "PYTHONPATH": "src:.", "PYTHONHASHSEED": seed},
+            timeout=2 * LIMIT,
         )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == [ir_hash(expression.node) for expression in expressions]

@@ -14,6 +14,7 @@ from adk_fluent import Agent
 from adk_fluent.a2a import AuthConfig
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
+from tests.limits import within_limit
 
 pytestmark = pytest.mark.newest
 
@@ -35,7 +36,7 @@ async def checked(server: A2AServer, folder: Path, headers: str = "") -> Any:
     contract.write_text(CONTRACT.format(url=server.url, headers=headers))
     command = [str(Path(sys.executable).with_name("a2a-proof")), "run", str(contract), "--format", "json"]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    told, _ = await process.communicate()
+    told, _ = await within_limit(process.communicate())
     return json.loads(told)
 
 

@@ -13,6 +13,7 @@ import pytest
 from adk_fluent import Agent
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
+from tests.limits import LIMIT
 from tests.remote.others import listening, plain, says
 
 pytestmark = pytest.mark.newest
@@ -151,7 +152,7 @@ async def test_every_request_is_answered_as_adk_answers_it() -> None:
     ADK repeats the answer in the history of a task; here it is the artifact alone.
     """
     differ: dict[str, Any] = {}
-    async with both() as urls, httpx.AsyncClient(timeout=60) as client:
+    async with both() as urls, httpx.AsyncClient(timeout=LIMIT) as client:
         tasks = [await ended(client, url) for url in urls]
         for name in calls(tasks[0]):
             found: list[Any] = []
@@ -165,7 +166,7 @@ async def test_every_request_is_answered_as_adk_answers_it() -> None:
 
 async def test_a_card_is_served_as_adk_serves_it() -> None:
     """It has every field and header that ADK's has, and says beside that how long it is fresh."""
-    async with both() as urls, httpx.AsyncClient() as client:
+    async with both() as urls, httpx.AsyncClient(timeout=LIMIT) as client:
         theirs, ours = [await client.get(url + ".well-known/agent-card.json") for url in urls]
         for url, answer in zip(urls, (theirs, ours), strict=True):
             had = {"if-none-match": answer.headers["etag"]}

@@ -20,6 +20,7 @@ from adk_fluent.backends.adk.remote.pinning import PublicOnly
 from adk_fluent.errors import ArgumentError, DirectoryError, RemoteError
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
+from tests.limits import LIMIT, in_thread
 from tests.remote.others import listening
 
 pytestmark = pytest.mark.newest
@@ -209,7 +210,7 @@ async def test_one_user_cannot_fill_a_directory(monkeypatch: pytest.MonkeyPatch)
 
 async def test_words_that_cannot_be_sent_on_hide_no_agent() -> None:
     """Half a character among the tags of one agent would break the answer with all of them: it is refused."""
-    async with DirectoryServer(verify=False) as hosted, httpx.AsyncClient() as client:
+    async with DirectoryServer(verify=False) as hosted, httpx.AsyncClient(timeout=LIMIT) as client:
         await AgentDirectory(hosted.url).register(card("good"))
         wrong = json.dumps({"card": card("bad"), "tags": ["\ud800"]}).encode()
         assert (await client.post(f"{hosted.url}agents", content=wrong)).status_code == 422
@@ -263,7 +264,7 @@ async def test_one_word_is_no_list_of_its_letters() -> None:
 )
 async def test_one_hostile_card_hides_no_other(wrong: str, said: str) -> None:
     """It is refused by the directory, left out by who asks one that took it, and by who is given it."""
-    async with DirectoryServer(verify=False) as hosted, httpx.AsyncClient() as client:
+    async with DirectoryServer(verify=False) as hosted, httpx.AsyncClient(timeout=LIMIT) as client:
         directory = AgentDirectory(hosted.url)
         await directory.register(card("good"))
         refused = await client.post(f"{hosted.url}agents", content=f'{{"card": {wrong}}}')
@@ -310,7 +311,7 @@ async def test_a_directory_starts_again_and_in_any_thread(tmp_path: Path) -> Non
 
             return asyncio.run(ask())
 
-        assert await asyncio.to_thread(elsewhere) == 200
+        assert await in_thread(elsewhere) == 200
 
 
 def test_a_directory_says_what_it_cannot_use(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, on_clock
 from tests.conftest import open_in
+from tests.limits import in_thread
 from tests.remote.others import Says, listening, plain, says, words
 
 
@@ -114,7 +115,7 @@ async def test_no_event_loop_is_kept_by_a_remote_agent() -> None:
 
     async with listening(plain(says("ok"))) as url:
         for _ in range(3):
-            await asyncio.to_thread(ask, url)
+            await in_thread(ask, url)
     gc.collect()
     assert [each() for each in loops] == [None] * 3
 

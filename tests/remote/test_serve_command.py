@@ -15,6 +15,7 @@ import pytest
 from adk_fluent.a2a import DirectoryServer
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli  # the fixture, under its name
+from tests.limits import LIMIT, line_with
 
 pytestmark = pytest.mark.newest
 
@@ -39,20 +40,18 @@ def test_a_target_is_served_until_the_process_is_told_to_end(tmp_path: Path) -> 
         text=True,
     )
     try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        assert found is not None, process.communicate()[1]
-        card = httpx.get(found[0] + ".well-known/agent-card.json").json()
+        found = re.search(r"http://\S+", line_with("http://", process))
+        assert found is not None
+        card = httpx.get(found[0] + ".well-known/agent-card.json", timeout=LIMIT).json()
         assert (card["name"], card["description"]) == ("clerk", "Pays.")
         assert card["supportedInterfaces"][0]["url"] == found[0]
-        assert httpx.get(found[0] + "health").json() == {"status": "ok"}
-        assert httpx.post(found[0], json={}).status_code == 401
+        assert httpx.get(found[0] + "health", timeout=LIMIT).json() == {"status": "ok"}
+        assert httpx.post(found[0], json={}, timeout=LIMIT).status_code == 401
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=20)
+        _, told = process.communicate(timeout=LIMIT)
     finally:
         process.kill()
-        process.wait()
+        process.wait(LIMIT)
     assert (process.returncode, told) == (0, "Stopping: running tasks may finish.\n")
 
 

@@ -21,6 +21,8 @@ from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
 from adk_fluent.expr.base import Expr
 from adk_fluent.serve import A2AServer, ServeLimits
 from adk_fluent.testing import call_tool, mock_backend
+from tests.clock import advance, with_clock
+from tests.limits import LIMIT
 from tests.remote.wire import asking, call, cancelling, message, state, task, task_in, text_of
 
 GATED: Pipeline[Any] = (
@@ -69,7 +71,10 @@ async def test_a_client_of_the_older_protocol_is_answered() -> None:
     """Version 0.3 of the protocol is spoken at the same address, and has a card of its own."""
     said = {"messageId": "m", "role": "user", "kind": "message", "parts": [{"kind": "text", "text": "Pay."}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
-    async with served(Agent("clerk"), {"clerk": "Paid."}) as server, httpx.AsyncClient() as client:
+    async with (
+        served(Agent("clerk"), {"clerk": "Paid."}) as server,
+        httpx.AsyncClient(timeout=LIMIT) as client,
+    ):
         told = (await client.post(server.url, json=body)).json()["result"]
         current = await client.get(server.url + ".well-known/agent-card.json")
         older = [
@@ -93,7 +98,7 @@ async def test_a_card_has_the_fields_of_its_own_protocol_alone(auth: AuthConfig 
     from a2a.types import AgentCard
     from google.protobuf.json_format import ParseDict
 
-    async with served(Agent("clerk"), {}, auth=auth) as server, httpx.AsyncClient() as client:
+    async with served(Agent("clerk"), {}, auth=auth) as server, httpx.AsyncClient(timeout=LIMIT) as client:
         current = (await client.get(server.url + ".well-known/agent-card.json")).json()
         older = (await client.get(server.url + ".well-known/agent.json")).json()
     ParseDict(current, AgentCard())  # which refuses a field that it does not know
@@ -103,7 +108,7 @@ async def test_a_card_has_the_fields_of_its_own_protocol_alone(auth: AuthConfig 
 
 async def test_a_card_can_be_kept_by_caches() -> None:
     """It has an ETag and says how long it is fresh; who has it already gets 304 without a body."""
-    async with served(Agent("clerk"), {}) as server, httpx.AsyncClient() as client:
+    async with served(Agent("clerk"), {}) as server, httpx.AsyncClient(timeout=LIMIT) as client:
         for path in (".well-known/agent-card.json", ".well-known/agent.json"):
             first = await client.get(server.url + path)
             assert first.headers["cache-control"] == "max-age=300"
@@ -113,7 +118,7 @@ async def test_a_card_can_be_kept_by_caches() -> None:
                 assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
             changed = await client.get(server.url + path, headers={"if-none-match": '"other"'})
             assert (changed.status_code, changed.json()) == (200, first.json())
-    async with served(Agent("other"), {}) as server, httpx.AsyncClient() as client:
+    async with served(Agent("other"), {}) as server, httpx.AsyncClient(timeout=LIMIT) as client:
         assert (await client.get(server.url + ".well-known/agent-card.json")).headers["etag"] != etag
 
 
@@ -178,7 +183,7 @@ async def test_words_of_agents_behind_the_scenes_never_leave() -> None:
     async with served(steps, {"spy": "SECRET plan", "clerk": "Paid."}) as server:
         body = message("Pay.", streaming=True)
         streamed = (await call(server.url, body)).text
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LIMIT) as client:
             card = (await client.get(server.url + ".well-known/agent-card.json")).text
     assert "Paid." in streamed
     assert "SECRET" not in streamed + card
@@ -214,7 +219,7 @@ async def test_only_those_who_may_get_in(auth: Any, headers: dict[str, str]) -> 
         assert "clerk" not in backend.calls
         right = await call(server.url, message("Pay."), **headers)
         assert state(task_in(right)) == "COMPLETED"
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LIMIT) as client:
             card = (await client.get(server.url + ".well-known/agent-card.json")).json()
             assert (await client.get(server.url + "health")).json() == {"status": "ok"}
     assert ("securitySchemes" in card) is isinstance(auth, AuthConfig)
@@ -373,7 +378,7 @@ async def test_too_large_a_request_is_refused() -> None:
             for _ in range(3):
                 yield b"x" * 500
 
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LIMIT) as client:
             assert (await client.post(server.url, content=unannounced())).status_code == 413
     assert "clerk" not in backend.calls
 
@@ -386,7 +391,7 @@ async def test_too_many_tasks_are_asked_to_come_back() -> None:
         await backend.begun.wait()
         refused = await call(server.url, message("second"))
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LIMIT) as client:
             assert (await client.get(server.url + "health")).status_code == 503
         backend.gate.set()
         assert state(await first) == "COMPLETED"
@@ -416,12 +421,12 @@ async def test_a_full_server_hears_that_a_task_is_cancelled() -> None:
     """Who fills it can also leave."""
     backend = Slow()
     async with A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(tasks=1)) as server:
-        far = RemoteAgent("far", endpoint=server.url, timeout=60)
+        far = RemoteAgent("far", endpoint=server.url, timeout=LIMIT)
         leaving = asyncio.ensure_future(far.run("Go.", backend=mock_backend(remotes="real")))
         await backend.begun.wait()
         leaving.cancel()
         await asyncio.wait([leaving])
-        async with httpx.AsyncClient() as client, asyncio.timeout(20):
+        async with httpx.AsyncClient(timeout=LIMIT) as client, asyncio.timeout(LIMIT):
             while (await client.get(server.url + "health")).status_code != 200:
                 await asyncio.sleep(0.01)
     assert backend.left == ["cancelled"]
@@ -438,15 +443,16 @@ async def test_a_request_that_does_not_arrive_is_refused() -> None:
         assert b"a request may take 0.05 seconds to arrive" in told
 
 
+@with_clock
 async def test_a_task_that_takes_too_long_fails() -> None:
     """Its model call is cancelled, and the caller is told."""
     backend = Slow()
-    async with A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(seconds=0.1)) as server:
-        told = await task(server.url, "Go.")
-    assert (state(told), text_of(told)) == (
-        "FAILED",
-        "It took longer than 0.1 seconds.",
-    )
+    async with A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(seconds=5)) as server:
+        asked = asyncio.ensure_future(task(server.url, "Go."))
+        await backend.begun.wait()
+        advance(5)  # of the minute that the caller has
+        told = await asked
+    assert (state(told), text_of(told)) == ("FAILED", "It took longer than 5 seconds.")
     assert backend.left == ["cancelled"]
 
 
@@ -566,14 +572,18 @@ async def test_a_server_that_was_stopped_can_be_started_again(tmp_path: Path) ->
     assert state(told) == "COMPLETED"
 
 
+@with_clock
 async def test_what_cannot_finish_is_handed_back() -> None:
     """After the time of grace a task is cancelled, and its caller told that it can send it again."""
     backend = Slow()
-    server = A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(grace=0.05))
+    server = A2AServer(Agent("clerk"), backend=backend, limits=ServeLimits(grace=5))
     await server.start()
     running = asyncio.ensure_future(task(server.url, "Go."))
     await backend.begun.wait()
-    await server.stop()
+    stopping = asyncio.ensure_future(server.stop())
+    await asyncio.sleep(0)  # in which it begins to wait
+    advance(5)  # of the minute that the caller has
+    await stopping
     told = await running
     assert state(told) == "FAILED"
     assert text_of(told) == "The server stopped before this was done. Send it again."

@@ -20,6 +20,7 @@ from adk_fluent import Agent, RemoteAgent
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.postgres import Postgres
+from tests.limits import LIMIT
 from tests.remote.test_server import GATED, instruction, served
 from tests.remote.wire import asking, call, message, state, task, task_in, text_of
 
@@ -124,7 +125,7 @@ async def test_many_clients_write_one_file(clients: int, tmp_path: Path) -> None
     unlimited = httpx.Limits(max_connections=None)
     async with (
         A2AServer(Agent("clerk"), backend=backend, store=path) as server,
-        httpx.AsyncClient(timeout=None, limits=unlimited) as client,
+        httpx.AsyncClient(timeout=10 * LIMIT, limits=unlimited) as client,
     ):
         headers = {"a2a-version": "1.0"}
         posts = [client.post(server.url, json=message(f"m{n}"), headers=headers) for n in range(clients)]

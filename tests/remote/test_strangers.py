@@ -14,6 +14,7 @@ import pytest
 from adk_fluent import Agent
 from adk_fluent.backends.adk.remote.sdk import is_newer
 from adk_fluent.serve.requests import mistake_in, read_json
+from tests.limits import LIMIT
 from tests.remote.test_server import served
 from tests.remote.wire import asking, message
 
@@ -23,7 +24,7 @@ VERSION = {"a2a-version": "1.0"} if is_newer() else {}
 async def answered(url: str, body: bytes) -> httpx.Response:
     """The answer to a body."""
     headers = {"content-type": "application/json", **VERSION}
-    async with httpx.AsyncClient(timeout=30) as client:
+    async with httpx.AsyncClient(timeout=LIMIT) as client:
         return await client.post(url, content=body, headers=headers)
 
 
@@ -115,7 +116,7 @@ async def test_bad_bodies_leave_no_traceback(version: str | None, caplog: pytest
     headers = {} if version is None else {"a2a-version": version}
     async with (
         served(Agent("clerk"), {"clerk": "ok"}) as server,
-        httpx.AsyncClient(timeout=30) as client,
+        httpx.AsyncClient(timeout=LIMIT) as client,
     ):
         for body in bad_bodies():
             answer = await client.post(server.url, content=body, headers=headers)

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from adk_fluent.backends.adk.remote.sdk import is_newer
+from tests.limits import LIMIT
 
 
 def message(text: str, *, streaming: bool = False, **fields: Any) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def cancelling(id: str) -> dict[str, Any]:
 async def call(url: str, body: Any, **headers: str) -> httpx.Response:
     """What a server answers."""
     version = {"a2a-version": "1.0"} if is_newer() else {}
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=LIMIT) as client:
         return await client.post(url, json=body, headers={**version, **headers})
 
 

@@ -44,6 +44,7 @@ from adk_fluent.state import (
     declares,
 )
 from adk_fluent.state.delta import ReadOnlyState
+from tests.limits import LIMIT
 
 
 class Mood(Enum):
@@ -613,6 +614,10 @@ def test_declaring_and_composing_schemas_imports_neither_pydantic_nor_adk() -> N
     )
     source = str(Path(__file__).parents[2] / "src")
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": source}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": source},
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.browser import browser_program
+from tests.limits import within_limit
 
 pytestmark = pytest.mark.newest
 
@@ -36,27 +36,34 @@ async def address(tmp_path: Path) -> AsyncIterator[str]:
     folder.mkdir(parents=True)
     (folder / "__init__.py").touch()
     (folder / "agent.py").write_text(AGENT)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "google.adk.cli", "web", "--port", str(port), str(folder.parent)),
+        *(sys.executable, "-m", "google.adk.cli", "web", "--port", "0", str(folder.parent)),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         cwd=tmp_path,
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
     )
     assert server.stderr is not None
+    try:
+        where = await within_limit(listening(server.stderr))
+        rest = asyncio.create_task(server.stderr.read())
+        yield where
+        server.terminate()
+        await within_limit(server.wait())
+        await within_limit(rest)
+    finally:
+        if server.returncode is None:
+            server.kill()
+
+
+async def listening(log: asyncio.StreamReader) -> str:
+    """The address that a server says it listens on."""
     said = b""
-    while b"Uvicorn running" not in said:
-        line = await server.stderr.readline()
+    while not (found := re.search(rb"Uvicorn running on (http://\S+)", said)):
+        line = await log.readline()
         said += line
         assert line, said.decode()
-    rest = asyncio.create_task(server.stderr.read())
-    yield f"http://127.0.0.1:{port}"
-    server.terminate()
-    await server.wait()
-    await rest
+    return found[1].decode()
 
 
 async def test_the_trace_view_shows_what_adk_fluent_says(address: str) -> None:

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from adk_fluent.telemetry import ATTRIBUTES
+from tests.limits import LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "gemini-2.5-flash"
@@ -52,6 +53,7 @@ def program(text: str, **environment: str) -> dict[str, Any]:
         cwd=ROOT,
         check=False,
         env={**keep, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **environment},
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     return {**json.loads(done.stdout.rpartition("<<")[2]), "stderr": done.stderr}

@@ -29,6 +29,8 @@ from adk_fluent.ir.functions import declares
 from adk_fluent.middleware import retrying
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import called, replies, session_service
+from tests.clock import without_pauses
+from tests.limits import LIMIT
 from tests.tools.every import Box, half, shout, weather
 
 
@@ -232,6 +234,7 @@ async def test_each_attempt_gets_the_same_arguments() -> None:
 # --- timeout --------------------------------------------------------------------------------------
 
 
+@without_pauses
 async def test_a_call_that_takes_too_long() -> None:
     """It is cancelled, and the error names agent, tool and seconds."""
     ended: list[str] = []
@@ -267,7 +270,7 @@ async def test_a_function_that_blocks(wrap: Callable[[Any], Any]) -> None:
 
     def block() -> bool:
         """Block the thread."""
-        return go_on.wait(60)
+        return go_on.wait(LIMIT)
 
     try:
         with pytest.raises(ToolError, match="it took longer than"):

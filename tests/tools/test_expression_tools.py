@@ -22,6 +22,7 @@ from adk_fluent.errors import CompileError, ModelError, RunError, ToolError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import called, replies, seen, session_service, system
+from tests.clock import without_pauses
 from tests.tools.every import RESEARCH, half
 
 CALL = call_tool("research", request="dig!")
@@ -271,6 +272,7 @@ async def test_the_limit_of_model_calls_holds_for_both() -> None:
     assert (await play(BOSS, config=ExecutionConfig(max_llm_calls=4))).text == "done"
 
 
+@without_pauses
 async def test_a_time_limit_holds_inside() -> None:
     """`T.timeout` gives up an expression, too."""
     from tests.backends.support import Hang

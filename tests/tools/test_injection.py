@@ -26,6 +26,7 @@ from adk_fluent.ir import from_dict, to_dict
 from adk_fluent.ir.tools import tool_name
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, called, replies, session_service
+from tests.clock import Works, with_clock
 
 
 class Shop:
@@ -378,9 +379,12 @@ async def _left(agent: Agent[str]) -> None:
                 break
 
 
+HOUR = 3600.0
+
+
 async def _times_out(agent: Agent[str]) -> None:
     with pytest.raises(TimeoutError):
-        await (agent >> Agent("b")).timeout(0.5).run("hi", backend=models(b=Hang()))
+        await (agent >> Agent("b")).timeout(HOUR).run("hi", backend=models(b=Works(2 * HOUR)))
 
 
 async def _alone_left(agent: Agent[str]) -> None:
@@ -391,6 +395,7 @@ async def _alone_left(agent: Agent[str]) -> None:
 
 
 @pytest.mark.parametrize("end", [_fails, _cancelled, _left, _times_out, _alone_left])
+@with_clock
 async def test_however_a_run_ends(end: Callable[[Agent[str]], Any]) -> None:
     """What a run has opened is closed when it fails, is cancelled, is left early, or takes too long."""
     log = Log()

@@ -19,6 +19,7 @@ from adk_fluent.errors import ArgumentError, CompileError, ToolError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.served_tools import listening
+from tests.limits import LIMIT
 from tests.tools.every import PETS, skill_folder
 
 pytestmark = [
@@ -44,7 +45,7 @@ def stdio(log: Path) -> Any:
     parameters: Any = import_module("mcp").StdioServerParameters(
         command=sys.executable, args=[PROGRAM, str(log)]
     )
-    return StdioConnectionParams(server_params=parameters, timeout=60)
+    return StdioConnectionParams(server_params=parameters, timeout=LIMIT)
 
 
 def said(run: Any) -> list[str]:
@@ -141,11 +142,11 @@ class Pets(BaseHTTPRequestHandler):
 def service() -> Iterator[dict[str, Any]]:
     """A running service, as its specification."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Pets) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield {**PETS, "servers": [{"url": f"http://127.0.0.1:{server.server_port}"}]}
         server.shutdown()
-        thread.join()
+        thread.join(LIMIT)
 
 
 async def asked(tool: Any) -> Any:

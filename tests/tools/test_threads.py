@@ -27,6 +27,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.di import Resource
 from adk_fluent.errors import ArgumentError
 from adk_fluent.testing import call_tool, mock_backend
+from tests.limits import LIMIT, happens, in_thread
 
 
 def where(article: str = "") -> str:
@@ -124,12 +125,12 @@ async def test_a_blocking_tool_does_not_stop_other_runs() -> None:
     def block() -> str:
         """Block."""
         started.set()
-        assert go_on.wait(60)
+        assert go_on.wait(LIMIT)
         return "went on"
 
     blocking = mock_backend({"a": [call_tool("block"), "done"]})
     task = asyncio.ensure_future(Agent("a").tools(block).ask_async("hi", backend=blocking))
-    await asyncio.to_thread(started.wait, 60)
+    await happens(started)
     other = mock_backend({"b": [call_tool("where"), "answer"]})
     assert await Agent("b").tools(where).ask_async("hi", backend=other) == "answer"
     assert not task.done()
@@ -194,7 +195,7 @@ def test_calls_of_one_turn_run_at_the_same_time() -> None:
 
     def meet(name: str) -> str:
         """Meet."""
-        barrier.wait(60)
+        barrier.wait(LIMIT)
         return name
 
     parts = [
@@ -255,12 +256,12 @@ async def test_a_call_that_was_given_up(caplog: pytest.LogCaptureFixture) -> Non
     def slow() -> str:
         """Take long."""
         started.set()
-        assert go_on.wait(60)
+        assert go_on.wait(LIMIT)
         raise ValueError("late")
 
     backend = mock_backend({"a": [call_tool("slow"), "done"]})
     task = asyncio.ensure_future(Agent("a").tools(slow).run("hi", backend=backend))
-    await asyncio.to_thread(started.wait, 60)
+    await happens(started)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -314,7 +315,7 @@ async def threads_have_ended() -> None:
     """Wait until the threads of tools have ended."""
     for thread in threading.enumerate():
         if thread.name == "adk_fluent_call":
-            await asyncio.to_thread(thread.join, 60)
+            await in_thread(thread.join, LIMIT)
 
 
 async def test_no_thread_is_left() -> None:

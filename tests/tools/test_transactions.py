@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,11 @@ from adk_fluent.errors import ResourceError, RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang
+from tests.clock import ClockLoop, Works, advance, with_clock
+from tests.limits import LIMIT, happens
 
 PAY = call_tool("pay", amount=7)
+HOUR = 3600.0
 FAILED = LlmResponse(error_code="SAFETY", error_message="blocked")
 
 
@@ -132,7 +135,7 @@ async def _is_cancelled(clerk: Expr[Any]) -> None:
 
 async def _takes_too_long(clerk: Expr[Any]) -> None:
     with pytest.raises(TimeoutError):
-        await clerk.timeout(0.3).run("hi", backend=models(Hang()))
+        await clerk.timeout(HOUR).run("hi", backend=models(Works(2 * HOUR)))
 
 
 async def _is_left(clerk: Expr[Any]) -> None:
@@ -160,6 +163,7 @@ async def test_a_run_that_succeeds_commits(bank: Bank, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("end", ENDS)
+@with_clock
 async def test_a_run_that_does_not_rolls_back(bank: Bank, way: str, end: str) -> None:
     """One that fails, reports an error, is cancelled, takes too long or is left passes an exception on."""
     ending, _ = ENDS[end]
@@ -168,6 +172,7 @@ async def test_a_run_that_does_not_rolls_back(bank: Bank, way: str, end: str) ->
 
 
 @pytest.mark.parametrize("end", ENDS)
+@with_clock
 async def test_the_exception_says_how_the_run_ended(bank: Bank, end: str) -> None:
     """The context manager is given the exception of the run, or `CancelledError` if it was cut short."""
     ending, expected = ENDS[end]
@@ -350,13 +355,13 @@ class Stuck:
 
     def hangs(self) -> int:
         self.started.set()
-        self.go_on.wait()
+        assert self.go_on.wait(LIMIT)
         return 1
 
     @contextmanager
     def enters_late(self) -> Generator[int]:
         self.started.set()
-        self.go_on.wait()
+        assert self.go_on.wait(LIMIT)
         try:
             yield 1
         finally:
@@ -366,6 +371,14 @@ class Stuck:
     async def async_manager(self) -> AsyncGenerator[int]:
         await self.hangs_async()
         yield 1
+
+    async def takes_too_long(self, run: Coroutine[Any, Any, object]) -> None:
+        """Let two hours pass in a run once it waits in a factory, and not before."""
+        self.started.clear()
+        task = asyncio.ensure_future(run)
+        await happens(self.started)
+        advance(2 * HOUR)
+        await task
 
 
 def use(db: int) -> int:
@@ -378,6 +391,7 @@ HANGING = ["hangs", "hangs_async", "enters_late", "async_manager"]
 
 @pytest.mark.parametrize("scope", ["invocation", "session", "app"])
 @pytest.mark.parametrize("way", HANGING)
+@with_clock
 async def test_a_factory_that_hangs(way: str, scope: Any) -> None:
     """`.timeout()`, `T.timeout` and cancelling the run end it, although the factory has not returned."""
     stuck = Stuck()
@@ -386,13 +400,13 @@ async def test_a_factory_that_hangs(way: str, scope: Any) -> None:
     agent = Agent("a").tools(use).inject(db=resource)
     try:
         with pytest.raises(TimeoutError):
-            await agent.timeout(0.05).run("hi", backend=mock_backend(script))
-        timed = Agent("a").tools(T.timeout(use, 0.05)).inject(db=resource)
-        with pytest.raises(Exception, match=r"longer than 0.05 s"):
-            await timed.run("hi", backend=mock_backend(script))
+            await stuck.takes_too_long(agent.timeout(HOUR).run("hi", backend=mock_backend(script)))
+        timed = Agent("a").tools(T.timeout(use, HOUR)).inject(db=resource)
+        with pytest.raises(Exception, match=r"longer than 3600 s"):
+            await stuck.takes_too_long(timed.run("hi", backend=mock_backend(script)))
         stuck.started.clear()
         task = asyncio.ensure_future(agent.run("hi", backend=mock_backend(script)))
-        await asyncio.to_thread(stuck.started.wait)
+        await happens(stuck.started)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -402,15 +416,17 @@ async def test_a_factory_that_hangs(way: str, scope: Any) -> None:
         stuck.go_on.set()
 
 
+@with_clock
 async def test_what_opens_after_it_was_given_up_is_closed() -> None:
     """A context manager that is entered in its thread when nobody waits any more is left again."""
     stuck = Stuck()
     agent = Agent("a").tools(use).inject(db=Resource(stuck.enters_late, scope="invocation"))
+    script = {"a": [call_tool("use"), "done"]}
     with pytest.raises(TimeoutError):
-        await agent.timeout(0.05).run("hi", backend=mock_backend({"a": [call_tool("use"), "done"]}))
+        await stuck.takes_too_long(agent.timeout(HOUR).run("hi", backend=mock_backend(script)))
     assert not stuck.closed.is_set()
     stuck.go_on.set()
-    await asyncio.to_thread(stuck.closed.wait)
+    await happens(stuck.closed)
 
 
 async def test_closing_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,15 +444,27 @@ async def test_closing_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
         await agent.run("hi", backend=mock_backend({"a": [call_tool("use"), "done"]}))
 
 
-def test_a_factory_that_hangs_does_not_keep_the_program(bank: Bank) -> None:
+def test_a_factory_that_hangs_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """`ask` ends when its time is over, although a thread of the factory still runs."""
-    stuck = Stuck()
-    agent = Agent("a").tools(use).inject(db=Resource(stuck.hangs)).timeout(0.05)
+    stuck, loops = Stuck(), list[ClockLoop]()
+
+    def new_loop() -> ClockLoop:
+        loops.append(ClockLoop())
+        return loops[-1]
+
+    def hangs() -> int:
+        stuck.started.set()
+        loops[-1].call_soon_threadsafe(advance, 2 * HOUR)
+        return stuck.hangs()
+
+    monkeypatch.setattr(asyncio.events, "new_event_loop", new_loop)
+    agent = Agent("a").tools(use).inject(db=Resource(hangs)).timeout(HOUR)
     try:
         with pytest.raises(TimeoutError):
             agent.ask("hi", backend=mock_backend({"a": [call_tool("use"), "done"]}))
     finally:
         stuck.go_on.set()
+    assert stuck.started.is_set()
 
 
 async def test_a_factory_that_needs_the_event_loop() -> None:

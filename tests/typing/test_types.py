@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LIMIT
+
 pytestmark = pytest.mark.newest
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +25,7 @@ def test_types_are_what_users_rely_on() -> None:
         "--outputjson",
         "tests/typing",
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * LIMIT)
     report = json.loads(done.stdout)
     found = [
         f"{Path(entry['file']).name}:{entry['range']['start']['line'] + 1}: {entry['message']}"

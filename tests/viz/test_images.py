@@ -18,6 +18,7 @@ from adk_fluent import Agent, S, gate
 from adk_fluent.errors import MissingExtraError
 from adk_fluent.expr.base import Expr
 from adk_fluent.viz import to_html, to_png, to_svg
+from tests.limits import LIMIT
 from tests.properties.strategies import EXPRESSIONS
 from tests.viz.pipelines import BY_SIZE, good_enough
 
@@ -82,6 +83,7 @@ def test_equal_expressions_give_equal_images_in_any_process() -> None:
             capture_output=True,
             text=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path), "PYTHONUTF8": "1"},
+            timeout=LIMIT,
         ).stdout
         for seed in ("1", "2")
     ]
@@ -98,7 +100,10 @@ def test_pictures_need_no_adk() -> None:
         "print('google.adk' in sys.modules)"
     )
     env = {"PYTHONPATH": ":".join(sys.path)}
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, env=env).stdout == b"False\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, timeout=LIMIT).stdout
+        == b"False\n"
+    )
 
 
 @pytest.mark.parametrize("size", BY_SIZE)

@@ -11,6 +11,7 @@ import pytest
 
 from adk_fluent import Agent, C, S, gate
 from adk_fluent.expr.base import Expr
+from tests.browser import BROWSER_LIMIT
 from tests.viz.pipelines import BY_SIZE, good_enough, middle, small
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ async def open_page(browser: Browser, folder: Path, expression: Expr[Any], schem
     file = folder / "page.html"
     file.write_text(expression.visualize("html"), encoding="utf-8")
     context = await browser.new_context(offline=True, color_scheme=scheme, viewport=VIEW)  # pyright: ignore[reportArgumentType]  # a TypedDict of its own
+    context.set_default_timeout(BROWSER_LIMIT)
     opened = Opened(await context.new_page(), file.as_uri())
     await opened.page.goto(opened.url)
     return opened

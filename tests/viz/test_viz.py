@@ -28,6 +28,7 @@ from adk_fluent.state import declares
 from adk_fluent.viz import to_mermaid, to_outline
 from adk_fluent.viz.flow import data_edges
 from adk_fluent.viz.looks import LOOKS
+from tests.limits import LIMIT
 
 
 @declares(reads=["score"])
@@ -114,6 +115,7 @@ def test_equal_expressions_give_equal_pictures_in_any_process() -> None:
             capture_output=True,
             text=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            timeout=LIMIT,
         ).stdout
         for seed in ("1", "2", "3")
     ]
