@@ -134,7 +134,9 @@ def repeated(failed: dict[str, str], options: Sequence[str], limit: float) -> di
     return passed
 
 
-PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "tests.suite", "-p", "tests.adk_use", "--quiet")
+PLUGINS: Final = ("-p", "tests.suite", "-p", "tests.adk_use")
+PYTEST: Final = (sys.executable, "-m", "pytest", *PLUGINS, "--quiet", "--timeout-method=thread")
+"""A thread ends a process whose test takes too long, whatever else waits in it; another takes its place."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

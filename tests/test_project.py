@@ -65,13 +65,21 @@ def test_what_is_released_was_tested_built_attested_then_published_then_tagged()
     release = jobs("release")
     assert release["tests"]["uses"] == "./.github/workflows/ci.yml"
     needs = {name: job.get("needs") for name, job in release.items()}
-    assert needs == {"tests": None, "build": "tests", "publish": "build", "tag": ["build", "publish"]}
+    assert needs == {
+        "tests": None,
+        "everything": None,
+        "build": ["tests", "everything"],
+        "publish": "build",
+        "tag": ["build", "publish"],
+    }
+    assert release["everything"]["steps"][-1] == {"run": "./dev test all"}
     rights = {
         name: sorted(k for k, v in job.get("permissions", {}).items() if v == "write")
         for name, job in release.items()
     }
     assert rights == {
         "tests": [],
+        "everything": [],
         "build": ["attestations", "id-token"],
         "publish": ["id-token"],
         "tag": ["contents"],

@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = """
 [pytest]
 asyncio_default_fixture_loop_scope = function
-timeout_method = thread
 faulthandler_timeout = 1
 """
 PASSES = "def test_passes(): pass\n"

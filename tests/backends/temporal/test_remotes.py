@@ -104,4 +104,4 @@ async def test_who_cancels_a_run_cancels_the_remote_task(temporal: DevServer) ->
             await begun.wait()
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)
-            await within_limit(left.wait())
+            assert await within_limit(left.wait())
