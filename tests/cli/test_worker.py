@@ -12,10 +12,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import pytest
 
 from adk_fluent.cli.main import main
+from tests.dev_server import new_namespace
+from tests.limits import LIMIT, in_thread, last_words
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.temporal.server import DevServer
 
 pytestmark = pytest.mark.newest
 
@@ -50,7 +56,7 @@ def collecting() -> Generator[tuple[str, set[str]]]:
         yield f"http://127.0.0.1:{server.server_port}", paths
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(LIMIT)
         server.server_close()
 
 
@@ -62,20 +68,47 @@ def program(tmp_path: Path) -> Path:
     return file
 
 
-async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
+async def said(stream: IO[str] | None) -> str:
+    """The next line that a process writes."""
+    assert stream is not None
+    return await in_thread(stream.readline)
+
+
+async def working(worker: subprocess.Popen[str], on: str = "a@") -> None:
+    """Wait until a worker says that it works."""
+    line = await said(worker.stdout)
+    assert line.startswith(f"Working on {on}"), (line, last_words(worker))
+
+
+async def ended(worker: subprocess.Popen[str]) -> tuple[str, str]:
+    """What else a worker writes until it ends."""
+    return await in_thread(lambda: last_words(worker), limit=2 * LIMIT + 1)
+
+
+@contextmanager
+def dying(*processes: subprocess.Popen[str]) -> Generator[None]:
+    """Whatever happens inside, the processes have ended after it."""
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate(timeout=LIMIT)  # which closes its streams as well
+
+
+async def test_a_worker_speaks_tls(tmp_path: Path, program: Path, temporal: DevServer) -> None:
     """With the certificates of both sides, and tells its spans to a collector."""
     from temporalio.client import TLSConfig
 
     from adk_fluent.backends import TemporalBackend
-    from adk_fluent.backends.temporal.server import DevServer
     from adk_fluent.cli.target import load
     from tests.backends.temporal.encryption import certificate_in, encrypted
 
     cert, key = certificate_in(tmp_path)
     expression = load(str(program)).expression
     assert expression is not None
-    with DevServer() as server, collecting() as (collector, paths):
-        async with encrypted(server.port, (cert, key), mutual=True) as address:
+    with collecting() as (collector, paths):
+        async with encrypted(temporal.port, (cert, key), mutual=True) as address:
             options = {
                 "--address": address,
                 "--tls-ca-path": str(cert),
@@ -91,17 +124,13 @@ async def test_a_worker_speaks_tls(tmp_path: Path, program: Path) -> None:
                 text=True,
                 env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector},
             )
-            try:
-                assert worker.stdout is not None
-                line = await asyncio.to_thread(worker.stdout.readline)
-                assert line.startswith("Working on a@"), worker.communicate()
+            with dying(worker):
+                await working(worker)
                 tls = TLSConfig(cert.read_bytes(), "localhost", cert.read_bytes(), key.read_bytes())
-                result = await expression.run("hi", backend=TemporalBackend(address, tls=tls))
+                backend = TemporalBackend(address, tls=tls, worker_timeout=LIMIT)
+                result = await expression.run("hi", backend=backend)
                 worker.send_signal(signal.SIGTERM)
-                await asyncio.to_thread(worker.communicate)
-            finally:
-                worker.kill()
-                worker.wait()
+                await ended(worker)
     assert result.text == "Hello."
     assert set(paths) == {"/v1/traces", "/v1/metrics"}
 
@@ -137,42 +166,32 @@ async def test_a_worker_that_is_told_twice_leaves(tmp_path: Path) -> None:
         text=True,
         cwd=tmp_path,
     )
-    try:
-        assert worker.stdout is not None
-        assert worker.stderr is not None
-        line = await asyncio.to_thread(worker.stdout.readline)
-        assert line.startswith("Working on "), worker.communicate()
-        backend = TemporalBackend(f"127.0.0.1:{port}")
+    with dying(worker):
+        await working(worker, "")
+        backend = TemporalBackend(f"127.0.0.1:{port}", worker_timeout=LIMIT)
         run = asyncio.ensure_future(expression.run("hi", state={"x": 1}, backend=backend))
-        blocks = asyncio.ensure_future(asyncio.to_thread(worker.stdout.readline))
+        blocks = asyncio.ensure_future(said(worker.stdout))
         await asyncio.wait([run, blocks], return_when=asyncio.FIRST_COMPLETED)
         assert not run.done(), run
         assert await blocks == "It blocks.\n"
         worker.send_signal(signal.SIGINT)
-        while await asyncio.to_thread(worker.stderr.readline) != "Finishing what is begun.\n":
+        while await said(worker.stderr) != "Finishing what is begun.\n":
             assert worker.poll() is None
         run.cancel()  # while there is a server to tell it
         await asyncio.gather(run, return_exceptions=True)
         worker.send_signal(signal.SIGTERM)
-        _, errors = await asyncio.to_thread(worker.communicate)
-    finally:
-        worker.kill()
-        worker.wait()
+        _, errors = await ended(worker)
     assert worker.returncode == 1
     assert errors.endswith("Left what did not come to its end: others do it again.\n")
     with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_a_worker_shows_its_key(tmp_path: Path, program: Path) -> None:
+async def test_a_worker_shows_its_key(tmp_path: Path, program: Path, temporal: DevServer) -> None:
     """The variable of Temporal's own command line, in the namespace that is named; without it, one line."""
-    from google.protobuf.duration_pb2 import Duration
-    from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
     from temporalio.client import TLSConfig
 
     from adk_fluent.backends import TemporalBackend
-    from adk_fluent.backends.temporal.connecting import Address
-    from adk_fluent.backends.temporal.server import DevServer
     from adk_fluent.cli.target import load
     from tests.backends.temporal.encryption import certificate_in
     from tests.backends.temporal.gateway import gateway
@@ -180,43 +199,30 @@ async def test_a_worker_shows_its_key(tmp_path: Path, program: Path) -> None:
     cert, key = certificate_in(tmp_path)
     expression = load(str(program)).expression
     assert expression is not None
-    with DevServer() as server:
-        client = await Address(server.address).client()
-        kept = Duration(seconds=24 * 60 * 60)
-        await client.workflow_service.register_namespace(
-            RegisterNamespaceRequest(namespace="mine", workflow_execution_retention_period=kept)
-        )
-        async with gateway(server.port, (cert, key), "k3y") as (address, passed):
-            command = [sys.executable, "-m", "adk_fluent", "worker", str(program), "--address", address]
-            command += ["--namespace", "mine", "--tls-ca-path", str(cert), "--tls-server-name", "localhost"]
-            keys = {"with": "k3y", "without": ""}
-            workers = {
-                how: subprocess.Popen(
-                    command,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    env={**os.environ, "TEMPORAL_API_KEY": value},
-                )
-                for how, value in keys.items()
-            }
-            try:
-                worker = workers["with"]
-                assert worker.stdout is not None
-                line = await asyncio.to_thread(worker.stdout.readline)
-                assert line.startswith("Working on a@"), worker.communicate()
-                backend = TemporalBackend(
-                    address, tls=TLSConfig(cert.read_bytes(), "localhost"), namespace="mine", api_key="k3y"
-                )
-                assert (await expression.run("hi", backend=backend)).text == "Hello."
-                worker.send_signal(signal.SIGTERM)
-                await asyncio.to_thread(worker.communicate)
-                _, complaint = await asyncio.to_thread(workers["without"].communicate)
-            finally:
-                for worker in workers.values():
-                    worker.kill()
-                    worker.wait()
-    assert ("PollActivityTaskQueue", "mine") in passed
+    mine = await new_namespace(temporal.address)
+    async with gateway(temporal.port, (cert, key), "k3y") as (address, passed):
+        command = [sys.executable, "-m", "adk_fluent", "worker", str(program), "--address", address]
+        command += ["--namespace", mine, "--tls-ca-path", str(cert), "--tls-server-name", "localhost"]
+        keys = {"with": "k3y", "without": ""}
+        workers = {
+            how: subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "TEMPORAL_API_KEY": value},
+            )
+            for how, value in keys.items()
+        }
+        with dying(*workers.values()):
+            await working(workers["with"])
+            tls = TLSConfig(cert.read_bytes(), "localhost")
+            backend = TemporalBackend(address, tls=tls, namespace=mine, api_key="k3y", worker_timeout=LIMIT)
+            assert (await expression.run("hi", backend=backend)).text == "Hello."
+            workers["with"].send_signal(signal.SIGTERM)
+            await ended(workers["with"])
+            _, complaint = await ended(workers["without"])
+    assert ("PollActivityTaskQueue", mine) in passed
     assert workers["without"].returncode == 1
     assert complaint.startswith(
         f"adk-fluent: The Temporal server at {address} refused: Request unauthorized."
@@ -263,18 +269,14 @@ async def test_a_worker_with_a_server_of_its_own(tmp_path: Path) -> None:
     worker = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
-    try:
-        assert worker.stdout is not None
-        line = await asyncio.to_thread(worker.stdout.readline)
-        assert line.startswith("Working on a@"), worker.communicate()
+    with dying(worker):
+        await working(worker)
         expression = load(str(program)).expression
         assert expression is not None
-        assert (await expression.run("hi", backend=TemporalBackend(address))).text == "Hello."
+        backend = TemporalBackend(address, worker_timeout=LIMIT)
+        assert (await expression.run("hi", backend=backend)).text == "Hello."
         worker.send_signal(signal.SIGTERM)
-        out, errors = await asyncio.to_thread(worker.communicate)
-    finally:
-        worker.kill()
-        worker.wait()
+        out, errors = await ended(worker)
     assert (worker.returncode, out, errors) == (0, "", "Finishing what is begun.\n")
     assert {path.name for path in (tmp_path / ".adk-fluent").iterdir()} >= {"sessions.db", "dev-server.db"}
 

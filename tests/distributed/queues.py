@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import WorkflowHandle
 
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.worker import working
@@ -18,6 +22,7 @@ from adk_fluent.distributed.queues.serving import consuming
 from adk_fluent.expr.base import Expr
 from tests.distributed import served
 from tests.distributed.served import Crew
+from tests.limits import LIMIT, within_limit
 
 
 def a_queue(server: str) -> TransportConfig:
@@ -42,7 +47,7 @@ async def worker(
 @asynccontextmanager
 async def caller(address: str, *given: Any, **options: Any) -> AsyncGenerator[DistributedBackend]:
     """A backend that leaves its queues in the end."""
-    backend = DistributedBackend(*given, address=address, **options)
+    backend = DistributedBackend(*given, address=address, **{"patience": LIMIT, **options})
     try:
         yield backend
     finally:
@@ -56,7 +61,7 @@ async def crew(address: str, server: str, folder: Path, kind: str = "pipeline") 
     made = Crew(address, endpoint, folder, kind)
     pipeline = served.PIPELINES[kind](endpoint)
     try:
-        async with caller(address, patience=100) as backend:
+        async with caller(address, patience=2 * LIMIT) as backend:
 
             def run(task: str) -> asyncio.Future[Any]:
                 return asyncio.ensure_future(pipeline.run(task, backend=backend))
@@ -66,13 +71,39 @@ async def crew(address: str, server: str, folder: Path, kind: str = "pipeline") 
         made.end()
 
 
-async def until(condition: Any) -> None:
-    """Wait for a condition, which is a function, async or not."""
-    while True:
-        found = condition()
-        if await found if asyncio.iscoroutine(found) else found:
-            return
-        await asyncio.sleep(0.05)
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    """Wait for a condition, whose look is async."""
+    async with asyncio.timeout(LIMIT):
+        while not await condition():
+            await asyncio.sleep(0.05)
+
+
+async def segment_run(address: str, endpoint: str) -> WorkflowHandle[Any, Any]:
+    """The workflow of the one piece of work that was ever put into a queue."""
+    client, found = await Address(address).client(), list[str]()
+
+    async def is_listed() -> bool:
+        async for run in client.list_workflows("WorkflowType = 'adk_fluent.segment'"):
+            if run.id.startswith(f"queue/{endpoint.rpartition('/')[2]}/"):
+                found.append(run.id)
+        return bool(found)
+
+    await until(is_listed)
+    assert len({*found}) == 1
+    return client.get_workflow_handle(found[0])
+
+
+async def step_on_its_way(
+    handle: WorkflowHandle[Any, Any], condition: Callable[[PendingActivityInfo], object] = bool
+) -> None:
+    """Wait until a worker is at a step, and what the engine knows of it is as the condition wants it."""
+
+    async def look() -> bool:
+        pending = (await handle.describe()).raw_description.pending_activities
+        begun = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+        return any(step.state == begun and condition(step) for step in pending)
+
+    await until(look)
 
 
 async def heard(endpoint: str, count: int) -> list[Message]:
@@ -89,7 +120,7 @@ async def heard(endpoint: str, count: int) -> list[Message]:
     await made.open()
     taking = asyncio.ensure_future(made.take(endpoint.rpartition("/")[2], hear))
     try:
-        await enough.wait()
+        await within_limit(enough.wait())
     finally:
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)

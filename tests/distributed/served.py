@@ -23,6 +23,7 @@ from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.distributed import TransportConfig, run_worker
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
+from tests.limits import LIMIT, comes_true
 
 HEARTBEAT: Final = 2.0
 """Seconds without a sign of life after which a worker of these tests counts as dead."""
@@ -62,7 +63,7 @@ def two(state: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Computes(BaseLlm):
-    """A model that computes on the event loop for several heartbeats; some tasks never end."""
+    """A model that computes on the event loop while the test holds it; some tasks never end."""
 
     model: str = "computes"
 
@@ -73,9 +74,9 @@ class Computes(BaseLlm):
         config: Any = llm_request.config
         task = str(config.system_instruction).partition("\n")[0]
         note(f"compute begins {task}")
-        end = time.monotonic() + 3 * HEARTBEAT
-        while task == "forever" or time.monotonic() < end:
-            pass
+        while task == "forever" or held("compute"):
+            for _ in range(1_000_000):
+                pass
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=task)]))
 
 
@@ -107,7 +108,9 @@ def soon_dead() -> None:
 
 _PROCESSES: Final = multiprocessing.get_context("forkserver")
 """Start from one process that has imported everything, for all tests of this process."""
-_PROCESSES.set_forkserver_preload([__name__, "tests.backends.temporal.served"])
+_PROCESSES.set_forkserver_preload(
+    [__name__, "tests.backends.temporal.served", "tests.backends.temporal.warm"]
+)
 
 
 class Crew:
@@ -118,10 +121,13 @@ class Crew:
         endpoint: the queue.
         folder: where they write their log.
         kind: which pipeline.
+
+    Attributes:
+        endpoint: the queue.
     """
 
     def __init__(self, address: str, endpoint: str, folder: Path, kind: str = "pipeline") -> None:
-        self._address, self._folder = address, folder
+        self._address, self._folder, self.endpoint = address, folder, endpoint
         self._file = folder / "log"
         self._file.touch()
         self.workers: list[ForkServerProcess] = []
@@ -149,14 +155,22 @@ class Crew:
 
     async def until(self, what: str, times: int = 1) -> None:
         """Wait until something was noted so often."""
-        while self.count(what) < times:
-            await asyncio.sleep(0.02)
+        await comes_true(lambda: self.count(what) >= times, f"{what!r}, {times} times, in the log")
+
+    async def last_dies(self) -> None:
+        """Wait, for as long as it takes, until the worker that was started last has ended."""
+        dead, loop, last = asyncio.Event(), asyncio.get_running_loop(), self.workers[-1].sentinel
+        loop.add_reader(last, dead.set)
+        try:
+            await dead.wait()
+        finally:
+            loop.remove_reader(last)
 
     def end(self) -> None:
         """Kill all."""
         for each in self.workers:
             each.kill()
-            each.join()
+            each.join(LIMIT)
 
 
 def work(address: str, environment: Mapping[str, str]) -> None:

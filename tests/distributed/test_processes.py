@@ -6,8 +6,10 @@ import asyncio
 import os
 import subprocess
 import sys
+from asyncio.subprocess import Process
 from pathlib import Path
 from signal import SIGKILL
+from typing import Any
 
 import pytest
 from google.adk.artifacts import FileArtifactService
@@ -17,6 +19,7 @@ from adk_fluent.distributed import DistributedBackend
 from adk_fluent.distributed.__main__ import segment_of
 from adk_fluent.errors import ArgumentError, BackendError, SegmentError, StepError
 from tests.distributed.placed import filing, placed
+from tests.limits import LIMIT, comes_true
 
 pytestmark = pytest.mark.newest
 TARGET = "tests.distributed.placed:placed"
@@ -45,17 +48,24 @@ async def test_a_segment_runs_in_a_process_of_its_own() -> None:
         await backend.close()
 
 
-async def test_a_process_that_ended_while_it_had_nothing_to_do_is_replaced() -> None:
+async def test_a_process_that_ended_while_it_had_nothing_to_do_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """No run fails for it: the next has another."""
-    backend = DistributedBackend(target=TARGET)
+    backend, started = DistributedBackend(target=TARGET), list[Process]()
+    start = asyncio.create_subprocess_exec
+
+    async def starts(*command: Any, **options: Any) -> Process:
+        started.append(await start(*command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", starts)
     try:
         first = (await placed.run("sums", backend=backend)).state["pid"]
         os.kill(first, SIGKILL)
-        async with asyncio.timeout(20):
-            while Path(f"/proc/{first}").exists():
-                await asyncio.sleep(0.01)
-        for _ in range(5):  # what the end of its output takes to be noticed
-            await asyncio.sleep(0)
+        (process,) = started
+        assert process.pid == first
+        await comes_true(lambda: process.returncode is not None, "the end of the process")
         second = await placed.run("sums", backend=backend)
         assert second.text == "Did sums."
         assert second.state["pid"] != first
@@ -114,7 +124,9 @@ def test_a_start_command_that_is_wrong_says_so_in_one_line(said: list[str], told
     command = [sys.executable, "-m", "adk_fluent.distributed", *said]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("PYTHONUNBUFFERED", None)  # with it, what the module prints could not come late
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
     last = done.stderr.strip().splitlines()[-1]
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert last.startswith("python -m adk_fluent.distributed: ")

@@ -11,11 +11,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.errors import RunError
+from tests.backends.temporal.engine import happened
 from tests.distributed import served
-from tests.distributed.queues import crew
+from tests.distributed.queues import crew, segment_run, step_on_its_way
+from tests.limits import LIMIT
 
 pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("soon_dead")]
 
@@ -26,9 +30,21 @@ async def test_a_step_that_blocks_the_event_loop_runs_once(
     """It computes for three times as long as a worker may be silent: it is not taken for dead, and its caller
     gets the answer. With the default of 5 s, that is a step of 15 s."""
     async with crew(temporal.address, redis, tmp_path, "computing") as (workers, run):
+        workers.hold("compute")
         workers.start()
-        assert (await run("sums")).state["computed"] == "sums"
+        running = run("sums")
+        await workers.until("compute begins sums")
+        step = await segment_run(temporal.address, workers.endpoint)
+        await step_on_its_way(step, lambda now: _silence(now) >= 3 * served.HEARTBEAT)
+        workers.release("compute")
+        assert (await running).state["computed"] == "sums"
         assert workers.count("compute begins sums") == 1
+
+
+def _silence(step: PendingActivityInfo) -> float:
+    """Seconds for which a step has been at work when its worker was heard of last."""
+    beat, since = step.last_heartbeat_time.ToDatetime(), step.last_started_time.ToDatetime()
+    return (beat - since).total_seconds()
 
 
 async def test_a_paused_worker_runs_nothing_twice(redis: str, temporal: DevServer, tmp_path: Path) -> None:
@@ -39,10 +55,11 @@ async def test_a_paused_worker_runs_nothing_twice(redis: str, temporal: DevServe
         running = run("sums")
         await workers.until("two begins sums")
         assert process.pid is not None
+        step = await segment_run(temporal.address, workers.endpoint)
         os.kill(process.pid, signal.SIGSTOP)
-        await asyncio.sleep(3 * served.HEARTBEAT)  # the pause is what is tested
+        await happened(step, EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT)
         os.kill(process.pid, signal.SIGCONT)
-        await asyncio.sleep(served.HEARTBEAT)  # in which the next attempt comes
+        await step_on_its_way(step)  # in the next attempt
         workers.release("two")
         assert (await running).state["two"] == "sums"
         assert workers.count("two begins sums") == 1
@@ -66,7 +83,7 @@ async def test_a_poison_run_runs_alone_after_its_first_failure(
 
         async def replace() -> None:
             while True:
-                await asyncio.to_thread(workers.workers[-1].join)
+                await workers.last_dies()
                 workers.start()
 
         replacing = asyncio.ensure_future(replace())
@@ -100,12 +117,13 @@ async def test_a_worker_with_a_blocked_loop_can_be_ended(
             running = run("forever")
             await workers.until("compute begins forever")
             process.send_signal(signal.SIGTERM)
-            while process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                await asyncio.sleep(0.1)
+            async with asyncio.timeout(LIMIT):
+                while process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+                    await asyncio.sleep(0.1)
         finally:
             process.kill()
-            process.wait()
+            process.wait(LIMIT)
         assert process.returncode == 1
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -146,7 +164,7 @@ async def _killed(rounds: int, seed: int, address: str, server: str, folder: Pat
             for name in names[: chance.randrange(4)]:
                 await workers.until(f"two begins {name}")
             workers.workers[-1].kill()
-            workers.workers[-1].join()
+            await workers.last_dies()
             kept = [name for name in names if workers.count(f"two begins {name}")]
             workers.release("two")
             workers.start()

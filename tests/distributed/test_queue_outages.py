@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from adk_fluent.backends.temporal.server import DevServer
-from tests.distributed.queues import crew, until
+from tests.distributed.queues import crew
 
 pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("soon_dead")]
 
@@ -139,4 +139,3 @@ async def test_a_proxy_is_cut(redis: str) -> None:
         await way.open()
         _, writer = await asyncio.open_connection("127.0.0.1", way.port)
         writer.close()
-        await until(lambda: True)

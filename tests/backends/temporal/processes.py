@@ -12,7 +12,7 @@ from adk_fluent.backends import StepPolicy, TemporalBackend
 from tests.limits import LIMIT, comes_true
 
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.backends.temporal.served"])
+_CONTEXT.set_forkserver_preload(["tests.backends.temporal.served", "tests.backends.temporal.warm"])
 
 HEARTBEAT: Final = 2.0
 """Seconds without a sign of life after which a worker of these tests counts as dead."""
