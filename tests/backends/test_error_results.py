@@ -7,6 +7,7 @@ import copy
 import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ from adk_fluent.errors import (
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, raises_from, replies, script, seen
+from tests.limits import in_thread
 
 A, B = Agent("a").writes("k"), Agent("b")
 
@@ -63,7 +65,7 @@ async def _ask(expression: Expr[Any], **options: Any) -> None:
 
 
 async def _blocking(expression: Expr[Any], **options: Any) -> None:
-    await asyncio.to_thread(expression.ask, "hi", **options)
+    await in_thread(partial(expression.ask, "hi", **options))
 
 
 async def _map(expression: Expr[Any], **options: Any) -> None:

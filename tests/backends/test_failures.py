@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import each, play, raises_from, script
 from tests.cli.gemini import Behaviour, Gemini, serve_models
+from tests.limits import in_thread
 
 A, B = Agent("a"), Agent("b")
 
@@ -68,7 +70,7 @@ async def _chat(expression: Expr[Any], **options: Any) -> None:
 
 
 async def _blocking(expression: Expr[Any], **options: Any) -> None:
-    await asyncio.to_thread(expression.ask, "hi", **options)
+    await in_thread(partial(expression.ask, "hi", **options))
 
 
 async def _to_runner(expression: Expr[Any]) -> None:

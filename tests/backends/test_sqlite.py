@@ -22,7 +22,7 @@ from adk_fluent.backends.adk.running.sqlite import OneWriter, Turns, one_writer,
 from adk_fluent.middleware import Context, Middleware
 from adk_fluent.testing import mock_backend
 from tests.backends.support import close
-from tests.limits import LIMIT
+from tests.limits import LIMIT, in_thread
 
 pytestmark = pytest.mark.newest  # older releases need a driver that is not installed there
 
@@ -99,7 +99,7 @@ async def test_writers_of_a_file_come_one_after_another(
         ]
         await asyncio.gather(*running)
 
-    await asyncio.gather(some("a"), some("b"), *[asyncio.to_thread(asyncio.run, some(n)) for n in "cd"])
+    await asyncio.gather(some("a"), some("b"), *[in_thread(asyncio.run, some(n)) for n in "cd"])
     assert most == 1
 
 

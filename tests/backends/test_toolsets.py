@@ -11,6 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, nullcontext
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +35,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, called, replies, script
 from tests.clock import without_pauses
-from tests.limits import LIMIT, within_limit
+from tests.limits import LIMIT, in_thread, within_limit
 
 # ADK deprecates how its own AgentTool and its own client for MCP use it.
 pytestmark = [
@@ -107,7 +108,7 @@ async def _run(expression: Expr[Any]) -> None:
 
 
 async def _ask(expression: Expr[Any]) -> None:
-    await asyncio.to_thread(expression.ask, "hi", backend=backend())
+    await in_thread(partial(expression.ask, "hi", backend=backend()))
 
 
 async def _ask_async(expression: Expr[Any]) -> None:
