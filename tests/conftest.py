@@ -146,15 +146,33 @@ def connections_end_with_their_loop() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
-def garbage_is_collected() -> Iterator[None]:
-    """What the tests of a file leave open is told here, not in whichever test the collector runs.
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Report what the tests of a file leave open there, not in whichever test the collector runs.
 
-    What is still in use then, mostly modules and caches, need not be looked at again after every other file.
+    No fixture can do that: what the fixtures and the log of a file's last test hold is let go only after all
+    of them. What is still in use then, mostly modules and caches, need not be looked at again after every
+    other file.
     """
-    yield
-    gc.collect()
-    gc.freeze()
+    done = yield
+    if nextitem is None or nextitem.path != item.path:
+        collected = pytest.CallInfo[None].from_call(lambda: collect_garbage(item.config), when="teardown")
+        report = item.ihook.pytest_runtest_makereport(item=item, call=collected)
+        if report.failed:
+            item.ihook.pytest_runtest_logreport(report=report)
+        gc.freeze()
+    return done
+
+
+def collect_garbage(config: pytest.Config) -> None:
+    """Collect garbage, and what that leaves in turn; raise what is told of it."""
+    for _ in range(5):
+        if not gc.collect():
+            break
+    plugin: Any = config.pluginmanager.get_plugin("unraisableexception")
+    plugin.collect_unraisable(config)
 
 
 def open_in(loop: asyncio.AbstractEventLoop) -> list[asyncio.WriteTransport]:

@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kept = known.folder / ".outcomes.json"
     kept.unlink(missing_ok=True)
     slower, idle = (SLOWER, (os.cpu_count() or 1) * BUSY_PER_CORE) if known.loaded else (1, 0)
-    options = [f"--timeout={120 * slower}"] if known.loaded else []
+    options = [f"--timeout={240 * slower}"] if known.loaded else []
     parallel = ["--numprocesses", known.processes, "--maxprocesses", "4", "--dist", "worksteal"]
     with busy(idle):
         code = run([*PYTEST, *parallel, *options, "--outcomes", str(kept), *more], known.limit * slower)

@@ -18,6 +18,7 @@ from google.genai import types
 from hypothesis import settings
 
 from tests.conftest import guard_network
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest  # the same on every release
 
@@ -136,6 +137,7 @@ def test_a_test_that_hangs_fails_by_name(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=tmp_path,
+        timeout=2 * LIMIT,
     )
     assert ran.returncode == pytest.ExitCode.TESTS_FAILED, ran.stdout + ran.stderr
     cases = ElementTree.parse(tmp_path / "report.xml").iter("testcase")

@@ -193,7 +193,7 @@ def test_beside_busy_processes_tests_have_more_time(suite: Suite) -> None:
     """`--loaded` keeps four processes per core busy meanwhile, and ends those processes."""
     source = (
         "import os, subprocess\n\ndef test_busy(request):\n"
-        "    assert request.config.getoption('timeout') == 720\n"
+        "    assert request.config.getoption('timeout') == 1440\n"
         "    listed = subprocess.run(['ps', '-eo', 'ppid,args'], capture_output=True, text=True).stdout\n"
         "    busy = [line.split()[0] for line in listed.splitlines() if line.endswith('while True: pass')]\n"
         "    assert max(map(busy.count, busy)) == 4 * os.cpu_count()\n"
