@@ -94,6 +94,16 @@ def line_with(words: str, process: subprocess.Popen[str]) -> str:
     return lines[-1]
 
 
+async def begins(event: asyncio.Event, work: asyncio.Future[Any]) -> None:
+    """Wait until some work sets an event, and fail with what became of the work if it ends before."""
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({waiting, work}, timeout=LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        assert waiting.done(), f"it did not begin within {LIMIT:g} s: {work!r}"
+    finally:
+        waiting.cancel()
+
+
 async def happens(event: Waitable) -> None:
     """Wait in a thread until an event is set, and fail if it is not."""
     assert await in_thread(event.wait, LIMIT, limit=LIMIT + 1), f"{event!r} was not set within {LIMIT:g} s"

@@ -18,7 +18,7 @@ from adk_fluent.errors import RemoteError
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.engine import Served, Workers
-from tests.limits import LIMIT, within_limit
+from tests.limits import LIMIT, begins, within_limit
 from tests.remote.others import Says, listening, plain, says
 
 pytestmark = pytest.mark.newest
@@ -101,7 +101,7 @@ async def test_who_cancels_a_run_cancels_the_remote_task(temporal: DevServer) ->
         backend = TemporalBackend(temporal.address, queue=queue, worker_timeout=LIMIT)
         async with working(far.node, Address(temporal.address), queue=queue, **_workers(100)):
             run = asyncio.ensure_future(far.run("hi", backend=backend))
-            await begun.wait()
+            await begins(begun, run)
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)
             assert await within_limit(left.wait())
