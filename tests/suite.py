@@ -33,6 +33,8 @@ MOST_UNSTABLE: Final = 3
 SLOWEST: Final = 20
 GRACE: Final = 5.0
 """Seconds that processes have to print their stacks."""
+PROCESSES: Final = str(min((os.cpu_count() or 1) + 1, 4))
+"""One more than cores, since many tests wait; at most four, for the sake of memory."""
 BUSY_PER_CORE: Final = 4
 SLOWER: Final = 6
 """So many times the usual limits apply beside busy processes."""
@@ -144,14 +146,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.suite", allow_abbrev=False)
     parser.add_argument("folder", type=Path, help="where outcomes are kept: the environment")
     parser.add_argument("--limit", type=float, default=2400, help="seconds that the suite may take")
-    parser.add_argument("--processes", default="auto", help="how many processes run tests, at most 4")
+    parser.add_argument("--processes", default=PROCESSES, help="how many processes run tests")
     parser.add_argument("--loaded", action="store_true", help="run beside busy processes, four per core")
     known, more = parser.parse_known_args(arguments)
     kept = known.folder / ".outcomes.json"
     kept.unlink(missing_ok=True)
     slower, idle = (SLOWER, (os.cpu_count() or 1) * BUSY_PER_CORE) if known.loaded else (1, 0)
     options = [f"--timeout={240 * slower}"] if known.loaded else []
-    parallel = ["--numprocesses", known.processes, "--maxprocesses", "4", "--dist", "worksteal"]
+    parallel = ["--numprocesses", known.processes, "--dist", "worksteal"]
     with busy(idle):
         code = run([*PYTEST, *parallel, *options, "--outcomes", str(kept), *more], known.limit * slower)
         outcomes = Outcomes.read(kept) if kept.exists() else Outcomes()

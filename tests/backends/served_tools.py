@@ -16,8 +16,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.limits import LIMIT
-
 
 def shop(log: Path) -> Any:
     """The server with its tools."""
@@ -54,6 +52,8 @@ def shop(log: Path) -> Any:
 def listening(log: Path) -> Generator[str]:
     """A server that listens; its URL. Who calls before it is ready waits in the queue of its socket."""
     import uvicorn
+
+    from tests.limits import LIMIT  # what runs this file as a program need not find it
 
     with socket.create_server(("127.0.0.1", 0)) as opened:
         config = uvicorn.Config(

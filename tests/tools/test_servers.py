@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import threading
@@ -65,6 +66,22 @@ async def test_a_server_that_is_started(tmp_path: Path) -> None:
     assert [("ordered 1 tea" in text) for text in said(run)] == [True, True]
     lines = log.read_text().splitlines()
     assert [line.rpartition(" ")[0] for line in lines] == ["start", "ordered 1 tea"]
+
+
+async def test_a_server_is_started_where_errors_have_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a notebook or a test put in the place of stderr when ADK was imported does not matter."""
+    module: Any = import_module("google.adk.tools.mcp_tool.mcp_toolset")
+    real, without_file = module.McpToolset, io.StringIO()
+
+    def made(**given: Any) -> Any:
+        return real(**{"errlog": without_file, **given})
+
+    monkeypatch.setattr(module, "McpToolset", made)
+    backend = mock_backend({"a": [call_tool("price", article="tea"), "done"]})
+    run = await Agent("a").tools(T.mcp(stdio(tmp_path / "log"))).run("hi", backend=backend)
+    assert "tea costs 3 EUR" in said(run)[0]
 
 
 async def test_a_server_that_listens(tmp_path: Path) -> None:

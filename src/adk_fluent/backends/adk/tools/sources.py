@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from inspect import signature
@@ -76,6 +77,8 @@ def mcp_toolset(tool: Mcp, agent: str) -> BaseToolset:
         connection_params=_connection(tool.server),
         tool_filter=_filter(tool.tool_filter),
         tool_name_prefix=tool.prefix,
+        # ADK's default is the `sys.stderr` of when it was imported, which may be closed or have no file.
+        errlog=sys.__stderr__ or sys.stderr,
     )
     object.__setattr__(tool, "_toolset", weakref.ref(toolset))
     return toolset
