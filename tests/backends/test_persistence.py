@@ -480,7 +480,8 @@ from adk_fluent.testing import mock_backend
 
 async def endless(request):
     print("waiting", flush=True)
-    await asyncio.Event().wait()
+    while True:  # a loop that never wakes misses a signal that comes just before it waits
+        await asyncio.sleep(0.05)
     yield ""
 
 expression = S.counter("n") >> Agent("a").writes("said") >> Agent("b")
