@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Container, Mapping
+from contextlib import aclosing, closing
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -174,51 +176,75 @@ async def test_nothing_is_done_twice_in_three_composites(kinds: tuple[str, ...],
 # --- a process that stops -------------------------------------------------------------------------
 
 
-async def stored_answers(kinds: tuple[str, ...], folder: Path, stop: int | None) -> tuple[Counter[str], int]:
-    """How often each agent's answer is stored, by branch, when a run stops after so many events and goes on.
+@dataclass
+class Killed:
+    """A run on a database that is copied after its events: what a process that is killed there leaves.
 
-    Also how many events there were. Every part runs in a process of its own as far as memory goes.
+    Attributes:
+        folder: where the database and its copies are.
+        kinds: the composites of the pipeline, the outermost first.
+        stops: the numbers of the events after which it is copied.
     """
-    folder.mkdir()
-    service = session_service("sqlite", folder)
-    config = ExecutionConfig(resumable=True)
-    session: dict[str, Any] = {"user_id": "user", "session_id": "s"}
-    count, invocation = 0, ""
-    try:
-        for part in (stop, None):
-            work = Work(asks=False)
-            expression = wrapped(work, kinds)
-            backend = mock_backend(work.responses, session_service=service)
-            runner = backend.compile(expression.node, config, state=None).runner(backend.services())
-            message = types.Content(role="user", parts=[types.Part(text="hi")])
-            start: dict[str, Any] = {"new_message": message, "state_delta": STATE}
-            options = {"invocation_id": invocation} if invocation else start
+
+    folder: Path
+    kinds: tuple[str, ...]
+    stops: Container[int]
+    invocation: str = ""
+    count: int = 0
+
+    async def whole(self) -> Counter[str]:
+        """How often each agent's answer is stored, by branch, when nothing stops the run."""
+        start = {"new_message": types.UserContent("hi"), "state_delta": STATE}
+        return await self._answers(self.folder, copies=True, **start)
+
+    async def continued(self, stop: int) -> Counter[str]:
+        """How often when a process that knows nothing of the first goes on behind that event."""
+        return await self._answers(self.folder / str(stop), copies=False, invocation_id=self.invocation)
+
+    async def _answers(self, folder: Path, *, copies: bool, **options: Any) -> Counter[str]:
+        service = session_service("sqlite", folder)
+        work = Work(asks=False)
+        node = wrapped(work, self.kinds).node
+        backend = mock_backend(work.responses, session_service=service)
+        compiled = backend.compile(node, ExecutionConfig(resumable=True), state=None)
+        runner = compiled.runner(backend.services())
+        session: dict[str, Any] = {"user_id": "user", "session_id": "s"}
+        try:
             async with aclosing(runner.run_async(**session, **options)) as events:
                 async for event in events:
-                    invocation, count = event.invocation_id, count + 1
-                    if count == part:
-                        break
-            if stop is None:
-                break
-        found = await service.get_session(app_name=runner.app_name, **session)
-        assert found is not None
-        answers = (f"{e.author} on {e.branch}" for e in found.events if e.content and e.author != "user")
-        return Counter(answers), count
-    finally:
-        await close(service)
+                    if copies:
+                        self.invocation, self.count = event.invocation_id, self.count + 1
+                        if self.count in self.stops:
+                            self._copy()
+            found = await service.get_session(app_name=runner.app_name, **session)
+            assert found is not None
+            answers = (f"{e.author} on {e.branch}" for e in found.events if e.content and e.author != "user")
+            return Counter(answers)
+        finally:
+            await close(service)
+
+    def _copy(self) -> None:
+        (file,) = self.folder.glob("*.db")
+        copy = self.folder / str(self.count) / file.name
+        copy.parent.mkdir()
+        # What is committed, even while a branch that runs at the same time writes.
+        with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
 
 
 @pytest.mark.parametrize("kind", every(4, WRAPPERS))
 async def test_a_process_may_stop_after_any_event(kind: str, tmp_path: Path) -> None:
     """Whichever event was stored last, the run goes on behind it, and no agent answers twice."""
-    expected, count = await stored_answers((kind,), tmp_path / "whole", None)
-    for stop in range(1, count):
-        assert (await stored_answers((kind,), tmp_path / str(stop), stop))[0] == expected, stop
+    killed = Killed(tmp_path, (kind,), range(1, 1000))
+    expected = await killed.whole()
+    for stop in range(1, killed.count):
+        assert await killed.continued(stop) == expected, stop
 
 
 @pytest.mark.parametrize("kinds", every(5, PAIRS[::9]), ids="-in-".join)
 async def test_a_process_may_stop_inside_two_composites(kinds: tuple[str, ...], tmp_path: Path) -> None:
     """The same within two composites, for a sample of both."""
-    expected, count = await stored_answers(kinds[::-1], tmp_path / "whole", None)
-    for stop in range(3, count, 11):
-        assert (await stored_answers(kinds[::-1], tmp_path / str(stop), stop))[0] == expected, stop
+    killed = Killed(tmp_path, kinds[::-1], range(3, 1000, 11))
+    expected = await killed.whole()
+    for stop in range(3, killed.count, 11):
+        assert await killed.continued(stop) == expected, stop
