@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from importlib import import_module
 from types import FrameType
 from typing import Any, Final
@@ -53,6 +54,10 @@ def lines_run(call: Callable[[str], object], text: str) -> int:
 # --- regular expressions --------------------------------------------------------------------------
 
 
+_Item = tuple[str, Any]
+"""One item of a pattern: its kind, and what `_item` makes of the rest."""
+
+
 class Steps:
     """A backtracking matcher that counts its steps, as Python's own goes through a pattern.
 
@@ -65,8 +70,7 @@ class Steps:
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         parser: Any = import_module("re._parser")  # there is no other parser of patterns
-        self._tree: list[Any] = list(parser.parse(pattern, flags))
-        self._all = bool(flags & re.DOTALL)
+        self._tree = _items(parser.parse(pattern, flags), every=bool(flags & re.DOTALL))
         self.count = 0
         self.spans: list[tuple[int, int]] = []
 
@@ -80,44 +84,45 @@ class Steps:
             start = start + 1 if end is None or end == start else end
         return self.count
 
-    def _match(self, tree: list[Any], at: int, text: str, position: int) -> Iterator[int]:
+    def _match(self, tree: list[_Item], at: int, text: str, position: int) -> Iterator[int]:
         """Where a match of the rest of a pattern may end, in the order in which Python tries."""
-        if at == len(tree):
-            yield position
-            return
-        kind, argument = tree[at]
-        for end in self._one(str(kind), argument, text, position):
-            yield from self._match(tree, at + 1, text, end)
+        for index in range(at, len(tree)):
+            kind, argument = tree[index]
+            if kind != "ONE":
+                for end in self._one(kind, argument, text, position):
+                    yield from self._match(tree, index + 1, text, end)
+                return
+            self.count += 1
+            if position == len(text) or not argument(text[position]):
+                return
+            position += 1
+        yield position
 
     def _one(self, kind: str, argument: Any, text: str, position: int) -> Iterator[int]:
-        """Where one item of a pattern may end."""
+        """Where one item of a pattern that may match in several ways, or nothing, may end."""
         self.count += 1
         match kind:
-            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
-                if position < len(text) and self._fits(kind, argument, text[position]):
-                    yield position + 1
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
                 least, most, item = argument
-                yield from self._repeat(kind, least, int(most), list(item), text, position)
+                yield from self._repeat(kind, least, most, item, text, position)
             case "SUBPATTERN":
-                yield from self._match(list(argument[3]), 0, text, position)
+                yield from self._match(argument, 0, text, position)
             case "BRANCH":
-                for way in argument[1]:
-                    yield from self._match(list(way), 0, text, position)
+                for way in argument:
+                    yield from self._match(way, 0, text, position)
             case "ASSERT" | "ASSERT_NOT":
-                direction, inner = argument
-                width = inner.getwidth()[1] if direction < 0 else 0
+                width, inner = argument
                 begin = position - width
-                found = begin >= 0 and next(self._match(list(inner), 0, text, begin), None) is not None
+                found = begin >= 0 and next(self._match(inner, 0, text, begin), None) is not None
                 if found is (kind == "ASSERT"):
                     yield position
             case "AT":
-                yield from self._at(str(argument), text, position)
+                yield from self._at(argument, text, position)
             case _:
                 raise AssertionError(f"no steps are known for {kind}")
 
     def _repeat(
-        self, kind: str, least: int, most: int, item: list[Any], text: str, position: int
+        self, kind: str, least: int, most: int, item: list[_Item], text: str, position: int
     ) -> Iterator[int]:
         ends = [position]
         if kind == "MIN_REPEAT":
@@ -133,24 +138,13 @@ class Steps:
             self.count += 1
             yield end
 
-    def _more(self, item: list[Any], ends: list[int], text: str) -> bool:
+    def _more(self, item: list[_Item], ends: list[int], text: str) -> bool:
         """Go once more through what is repeated; each item of ours has one way to match at a place."""
         end = next(self._match(item, 0, text, ends[-1]), None)
         if end is None or end == ends[-1]:
             return False
         ends.append(end)
         return True
-
-    def _fits(self, kind: str, argument: Any, character: str) -> bool:
-        match kind:
-            case "LITERAL":
-                return ord(character) == argument
-            case "NOT_LITERAL":
-                return ord(character) != argument
-            case "ANY":
-                return self._all or character != "\n"
-            case _:
-                return _is_in(argument, character)
 
     def _at(self, where: str, text: str, position: int) -> Iterator[int]:
         if where == "AT_BOUNDARY":
@@ -160,6 +154,47 @@ class Steps:
         ends = {"AT_END": {len(text), len(text) - text.endswith("\n")}, "AT_END_STRING": {len(text)}}
         if position in ends.get(where, {0}):
             yield position
+
+
+def _items(tree: Iterable[Any], *, every: bool) -> list[_Item]:
+    """A parsed pattern with what depends on it alone worked out, which is most of the work of a match.
+
+    Args:
+        tree: the pattern.
+        every: whether a dot also stands for the end of a line.
+    """
+    return [_item(str(kind), argument, every) for kind, argument in tree]
+
+
+def _item(kind: str, argument: Any, every: bool) -> _Item:
+    match kind:
+        case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
+            return "ONE", cache(partial(_fits, kind, argument, every))
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            least, most, item = argument
+            return kind, (least, int(most), _items(item, every=every))
+        case "SUBPATTERN":
+            return kind, _items(argument[3], every=every)
+        case "BRANCH":
+            return kind, [_items(way, every=every) for way in argument[1]]
+        case "ASSERT" | "ASSERT_NOT":
+            direction, inner = argument
+            return kind, (inner.getwidth()[1] if direction < 0 else 0, _items(inner, every=every))
+        case _:
+            return kind, str(argument)
+
+
+def _fits(kind: str, argument: Any, every: bool, character: str) -> bool:
+    """Whether an item that matches one character matches this one."""
+    match kind:
+        case "LITERAL":
+            return ord(character) == argument
+        case "NOT_LITERAL":
+            return ord(character) != argument
+        case "ANY":
+            return every or character != "\n"
+        case _:
+            return _is_in(argument, character)
 
 
 def _is_in(members: Any, character: str) -> bool:

@@ -14,14 +14,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 import pytest
 
 from adk_fluent.backends.adk.running.runner import shared_services
+from tests import processes
 from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
@@ -99,13 +102,24 @@ def run_page(path: Path, module: ModuleType) -> int:
     return ran
 
 
+def run_forked(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `[sys.executable, FILE]`, as pages do, in a fork of a process that has imported google-adk."""
+    python, file = command
+    assert (python, options.keys() - {"stderr"}) == (sys.executable, set())
+    done = processes.run_file(Path(file))
+    sys.stdout.write(done.stdout)
+    return done
+
+
 @pytest.fixture
 def page_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
     """An empty module that the blocks of a page share, importable like a user's own, in an empty folder.
 
-    What a page keeps about a user is gone behind it: all sessions of a process are in one service.
+    What a page keeps about a user is gone behind it: all sessions of a process are in one service. Programs
+    that it writes into files run in forks: most of what a fresh Python does is to import google-adk.
     """
     module = ModuleType("page")
+    monkeypatch.setattr(subprocess, "run", run_forked)
     monkeypatch.setitem(sys.modules, "page", module)
     monkeypatch.chdir(tmp_path)
     yield module
@@ -164,6 +178,7 @@ def test_documentation_runs(path: Path, page_module: ModuleType, monkeypatch: py
 TEST_NAME = re.compile(r"`(tests/[\w/.-]+\.py)::(\w+)`")
 
 
+@cache
 def defined_tests(path: Path) -> set[str]:
     """The test functions of a file, those of its classes included."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

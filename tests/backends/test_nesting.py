@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -178,12 +178,12 @@ async def test_nothing_is_done_twice_in_three_composites(kinds: tuple[str, ...],
 
 @dataclass
 class Killed:
-    """A run on a database of which a copy is kept after each event: what a process killed there leaves.
+    """A run on a database that is copied after its events: what a process that is killed there leaves.
 
     Attributes:
         folder: where the database and its copies are.
         kinds: the composites of the pipeline, the outermost first.
-        stops: the numbers of the events after which a copy is kept.
+        stops: the numbers of the events after which it is copied.
     """
 
     folder: Path
@@ -193,12 +193,12 @@ class Killed:
     count: int = 0
 
     async def whole(self) -> Counter[str]:
-        """How often each agent's answer is stored, by branch, in the run that nothing stops."""
+        """How often each agent's answer is stored, by branch, when nothing stops the run."""
         start = {"new_message": types.UserContent("hi"), "state_delta": STATE}
         return await self._answers(self.folder, copies=True, **start)
 
     async def continued(self, stop: int) -> Counter[str]:
-        """How often, when the run goes on behind that event in a process of its own as far as memory goes."""
+        """How often when a process that knows nothing of the first goes on behind that event."""
         return await self._answers(self.folder / str(stop), copies=False, invocation_id=self.invocation)
 
     async def _answers(self, folder: Path, *, copies: bool, **options: Any) -> Counter[str]:
@@ -224,10 +224,12 @@ class Killed:
             await close(service)
 
     def _copy(self) -> None:
-        copy = self.folder / str(self.count)
-        copy.mkdir()
-        for file in filter(Path.is_file, self.folder.iterdir()):
-            shutil.copy(file, copy)
+        (file,) = self.folder.glob("*.db")
+        copy = self.folder / str(self.count) / file.name
+        copy.parent.mkdir()
+        # What is committed, even while a branch that runs at the same time writes.
+        with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
 
 
 @pytest.mark.parametrize("kind", every(4, WRAPPERS))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from adk_fluent import A, C
 from adk_fluent.context.asking import Ask, Exchange
-from adk_fluent.context.entries import Entry, Selection
+from adk_fluent.context.entries import Entry, Scene, Selection
 from adk_fluent.context.operations import OPERATIONS
 from adk_fluent.context.rendering import TEMPLATE, text
 from adk_fluent.context.selection import scene_of, selecting
 from adk_fluent.context.spec import Context
+from adk_fluent.context.view import View
 from adk_fluent.errors import ContextError, MissingKeyError
 from tests import samples
 from tests.context.every import SPECS, conversations, specs, states
@@ -178,9 +180,28 @@ def test_what_conditions_leave_is_what_was_said(spec: Context, state: dict[str, 
     assert not spec.always_selects or (left is not None and left.is_selection)
 
 
-def hold_what_is_shown(spec: Context, entries: list[Entry], chosen: Selection) -> None:
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """A spec and a conversation, with what the spec says of itself and what there is to select."""
+
+    spec: Context
+    entries: list[Entry]
+
+    @cached_property
+    def view(self) -> View:
+        """What the spec says is seen."""
+        return self.spec.view()
+
+    @cached_property
+    def scene(self) -> Scene:
+        """The conversation as it is before the spec selects from it."""
+        return scene_of(self.entries, agent="me", now=0)
+
+
+def hold_what_is_shown(held: Held, chosen: Selection) -> None:
     """No text, turn, key or tool call is seen that the view rules out, also inside what a model made."""
-    seen, turn = spec.view(), max(entry.turn for entry in entries)
+    spec, entries, seen = held.spec, held.entries, held.view
+    turn = max(entry.turn for entry in entries)
     for said in chosen.conversation:
         assert seen.history != "none"
         assert seen.turns is None or said.turn > turn - seen.turns
@@ -195,53 +216,56 @@ def hold_what_is_shown(spec: Context, entries: list[Entry], chosen: Selection) -
             if said.text.startswith(("t", "A-", "B-")) and said.author != "me" and said.text in value.text:
                 assert seen.may_see(said.author)
                 assert seen.turns is None or said.turn > turn - seen.turns
-    assert not seen.message or chosen.pinned == scene_of(entries, agent="me", now=0).pinned
+    assert not seen.message or chosen.pinned == held.scene.pinned
     assert {entry.author for entry in chosen.shown} <= {*seen.keys, TEMPLATE}
 
 
-def hold_what_is_sure(spec: Context, entries: list[Entry], chosen: Selection) -> None:
+def hold_what_is_sure(held: Held, chosen: Selection) -> None:
     """Where nothing is left open, every text is seen that the view promises."""
-    seen = spec.view()
+    seen = held.view
     if seen.unknown or seen.history == "none":
         return
-    whole, turn = text(chosen.conversation), max(entry.turn for entry in entries)
-    added = any(part.op == "sum" for part in walk(spec))  # then it speaks of the current turn
+    whole, turn = text(chosen.conversation), max(entry.turn for entry in held.entries)
+    added = any(part.op == "sum" for part in walk(held.spec))  # then it speaks of the current turn
     turns = 1 if added else seen.turns or turn
-    for said in scene_of(entries, agent="me", now=0).history:
+    for said in held.scene.history:
         visible = seen.user if said.author == "user" else seen.may_see(said.author)
         if visible and said.turn > turn - turns:
             assert said.text in whole
 
 
-def hold_what_is_untouched(spec: Context, entries: list[Entry], chosen: Selection) -> None:
+def hold_what_is_untouched(held: Held, chosen: Selection) -> None:
     """What is said to be left to ADK is."""
-    if spec.is_untouched:
+    if held.spec.is_untouched:
         assert chosen.untouched
         events = [entry.index for entry in chosen.conversation if entry.kind == "event"]
-        assert events == [entry.index for entry in scene_of(entries, agent="me", now=0).history]
+        assert events == [entry.index for entry in held.scene.history]
 
 
-def hold_what_is_written(spec: Context, entries: list[Entry], chosen: Selection, state: State) -> None:
+def hold_what_is_written(held: Held, chosen: Selection, state: State) -> None:
     """No other keys are written than is said, and the sure ones wherever there is something to write."""
+    spec = held.spec
     written = {key for key, _ in chosen.writes}
     left = spec.resolved(state)
     noted = {pad.key for pad in left.scratchpads} if left else set[str]()
     assert written <= spec.made
     assert written | noted <= spec.access.writes
-    anything = bool(scene_of(entries, agent="me", now=0).history)
+    anything = bool(held.scene.history)
     assert spec.surely_written(anything=anything) <= written | noted
 
 
-def hold(spec: Context, entries: list[Entry], state: State, *, failing: bool = False) -> None:
-    """Hold what a spec says against what comes of it."""
-    chosen = run(spec, entries, state, failing=failing).selection
-    if chosen is None:
-        return
-    hold_what_is_shown(spec, entries, chosen)
-    hold_what_is_sure(spec, entries, chosen)
-    hold_what_is_untouched(spec, entries, chosen)
-    if not failing:
-        hold_what_is_written(spec, entries, chosen, state)
+def hold(spec: Context, entries: list[Entry], *states: State, failing: bool = False) -> None:
+    """Hold what a spec says against what comes of it in each of these states."""
+    held = Held(spec, entries)
+    for state in states:
+        chosen = run(spec, entries, state, failing=failing).selection
+        if chosen is None:
+            continue
+        hold_what_is_shown(held, chosen)
+        hold_what_is_sure(held, chosen)
+        hold_what_is_untouched(held, chosen)
+        if not failing:
+            hold_what_is_written(held, chosen, state)
 
 
 @settings(max_examples=300)
@@ -275,8 +299,7 @@ def test_what_two_of_them_say_is_what_happens(spec: Context) -> None:
     for other in SPECS:
         for first in (spec, C.when("vip", spec)):
             for both in (first | other, first + other):
-                for state in SOME_STATES:
-                    hold(both, SHORT, state)
+                hold(both, SHORT, *SOME_STATES)
 
 
 @given(specs, conversations(), states)

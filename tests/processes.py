@@ -1,0 +1,110 @@
+"""Separate processes that begin with google-adk imported, for tests of what only such a process can show.
+
+Importing google-adk takes longer than most tests. So one process imports it, for all tests of this process,
+and each program runs in a fork of that one. A program finds modules that are imported, and nothing that
+another one did. To test how a program is started, or what it does before it imports anything, start Python.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import chdir
+from multiprocessing import forkserver, get_context
+from pathlib import Path
+from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+from tests.limits import LIMIT
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+PROCESSES: Final = get_context("forkserver")
+"""Starts processes from the one that has imported everything."""
+
+_RUNS = (
+    "adk_fluent.backends.adk",
+    "adk_fluent.cli.main",
+    "adk_fluent.contracts",
+    "adk_fluent.expr.running",
+    "adk_fluent.testing",
+    "google.adk.agents.remote_a2a_agent",
+    "google.adk.workflow._workflow",
+)
+"""What a run imports; a name that a release lacks is ignored."""
+PROCESSES.set_forkserver_preload(list(_RUNS))
+
+
+def run(
+    code: str, *arguments: object, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> CompletedProcess[str]:
+    """Run a program, as `python -c CODE ARGUMENTS` does; kill it, and fail, if it does not end in time."""
+    given = [str(argument) for argument in arguments]
+    variables = dict(os.environ if environment is None else environment)
+    with TemporaryDirectory(prefix="adk-fluent-") as folder:
+        outputs = [Path(folder, name) for name in ("out", "err")]
+        streams = [os.devnull, *map(str, outputs)]
+        process = PROCESSES.Process(
+            target=_run,
+            args=(code, given, variables, str(cwd or Path.cwd()), streams),
+            daemon=True,  # killed with the process that runs the tests
+        )
+        _start_server()
+        process.start()
+        process.join(LIMIT)
+        ended, hangs = process.exitcode, process.is_alive()
+        process.kill()
+        process.join(LIMIT)
+        out, errors = (path.read_text(encoding="utf-8") if path.exists() else "" for path in outputs)
+    assert not hangs, f"a process did not end within {LIMIT:g} s; it wrote {out!r}, {errors!r}"
+    assert ended is not None
+    return CompletedProcess(given, ended, out, errors)
+
+
+def _start_server() -> None:
+    """Start the process that imports everything, unless it runs: from the root, with this library."""
+    path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    with chdir(ROOT), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", path)
+        forkserver.ensure_running()
+
+
+def run_file(path: Path, *arguments: object, **options: Any) -> CompletedProcess[str]:
+    """Run a program in a file, or a folder with a `__main__.py`, as `python PATH ARGUMENTS` does."""
+    return run(_FILE, path.resolve(), *arguments, **options)
+
+
+_FILE = """
+import os, runpy, sys
+del sys.argv[0]
+path = sys.argv[0]
+sys.path.insert(0, path if os.path.isdir(path) else os.path.dirname(path))
+runpy.run_path(path, run_name="__main__")
+"""
+
+
+def _run(code: str, arguments: list[str], environment: dict[str, str], cwd: str, streams: list[str]) -> None:
+    for number, path in enumerate(streams):
+        opened = os.open(path, os.O_RDWR | os.O_CREAT)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115  # for good
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    sys.argv[:] = ["-c", *arguments]
+    sys.modules["__main__"] = main = ModuleType("__main__")
+    try:
+        exec(code, vars(main))
+    finally:  # as Python does at its end, and a forked process does not
+        python: Any = threading
+        python._shutdown()
+        python = atexit
+        python._run_exitfuncs()
