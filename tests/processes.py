@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import chdir
+from importlib.util import find_spec
 from multiprocessing import forkserver, get_context
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -27,7 +28,7 @@ from tests.limits import LIMIT
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 PROCESSES: Final = get_context("forkserver")
-"""Starts processes from the one that has imported everything."""
+"""Starts processes from the one that has imported everything; there is one, for all that ask for it."""
 
 _RUNS = (
     "adk_fluent.backends.adk",
@@ -39,7 +40,8 @@ _RUNS = (
     "google.adk.workflow._workflow",
 )
 """What a run imports; a name that a release lacks is ignored."""
-PROCESSES.set_forkserver_preload(list(_RUNS))
+_WORKERS = ("tests.distributed.served", "tests.backends.temporal.served", "tests.backends.temporal.warm")
+PROCESSES.set_forkserver_preload([*_RUNS, *(_WORKERS if find_spec("temporalio") else ())])
 
 
 class Program:
@@ -76,8 +78,7 @@ class Program:
             args=(code, self._arguments, variables, str(cwd or Path.cwd()), streams),
             daemon=True,  # killed with the process that runs the tests
         )
-        _start_server()
-        self.process.start()
+        start(self.process)
 
     def wait(self) -> CompletedProcess[str]:
         """Wait until it has ended; kill it, and fail with what it wrote, if it does not end in time."""
@@ -96,12 +97,13 @@ def run(code: str, *arguments: object, **options: Any) -> CompletedProcess[str]:
     return Program(code, *arguments, **options).wait()
 
 
-def _start_server() -> None:
-    """Start the process that imports everything, unless it runs: from the root, with this library."""
+def start(process: Any) -> None:
+    """Start a process; if it is the first, the one that imports everything before, from the root."""
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     with chdir(ROOT), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", path)
         forkserver.ensure_running()
+    process.start()
 
 
 def run_file(path: Path, *arguments: object, **options: Any) -> CompletedProcess[str]:
