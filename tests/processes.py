@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import chdir
+from importlib.util import find_spec
 from multiprocessing import forkserver, get_context
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -27,7 +28,7 @@ from tests.limits import LIMIT
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 PROCESSES: Final = get_context("forkserver")
-"""Starts processes from the one that has imported everything."""
+"""Starts processes from the one that has imported everything; there is one, for all that ask for it."""
 
 _RUNS = (
     "adk_fluent.backends.adk",
@@ -39,41 +40,70 @@ _RUNS = (
     "google.adk.workflow._workflow",
 )
 """What a run imports; a name that a release lacks is ignored."""
-PROCESSES.set_forkserver_preload(list(_RUNS))
+_WORKERS = ("tests.distributed.served", "tests.backends.temporal.served", "tests.backends.temporal.warm")
+PROCESSES.set_forkserver_preload([*_RUNS, *(_WORKERS if find_spec("temporalio") else ())])
 
 
-def run(
-    code: str, *arguments: object, environment: Mapping[str, str] | None = None, cwd: Path | None = None
-) -> CompletedProcess[str]:
-    """Run a program, as `python -c CODE ARGUMENTS` does; kill it, and fail, if it does not end in time."""
-    given = [str(argument) for argument in arguments]
-    variables = dict(os.environ if environment is None else environment)
-    with TemporaryDirectory(prefix="adk-fluent-") as folder:
-        outputs = [Path(folder, name) for name in ("out", "err")]
-        streams = [os.devnull, *map(str, outputs)]
-        process = PROCESSES.Process(
+class Program:
+    """A program that runs in a separate process, with its output in files or on a terminal.
+
+    Args:
+        code: the program.
+        arguments: what it finds in `sys.argv`, behind the name of the program.
+        environment: its variables, if not those of this process.
+        cwd: where it starts, if not where this process is.
+        stdin: the file that it reads.
+        terminal: the terminal that its output goes to, instead of files.
+
+    Attributes:
+        process: the process.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        *arguments: object,
+        environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: str = os.devnull,
+        terminal: str = "",
+    ) -> None:
+        self._folder = TemporaryDirectory(prefix="adk-fluent-")
+        self._outputs = [Path(self._folder.name, name) for name in ("out", "err")]
+        self._arguments = [str(argument) for argument in arguments]
+        variables = dict(os.environ if environment is None else environment)
+        streams = [stdin, *([terminal] * 2 if terminal else map(str, self._outputs))]
+        self.process: Any = PROCESSES.Process(
             target=_run,
-            args=(code, given, variables, str(cwd or Path.cwd()), streams),
+            args=(code, self._arguments, variables, str(cwd or Path.cwd()), streams),
             daemon=True,  # killed with the process that runs the tests
         )
-        _start_server()
-        process.start()
-        process.join(LIMIT)
-        ended, hangs = process.exitcode, process.is_alive()
-        process.kill()
-        process.join(LIMIT)
-        out, errors = (path.read_text(encoding="utf-8") if path.exists() else "" for path in outputs)
-    assert not hangs, f"a process did not end within {LIMIT:g} s; it wrote {out!r}, {errors!r}"
-    assert ended is not None
-    return CompletedProcess(given, ended, out, errors)
+        start(self.process)
+
+    def wait(self) -> CompletedProcess[str]:
+        """Wait until it has ended; kill it, and fail with what it wrote, if it does not end in time."""
+        with self._folder:
+            self.process.join(LIMIT)
+            ended, hangs = self.process.exitcode, self.process.is_alive()
+            self.process.kill()
+            self.process.join(LIMIT)
+            texts = [path.read_text(encoding="utf-8") if path.exists() else "" for path in self._outputs]
+        assert not hangs, f"a process did not end within {LIMIT:g} s; it wrote {texts}"
+        return CompletedProcess(self._arguments, ended, *texts)
 
 
-def _start_server() -> None:
-    """Start the process that imports everything, unless it runs: from the root, with this library."""
+def run(code: str, *arguments: object, **options: Any) -> CompletedProcess[str]:
+    """Run a program, as `python -c CODE ARGUMENTS` does, until it ends."""
+    return Program(code, *arguments, **options).wait()
+
+
+def start(process: Any) -> None:
+    """Start a process; if it is the first, the one that imports everything before, from the root."""
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     with chdir(ROOT), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", path)
         forkserver.ensure_running()
+    process.start()
 
 
 def run_file(path: Path, *arguments: object, **options: Any) -> CompletedProcess[str]:
@@ -92,7 +122,7 @@ runpy.run_path(path, run_name="__main__")
 
 def _run(code: str, arguments: list[str], environment: dict[str, str], cwd: str, streams: list[str]) -> None:
     for number, path in enumerate(streams):
-        opened = os.open(path, os.O_RDWR | os.O_CREAT)
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOCTTY)
         os.dup2(opened, number)
         os.close(opened)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115  # for good

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import runpy
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ import pytest
 
 from adk_fluent.backends.adk.running.runner import shared_services
 from adk_fluent.cost import unregister_price
+from tests import processes
 from tests.cli.gemini import Gemini, serve
 from tests.example_outputs import PRINTS, SAYS
 from tests.limits import LIMIT
@@ -51,9 +51,7 @@ def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """What a program prints, which runs in this process unless it needs one of its own."""
     if path.stem in ON_THEIR_OWN:
         few = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p adk_fluent.testing.plugin"}
-        done = subprocess.run(
-            [sys.executable, path], capture_output=True, text=True, env=os.environ | few, timeout=2 * LIMIT
-        )
+        done = processes.run_file(path, environment=os.environ | few)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
     before = sys.path.copy(), sys.argv.copy()

@@ -23,6 +23,7 @@ from adk_fluent import Agent, FanOut, Pipeline, S, gate, map_over
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import SessionError
 from adk_fluent.testing import call_tool, mock_backend
+from tests import processes
 from tests.backends.support import (
     SERVICES,
     close,
@@ -35,7 +36,7 @@ from tests.backends.support import (
     speakers,
     system,
 )
-from tests.limits import LIMIT, last_words, line_with
+from tests.limits import last_words, line_with
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 ROOT = Path(__file__).resolve().parents[2]
@@ -424,13 +425,7 @@ asyncio.run(main())
 
 def in_a_process(folder: Path, answers: object) -> tuple[int, dict[str, Any], dict[str, list[str]]]:
     """Run the program above: its exit code, what it printed, and what each shape has noted so far."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), json.dumps(answers)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        timeout=LIMIT,
-    )
+    done = processes.run(PROGRAM, folder, json.dumps(answers))
     assert done.stdout, done.stderr
     logs = {path.stem: path.read_text().splitlines() for path in folder.glob("*.log")}
     return done.returncode, json.loads(done.stdout), logs

@@ -10,17 +10,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 from google.adk.sessions import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from tests.limits import LIMIT, in_time
+from tests.limits import LIMIT
+from tests.processes import Program
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINES = Path(__file__).resolve().parent / "targets" / "pipelines.py"
+COMMAND = "import runpy; runpy.run_module('adk_fluent', run_name='__main__', alter_sys=True)"
+"""The program that `python -m adk_fluent` is."""
 
 
 @dataclass(frozen=True)
@@ -54,33 +58,18 @@ def in_terminal(*arguments: object, typed: bytes | None = None, **more: str) -> 
         typed: what a person types there.
     """
     inner, outer = pty.openpty()
-    command = [sys.executable, "-m", "adk_fluent", *map(str, arguments)]
-    stdin = None if typed is None else outer
-    running = subprocess.Popen(command, stdin=stdin, stdout=outer, stderr=outer, env=environment(**more))
-    os.close(outer)
+    terminal = os.ttyname(outer)
+    stdin = os.devnull if typed is None else terminal
+    running = Program(COMMAND, *arguments, environment=environment(**more), terminal=terminal, stdin=stdin)
     os.write(inner, typed or b"")
-    try:
-        shown = in_time(_all_of, inner)
-    except AssertionError:
-        running.kill()
-        raise
-    os.close(inner)
-    assert running.wait(timeout=LIMIT) == 0, shown.decode()
-    return shown.decode().replace("\r\n", "\n")
-
-
-def _all_of(terminal: int) -> bytes:
     shown = b""
-    while piece := _piece(terminal):
-        shown += piece
-    return shown
-
-
-def _piece(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 4096)
-    except OSError:  # Linux says so when the other end is closed
-        return b""
+    while inner in wait([inner, running.process.sentinel], LIMIT):  # what is written comes before the end
+        shown += os.read(inner, 4096)
+    done = running.wait()
+    os.close(outer)
+    os.close(inner)
+    assert done.returncode == 0, shown.decode()
+    return shown.decode().replace("\r\n", "\n")
 
 
 def stored(file: Path, session_id: str, app: str = "pipelines") -> list[tuple[str, str]]:

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import ANSI, PIPELINES, Cli, environment, in_terminal, state, stored
+from tests.cli.commands import ANSI, COMMAND, PIPELINES, Cli, environment, in_terminal, state, stored
 from tests.cli.gemini import Gemini, serve_models
 from tests.limits import LIMIT, in_time
+from tests.processes import run
 
 KEYS = (
     *(
@@ -132,13 +133,13 @@ def test_gates_one_after_the_other_are_asked_in_one_run(cli: Cli, typed: str, as
 def test_the_question_of_a_gate_does_not_mix_with_the_answer() -> None:
     """Where only the output goes into a pipe, a gate asks the person on the error output."""
     inner, outer = pty.openpty()
-    command = [sys.executable, "-m", "adk_fluent", "run", f"{PIPELINES}:gated", "Hi"]
+    command = (COMMAND, "run", f"{PIPELINES}:gated", "Hi")
     os.write(inner, b"y\n")
-    done = subprocess.run(command, stdin=outer, capture_output=True, env=environment(), timeout=LIMIT)
+    done = run(*command, stdin=os.ttyname(outer), environment=environment())
     os.close(inner)
     os.close(outer)
-    asked = b"gate asks: Send it? (only y or yes approves)\n"
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"Hello.\n", asked)
+    asked = "gate asks: Send it? (only y or yes approves)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello.\n", asked)
 
 
 def test_a_policy_holds_for_json_too(cli: Cli) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from adk_fluent.distributed import TransportConfig, run_worker
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
 from tests.limits import LIMIT, comes_true
+from tests.processes import PROCESSES, start
 
 HEARTBEAT: Final = 2.0
 """Seconds without a sign of life after which a worker of these tests counts as dead."""
@@ -106,13 +106,6 @@ def soon_dead() -> None:
     setattr(turns, name, lambda: StepPolicy(heartbeat=HEARTBEAT))
 
 
-_PROCESSES: Final = multiprocessing.get_context("forkserver")
-"""Start from one process that has imported everything, for all tests of this process."""
-_PROCESSES.set_forkserver_preload(
-    [__name__, "tests.backends.temporal.served", "tests.backends.temporal.warm"]
-)
-
-
 class Crew:
     """Worker processes of a queue.
 
@@ -136,8 +129,8 @@ class Crew:
 
     def start(self) -> ForkServerProcess:
         """Start another one, which ends with this process."""
-        made = _PROCESSES.Process(target=work, args=(self._address, {**os.environ, **self.said}), daemon=True)
-        made.start()
+        made = PROCESSES.Process(target=work, args=(self._address, {**os.environ, **self.said}), daemon=True)
+        start(made)
         self.workers.append(made)
         return made
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
 from adk_fluent.backends import StepPolicy, TemporalBackend
 from tests.limits import LIMIT, comes_true
-
-_CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.backends.temporal.served", "tests.backends.temporal.warm"])
+from tests.processes import PROCESSES, start
 
 HEARTBEAT: Final = 2.0
 """Seconds without a sign of life after which a worker of these tests counts as dead."""
@@ -30,8 +27,8 @@ class Crew:
         from tests.backends.temporal.served import serve
 
         arguments = (self.address, expression, self.queue, str(self.folder), segment)
-        process = _CONTEXT.Process(target=serve, args=arguments)
-        process.start()
+        process = PROCESSES.Process(target=serve, args=arguments)
+        start(process)
         self._processes.append(process)
         return process
 
@@ -39,8 +36,8 @@ class Crew:
         """Start a program that runs the pipeline by itself, durable on this machine."""
         from tests.backends.temporal.served import run_alone
 
-        process = _CONTEXT.Process(target=run_alone, args=(prompt, session_id, str(self.folder)))
-        process.start()
+        process = PROCESSES.Process(target=run_alone, args=(prompt, session_id, str(self.folder)))
+        start(process)
         self._processes.append(process)
 
     def start_server(self, port: int, expression: str = "pipeline") -> Any:
@@ -48,8 +45,8 @@ class Crew:
         from tests.backends.temporal.served import serve_tasks
 
         arguments = (self.address, expression, self.queue, str(self.folder), port)
-        process = _CONTEXT.Process(target=serve_tasks, args=arguments)
-        process.start()
+        process = PROCESSES.Process(target=serve_tasks, args=arguments)
+        start(process)
         self._processes.append(process)
         return process
 
