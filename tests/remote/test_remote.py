@@ -6,23 +6,30 @@ import asyncio
 import gc
 import json
 import weakref
-from typing import Any, cast
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pydantic import BaseModel
 
 from adk_fluent import Agent, Pipeline, RemoteAgent, Route, S, T, tap
 from adk_fluent.a2a import AuthConfig, RetryConfig
+from adk_fluent.backends.adk.remote import connections
 from adk_fluent.backends.adk.remote.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import ArgumentError, RemoteError, RunError
 from adk_fluent.expr.base import Expr
+from adk_fluent.serve import listening as served_here
 from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, on_clock
 from tests.conftest import open_in
 from tests.limits import in_thread
 from tests.remote.others import Says, listening, plain, says, words
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 
 def model(agent: Any) -> Says:
@@ -432,6 +439,32 @@ def test_connections_are_closed_when_their_loop_ends() -> None:
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(calls())
     assert left == []
+
+
+def counting(clients: set[object], make: Callable[[int], ASGIApp], port: int) -> ASGIApp:
+    """An app that notes the addresses of its clients."""
+    served = make(port)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            clients.add(scope["client"])
+        await served(scope, receive, send)
+
+    return app
+
+
+async def test_the_client_closes_an_idle_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does so before servers do, also ours: a request that meets a closing server would be lost."""
+    others = 5  # the seconds of uvicorn and Node.js
+    assert connections.IDLE_SECONDS < others < served_here.IDLE_SECONDS
+    opened: list[int] = []
+    for seconds in (600.0, 0.0):
+        monkeypatch.setattr(connections, "IDLE_SECONDS", seconds)
+        clients = set[object]()
+        async with listening(partial(counting, clients, plain(says("Hello.")))) as url:
+            assert (await RemoteAgent("far", endpoint=url).run("hi")).text == "Hello."
+        opened.append(len(clients))
+    assert opened == [1, 2]  # a call reads the card, and sends the message
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,19 @@ import asyncio
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.errors import ServerError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+IDLE_SECONDS: Final = 75
+"""Seconds after which an idle connection is closed.
+
+A client must be the first to close it: a request on a connection that the server closes at that moment fails.
+Clients keep one for 5 s (httpx) or 60 s (usual load balancers).
+"""
 
 
 class Listening:
@@ -62,6 +69,7 @@ class Listening:
             log_level="warning",
             lifespan="off",
             timeout_graceful_shutdown=ending,
+            timeout_keep_alive=IDLE_SECONDS,
         )
         server = _quiet(config)
         serving = asyncio.ensure_future(server.serve(sockets=[bound]))

@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
     from httpx import AsyncClient
 
-CONNECTING = 10.0
-"""Seconds that one connection may take to be made."""
+CONNECTING = 30.0
+"""Seconds that establishing one connection may take.
+
+A program that begins hundreds of calls at once is busy for many seconds before it notices their connections.
+"""
+IDLE_SECONDS = 2.0
+"""Seconds for which an idle connection is kept.
+
+A request on a connection that its server closes at that moment fails, and the client cannot know whether the
+server got it. Common servers close idle connections after 5 s (uvicorn, Node.js): the client must be first.
+"""
 FAREWELL = 2.0
 """Seconds that a server has to take note that a task is cancelled."""
 
@@ -105,7 +114,7 @@ def headers_of(auth: AuthConfig | None) -> dict[str, str]:
 async def _open(node: RemoteAgentNode) -> AsyncGenerator[Connection, None]:
     import httpx
 
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_SECONDS)
     timeout = httpx.Timeout(None, connect=CONNECTING)  # how long an answer may take is the step's to say
     headers = {**cards.PLAINLY, **headers_of(node.auth)}
     hooks = [cards.refuse_compressed, partial(cards.bound, node.max_bytes)]
