@@ -23,10 +23,10 @@ from google.genai import Client
 from hypothesis import settings
 
 from tests import services
-from tests.browser import browser
+from tests.browser import browser, chromium
 from tests.dev_server import temporal
 
-__all__ = ["browser", "temporal"]  # fixtures
+__all__ = ["browser", "chromium", "temporal"]  # fixtures
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")

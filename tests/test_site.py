@@ -28,6 +28,7 @@ from docgen.commands import PAGE, page
 from docgen.llms import full, index, pages, write
 from docgen.search import weigh
 from docgen.terminal import CHECK, DESK, check_picture, desk
+from tests.browser import in_browser, new_page
 from tests.limits import LIMIT
 from tests.looks import faults_of
 
@@ -214,6 +215,7 @@ LOOKED_AT = {
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 
 
+@in_browser
 @pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
 async def test_pages_look_right(site: Path, browser: Browser, width: int) -> None:
     """Six pages, light and dark, are whole and can be read on a desktop and on a phone.
@@ -224,7 +226,7 @@ async def test_pages_look_right(site: Path, browser: Browser, width: int) -> Non
     found: dict[str, list[str]] = {}
     with serving(site) as url:
         for scheme, (path, heading) in product(SCHEMES, LOOKED_AT.items()):
-            page = await browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            page = await new_page(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
             complaints: list[str] = []
             page.on("console", lambda message, told=complaints: told.append(message.text))
             page.on("pageerror", lambda error, told=complaints: told.append(str(error)))
@@ -238,9 +240,10 @@ async def test_pages_look_right(site: Path, browser: Browser, width: int) -> Non
     assert {where: faults for where, faults in found.items() if faults} == {}
 
 
+@in_browser
 async def test_what_looks_wrong_is_found(browser: Browser) -> None:
     """Each fault that a person would see is told."""
-    page = await browser.new_page(viewport={"width": 390, "height": 800})
+    page = await new_page(browser, viewport={"width": 390, "height": 800})
     wrong = {
         '<p style="width: 999px">wide</p>': 'p "wide" runs out of the screen',
         '<p style="font-size: 9px">tiny</p>': 'p "tiny" is small: 9px',
@@ -297,11 +300,12 @@ LOOKED_FOR = {
 """What readers type into the search, and the page that should be among the first three."""
 
 
+@in_browser
 async def test_the_search_finds_the_page_for_a_task(site: Path, browser: Browser) -> None:
     """What is typed into the search finds the page that says how; a name finds its entry in the reference."""
     found: dict[str, list[str]] = {}
     with serving(site) as url:
-        page = await browser.new_page()
+        page = await new_page(browser)
         await page.goto(f"{url}/index.html")
         await page.get_by_role("button", name="Search").first.click()
         typed, results = page.get_by_role("combobox"), page.get_by_role("option")

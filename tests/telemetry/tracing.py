@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from adk_fluent.telemetry import ATTRIBUTES
-from tests.limits import LIMIT
+from tests.processes import run
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "gemini-2.5-flash"
@@ -43,18 +41,10 @@ def run(expression, responses=None, prompt="hi", **options):
 
 
 def program(text: str, **environment: str) -> dict[str, Any]:
-    """What a program of its own notes in `said`, since providers belong to a whole process."""
+    """What a separate process notes in `said`, since providers belong to a whole process."""
     code = f"{PRELUDE}\n{textwrap.dedent(text)}\nprint('<<' + json.dumps(said))"
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "ADK_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        env={**keep, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **environment},
-        timeout=LIMIT,
-    )
+    done = run(code, environment={**keep, **environment}, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return {**json.loads(done.stdout.rpartition("<<")[2]), "stderr": done.stderr}
 

@@ -11,13 +11,13 @@ import pytest
 
 from adk_fluent import Agent, C, S, gate
 from adk_fluent.expr.base import Expr
-from tests.browser import BROWSER_LIMIT
+from tests.browser import in_browser, new_page
 from tests.viz.pipelines import BY_SIZE, good_enough, middle, small
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, in_browser]
 
 VIEW = {"width": 1200, "height": 800}
 
@@ -114,9 +114,8 @@ async def open_page(browser: Browser, folder: Path, expression: Expr[Any], schem
     """Write an expression's page to a file and open that without a network."""
     file = folder / "page.html"
     file.write_text(expression.visualize("html"), encoding="utf-8")
-    context = await browser.new_context(offline=True, color_scheme=scheme, viewport=VIEW)  # pyright: ignore[reportArgumentType]  # a TypedDict of its own
-    context.set_default_timeout(BROWSER_LIMIT)
-    opened = Opened(await context.new_page(), file.as_uri())
+    page = await new_page(browser, offline=True, color_scheme=scheme, viewport=VIEW)
+    opened = Opened(page, file.as_uri())
     await opened.page.goto(opened.url)
     return opened
 
