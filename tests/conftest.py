@@ -22,14 +22,11 @@ import pytest
 from google.genai import Client
 from hypothesis import settings
 
-from tests import services
+from tests import sampling, services
 from tests.browser import browser, chromium
 from tests.dev_server import temporal
 
 __all__ = ["browser", "chromium", "temporal"]  # fixtures
-
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.load_profile("ci")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background with Ctrl-C ignored, and processes hand that on to those they
@@ -234,6 +231,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if not (config.getoption("basetemp") or TEMPORARY in os.environ):
             _put_folders_in_memory(config)
     config.option.allow_real_models = True
+    sampling.begin(config)
+    settings.register_profile("ci", derandomize=True, deadline=None, max_examples=sampling.examples(100))
+    settings.load_profile("ci")
     config.pluginmanager.register(services.NotRun(), "services")
 
 

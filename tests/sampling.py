@@ -1,4 +1,7 @@
-"""Which of many like cases are run again on each older google-adk and on the oldest Python."""
+"""The sample of like cases and of random examples that runs before each change.
+
+`./dev test all` and a plain run of a file run all of them.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,30 @@ from typing import Any
 
 import pytest
 
+_sampled = False
 
-def every(n: int, cases: Iterable[Any]) -> list[Any]:
-    """All cases on the newest google-adk; of them the first and every n-th after it on older ones too."""
-    return [
-        pytest.param(case, marks=pytest.mark.newest if number % n else ())
-        for number, case in enumerate(cases)
-    ]
+
+def begin(config: pytest.Config) -> None:
+    """Take a sample where the run leaves out the cases marked `exhaustive`."""
+    global _sampled  # decorators read it while modules are imported
+    _sampled = "not exhaustive" in config.getoption("markexpr")
+
+
+def every(n: int, cases: Iterable[Any], *, before_changes: int = 1) -> list[Any]:
+    """All cases on the newest google-adk; of them the first and every n-th after it on older ones, too.
+
+    Args:
+        before_changes: of them, the first and every so many-th runs before each change on the newest one.
+    """
+
+    def marks(number: int) -> list[pytest.MarkDecorator]:
+        if number % n == 0:
+            return []
+        return [pytest.mark.newest, *([pytest.mark.exhaustive] if number % before_changes else [])]
+
+    return [pytest.param(case, marks=marks(number)) for number, case in enumerate(cases)]
+
+
+def examples(count: int) -> int:
+    """So many random examples; before each change a third of them, at least three."""
+    return max(count // 3, 3) if _sampled else count

@@ -15,6 +15,7 @@ from adk_fluent import Agent, RemoteAgent, T
 from adk_fluent._redaction import REDACTED, Redactor, safe_url
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import TransportConfig
+from tests.sampling import examples
 
 SECRET_KEYS: list[str] = re.findall(
     r"\S+",
@@ -167,7 +168,7 @@ def _said(text: str) -> str:
     return f"token{text}password={text}"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(alphabet='ab=:"{}[]/@?&\\ \n-_1', max_size=60).map(_said))
 def test_redacting_again_changes_nothing(text: str) -> None:
     """What was redacted is redacted the same when it is read again, and the JSON it is in stays JSON."""

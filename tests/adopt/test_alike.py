@@ -24,6 +24,7 @@ from adk_fluent.ir.tools import GenerateOptions, tool_name
 from adk_fluent.testing import call_tool
 from tests.adopt.projects import look_up, note_start, save_order, shell
 from tests.samples import Invoice
+from tests.sampling import examples
 
 AnyExpr = Expr[Any]
 KEYS = st.sampled_from(["draft", "topic", "user:name"])
@@ -96,14 +97,14 @@ def _tool(tool: Any) -> Any:
     return FunctionTool(tool.function, require_confirmation=True) if asking else tool
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(trees())
 def test_what_is_built_with_adks_classes_is_adopted_as_it_was(expression: AnyExpr) -> None:
     """The tree of the native agents is the tree of the expression."""
     assert bare(adopt(plain(expression.node))) == expression.node
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(trees())
 def test_its_source_says_the_same(expression: AnyExpr) -> None:
     """What is written for it, imported, is it."""
@@ -132,7 +133,7 @@ def _script(node: Node, way: int) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # ADK's own, of global_instruction
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(trees(depth=2), st.integers(0, 1))
 def test_both_run_alike(expression: AnyExpr, way: int) -> None:
     """The same events, state and model requests."""

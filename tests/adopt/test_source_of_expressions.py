@@ -24,6 +24,7 @@ from adk_fluent.middleware import Middleware
 from tests import limits, samples
 from tests.context.every import SPECS
 from tests.properties.strategies import EXPRESSIONS
+from tests.sampling import examples
 from tests.tools import every as tools
 
 AnyExpr = Expr[Any]
@@ -70,7 +71,7 @@ def test_every_kind_of_expression(name: str) -> None:
     the_same(samples.EXPRESSIONS[name])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(EXPRESSIONS)
 def test_any_expression(expression: AnyExpr) -> None:
     """However it is put together."""
@@ -240,7 +241,7 @@ def test_a_live_object_by_its_name() -> None:
 KINDS = st.sampled_from(["S", "A"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(KINDS, st.integers(0, 2**20))
 def test_any_operation(kind: str, seed: int) -> None:
     """`S` and `A`, with whatever their fields may hold."""

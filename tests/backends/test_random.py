@@ -16,6 +16,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import ir_hash, walk
 from adk_fluent.testing import mock_backend
 from tests.backends.support import close, session_service
+from tests.sampling import examples
 
 NAMES = ("a", "b", "c")
 KEYS = ("x", "y", "z")
@@ -143,7 +144,7 @@ async def _play(expression: Expr[Any], kind: str, **config: Any) -> tuple[list[A
     return happened, {key: value for key, value in session.state.items() if value is not None}
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(expressions)
 def test_every_store_gives_the_same_run(expression: Expr[Any]) -> None:
     """The same expression does the same in memory and on SQLite, with checkpoints and without."""
@@ -168,7 +169,7 @@ def test_every_store_gives_the_same_run(expression: Expr[Any]) -> None:
     ) == before
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(expressions, st.booleans())
 def test_building_changes_nothing(expression: Expr[Any], pauses: bool) -> None:
     """Compiling to native objects leaves the expression as it was and gives fresh objects each time."""
@@ -182,7 +183,7 @@ def test_building_changes_nothing(expression: Expr[Any], pauses: bool) -> None:
     assert [agent.name for agent in one.sub_agents] == [agent.name for agent in two.sub_agents]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(leaves, min_size=3, max_size=3))
 def test_how_a_sequence_is_grouped_changes_nothing(steps: list[Expr[Any]]) -> None:
     """`(a >> b) >> c` and `a >> (b >> c)` run the same."""

@@ -22,7 +22,7 @@ from adk_fluent.errors import ContextError, MissingKeyError
 from tests import samples
 from tests.context.every import SPECS, conversations, specs, states
 from tests.context.talk import answer, call, entry, talk
-from tests.sampling import every
+from tests.sampling import every, examples
 
 DOCS = Path(__file__).parents[2] / "docs" / "concepts"
 PAGE, ARTIFACTS = ((DOCS / page).read_text() for page in ("context.md", "artifacts.md"))
@@ -268,7 +268,7 @@ def hold(spec: Context, entries: list[Entry], *states: State, failing: bool = Fa
             hold_what_is_written(held, chosen, state)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(specs, conversations(), states, st.booleans())
 def test_what_it_says_is_what_happens(
     spec: Context, entries: list[Entry], state: State, failing: bool

@@ -28,8 +28,8 @@ from tests.sampling import every
 KEYS = ("temp:a", "temp:b")
 CONFIG = ExecutionConfig(contracts="off")
 PER_TEST = 40
-SEEDS = every(3, (range(start, start + PER_TEST) for start in range(0, 240, PER_TEST)))
-"""240 pipelines on the newest ADK, 80 on older ones."""
+SEEDS = every(3, (range(start, start + PER_TEST) for start in range(0, 240, PER_TEST)), before_changes=3)
+"""240 pipelines on the newest ADK, 80 before each change and on older ones."""
 
 
 def always(value: bool) -> Predicate:

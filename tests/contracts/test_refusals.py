@@ -30,6 +30,7 @@ from tests.contracts.corpus.correct import CORRECT
 from tests.contracts.corpus.faulty import FAULTY
 from tests.contracts.pipelines import sample
 from tests.properties.strategies import EXPRESSIONS
+from tests.sampling import examples
 
 
 def reported(expression: Expr[Any]) -> list[str]:
@@ -67,7 +68,7 @@ def test_a_pipeline_of_the_corpora_is_built_if_the_check_lets_it(case: Any) -> N
     agrees(case.expression)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(EXPRESSIONS)
 def test_any_expression_is_built_if_the_check_lets_it(expression: Expr[Any]) -> None:
     """Whatever can be written, building and the check agree about it."""

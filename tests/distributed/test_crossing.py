@@ -29,6 +29,7 @@ from adk_fluent.distributed import (
 from adk_fluent.distributed.formats import protobuf
 from adk_fluent.errors import MissingExtraError, SerializationError
 from adk_fluent.state.plain import Typed
+from tests.sampling import examples
 
 FORMATS = ("json", "protobuf", pytest.param("arrow", marks=pytest.mark.newest))
 
@@ -91,7 +92,7 @@ def same(one: object, other: object) -> bool:
 
 
 @pytest.mark.parametrize("serialization", FORMATS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(crossing=crossings)
 def test_what_crosses_comes_back(serialization: Any, crossing: Crossing) -> None:
     """Any plain data crosses and is the same, types included, in the state and in what events wrote."""
@@ -103,7 +104,7 @@ def test_what_crosses_comes_back(serialization: Any, crossing: Crossing) -> None
 
 
 @pytest.mark.parametrize("serialization", FORMATS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.binary(max_size=60))
 def test_bytes_that_are_no_crossing_are_one_clear_error(serialization: Any, data: bytes) -> None:
     """Whatever the bytes are, they are a crossing or a `SerializationError`."""

@@ -26,6 +26,7 @@ from adk_fluent.middleware.privacy import Pieces
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import play, seen, system
 from tests.hostile import lines_run
+from tests.sampling import examples
 
 A, B = Agent("a"), Agent("b")
 ANN, BOB, CARD = "ann@example.org", "bob@example.org", "4111 1111 1111 1111"
@@ -189,7 +190,7 @@ pieces_of_text = st.lists(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(pieces_of_text, st.lists(st.integers(1, 40), min_size=1))
 def test_a_redacted_stream_has_no_personal_data(pieces: list[str], sizes: list[int]) -> None:
     """However it is cut, what is taken out of the whole is taken out of the pieces."""

@@ -27,6 +27,7 @@ from adk_fluent.middleware import Middleware, pii_filter
 from adk_fluent.middleware.filtering import KEPT
 from tests.cli.gemini import Gemini, serve_models
 from tests.middleware.planting import WORDLESS, requests
+from tests.sampling import examples
 
 ADDRESS = "ann.lee@example.org"
 MODEL = "gemini-2.5-flash"
@@ -174,7 +175,9 @@ def looking_up(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"functionCall": {"name": "look_up", "args": {"who": "Ann"}}}]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(result=VALUES, state=VALUES, file=FILES, reversible=st.booleans())
 def test_no_value_lets_an_address_through(
     gemini: Gemini, result: Any, state: Any, file: tuple[str, bytes], reversible: bool

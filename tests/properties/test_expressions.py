@@ -35,8 +35,9 @@ from adk_fluent.ir import (
 from adk_fluent.ir.naming import check_name
 from tests.limits import LIMIT
 from tests.properties.strategies import EXPRESSIONS, AnyExpr
+from tests.sampling import examples
 
-few = settings(max_examples=40)
+few = settings(max_examples=examples(40))
 
 
 def rebuilt(node: Node) -> Node:
@@ -189,7 +190,7 @@ def test_keys_are_the_same_after_renaming(expression: AnyExpr) -> None:
     assert all(key.strip() for reads, writes in keys for key in reads | writes)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(EXPRESSIONS)
 def test_compiling_never_mutates(expression: AnyExpr) -> None:
     """Compiling, or failing to, leaves the expression as it was, and gives the same names each time."""

@@ -15,6 +15,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.test_random import combined, leaves
 from tests.debug.pipelines import look_up, slowly
+from tests.sampling import examples
 
 Expression = Expr[Any]
 
@@ -75,7 +76,7 @@ async def replayed(expression: Expression, pace: list[int]) -> str:
     return str(diff_recordings(recording, await recording.replay(expression)))
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(any_pipeline, paces)
 def test_replaying_an_unchanged_pipeline_changes_nothing(expression: Expression, pace: list[int]) -> None:
     """Whatever runs, in whatever order its branches answered: the diff with its replay is empty."""

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 from adk_fluent import Agent, Route, StateSchema, tap
 from adk_fluent.testing import mock_backend
 from tests.backends.support import SERVICES, close, session_service
+from tests.sampling import examples
 
 
 class Level(IntEnum):
@@ -156,7 +157,7 @@ def as_stored(state: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(state))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(NESTED)
 def test_a_field_reads_back_what_was_written(typed: tuple[Any, Any]) -> None:
     """Every type gives the value that it was given, both before and after it was stored."""

@@ -20,6 +20,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.viz import to_html, to_png, to_svg
 from tests.limits import LIMIT
 from tests.properties.strategies import EXPRESSIONS
+from tests.sampling import examples
 from tests.viz.pipelines import BY_SIZE, good_enough
 
 pytestmark = pytest.mark.newest  # the same on every release
@@ -57,7 +58,7 @@ def test_borders_show_who_hears_a_step() -> None:
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_expression_is_well_formed(expression: Expr[Any]) -> None:
     """The SVG of any expression is well-formed XML."""
     assert ElementTree.fromstring(to_svg(expression.node)).tag == f"{SVG}svg"

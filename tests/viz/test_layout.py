@@ -21,6 +21,7 @@ from adk_fluent.viz.flow import data_edges
 from adk_fluent.viz.layout import MOST_ACROSS, to_drawing
 from adk_fluent.viz.looks import look_of
 from tests.properties.strategies import EXPRESSIONS
+from tests.sampling import examples
 from tests.viz.pipelines import BY_SIZE, good_enough
 
 pytestmark = pytest.mark.newest  # the same on every release
@@ -71,7 +72,7 @@ def test_what_is_no_step_is_refused() -> None:
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_nothing_overlaps_and_nothing_is_cut(expression: Expr[Any]) -> None:
     """In any picture boxes are apart, frames nest, all lies within the image, and text within its box."""
     drawing = to_drawing(expression.node)
@@ -121,7 +122,7 @@ def test_lines_and_words_at_the_edge_are_not_cut(name: str) -> None:
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_every_step_is_there_and_is_reached(expression: Expr[Any]) -> None:
     """Each step has one box; where something runs before it, control arrives; each data edge has its line."""
     tree = resolve_names(expression.node).root

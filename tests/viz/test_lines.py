@@ -21,7 +21,7 @@ from tests.sampling import every
 
 APP, USER = "adk_fluent_app", "user"
 PER_TEST = 100
-SEEDS = every(8, (range(start, start + PER_TEST) for start in range(0, 800, PER_TEST)))
+SEEDS = every(8, (range(start, start + PER_TEST) for start in range(0, 800, PER_TEST)), before_changes=4)
 
 Lines = set[tuple[str, str, str]]
 """Writer, reader and key."""

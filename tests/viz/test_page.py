@@ -17,6 +17,7 @@ from adk_fluent.ir import resolve_names, walk
 from adk_fluent.viz import to_html
 from adk_fluent.viz.facts import Author, KeyRead, KeyWritten, StepFacts, page_facts
 from tests.properties.strategies import EXPRESSIONS
+from tests.sampling import examples
 from tests.viz.pipelines import good_enough, small
 
 
@@ -33,7 +34,7 @@ def data_of(page: str) -> dict[str, Any]:
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_step_has_its_facts(expression: Expr[Any]) -> None:
     """The page knows every step of any expression, in running order."""
     facts = data_of(to_html(expression.node))

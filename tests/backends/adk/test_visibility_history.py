@@ -27,6 +27,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import SERVICES, close, script, session_service
 from tests.contracts.pipelines import Failure, sample
+from tests.sampling import examples
 
 a, b, c, d = (Agent(name) for name in "abcd")
 HI = types.Content(role="user", parts=[types.Part(text="hi")])
@@ -228,7 +229,7 @@ def _words_of(event: AgentEvent) -> object:
     return event.content, event.parts, calls, [(r.tool_name, str(r.result)) for r in event.tool_responses]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 100_000))
 @pytest.mark.newest
 def test_filtering_changes_nothing_but_words(seed: int) -> None:
