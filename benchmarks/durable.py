@@ -134,7 +134,6 @@ def figures() -> Iterator[Figure]:
             worker = Worker(
                 client,
                 task_queue=QUEUE,
-                build_id=QUEUE,  # else it reads the code of every module that is imported
                 workflows=[ByHand],
                 activities=[ask, session],
                 workflow_runner=UnsandboxedWorkflowRunner(),
