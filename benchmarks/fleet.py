@@ -35,26 +35,28 @@ WORKERS = (1, 2, 4)
 
 
 class SleepingLlm(BaseLlm):
-    """A model that takes a second."""
+    """A model that takes its time."""
+
+    seconds: float
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Sleep, and say `ok`."""
-        await asyncio.sleep(SECONDS)
+        await asyncio.sleep(self.seconds)
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="ok")]))
 
 
-def pipeline() -> Any:
+def pipeline(seconds: float) -> Any:
     """One model call."""
-    return Agent("sleeper", SleepingLlm(model="sleeping"))
+    return Agent("sleeper", SleepingLlm(model="sleeping", seconds=seconds))
 
 
-def work(address: str, queue: str, ready: Path) -> None:
+def work(address: str, queue: str, ready: Path, seconds: float) -> None:
     """A worker process."""
 
     async def main() -> None:
-        async with working(pipeline().node, Address(address), queue=queue, concurrency=PLACES):
+        async with working(pipeline(seconds).node, Address(address), queue=queue, concurrency=PLACES):
             (ready / str(os.getpid())).touch()
             await asyncio.Event().wait()
 
@@ -86,7 +88,7 @@ def measured(address: str, count: int, context: Any) -> float:
     queue = f"fleet-{count}"
     with TemporaryDirectory() as folder, ExitStack() as stack:
         for _ in range(count):
-            process = context.Process(target=work, args=(address, queue, Path(folder)))
+            process = context.Process(target=work, args=(address, queue, Path(folder), SECONDS))
             process.start()
             stack.callback(process.join)
             stack.callback(process.kill)
@@ -96,7 +98,7 @@ def measured(address: str, count: int, context: Any) -> float:
 async def _measured(address: str, queue: str, count: int, ready: Path) -> float:
     while len(list(ready.iterdir())) < count:
         await asyncio.sleep(0.05)
-    backend, expression = TemporalBackend(address, queue=queue, worker_timeout=60), pipeline()
+    backend, expression = TemporalBackend(address, queue=queue, worker_timeout=60), pipeline(SECONDS)
     calls = ROUNDS * PLACES * count
     start = perf_counter()
     await asyncio.gather(*(expression.run("go", backend=backend) for _ in range(calls)))

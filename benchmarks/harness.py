@@ -44,6 +44,9 @@ class Figure:
 Benchmark = Callable[[], Iterator[Figure]]
 Run = Callable[[], object]
 
+PINNED = 25_000_000
+"""Bytes of memory that blocks of each size hold while something is measured."""
+
 
 def in_turn(runs: Sequence[Run], rounds: int, clock: Callable[[], float] = process_time) -> list[list[float]]:
     """Seconds that each of `runs` takes in each round, after one round that does not count.
@@ -69,12 +72,12 @@ def in_turn(runs: Sequence[Run], rounds: int, clock: Callable[[], float] = proce
 
 
 def pin_memory(size: int) -> list[bytes]:
-    """Blocks that hold some 25 MB of memory in the process with free room between them.
+    """Blocks that hold memory in the process with free room between them.
 
     Python and the C library give memory back to the system when they can. Whether a run then has to ask for
     it again depends on what happened to be allocated before, and can double its time.
     """
-    blocks = [bytes(size) for _ in range(25_000_000 // size)]
+    blocks = [bytes(size) for _ in range(PINNED // size)]
     return blocks[:: 100_000 // size]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
@@ -53,17 +52,16 @@ print(process_time())
 
 def figures() -> Iterator[Figure]:
     """CPU time beyond a bare interpreter, with compiled bytecode, as after the first start."""
-    with tempfile.TemporaryDirectory() as bytecode:
-        env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONPYCACHEPREFIX": bytecode}
-        env.pop("PYTHONDONTWRITEBYTECODE", None)
-        start(BARE, env)
-        _, _, imported = start(OURS, env)
-        rounds = [(start(BARE, env), start(OURS, env)) for _ in range(ROUNDS)]
-        for script in (CHECKED, ADK):
-            start(script, env)
-        looked = [
-            (start(BARE, env)[0], start(CHECKED, env)[0], start(ADK, env)[0]) for _ in range(ROUNDS // 4 + 1)
-        ]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    start(BARE, env)
+    _, _, imported = start(OURS, env)
+    rounds = [(start(BARE, env), start(OURS, env)) for _ in range(ROUNDS)]
+    for script in (CHECKED, ADK):
+        start(script, env)
+    looked = [
+        (start(BARE, env)[0], start(CHECKED, env)[0], start(ADK, env)[0]) for _ in range(ROUNDS // 4 + 1)
+    ]
     wall = median(ours[1] - bare[1] for bare, ours in rounds)
     yield Figure(
         what="import, 100 nodes and their facts, beyond a bare interpreter",

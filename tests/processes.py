@@ -98,12 +98,17 @@ def run(code: str, *arguments: object, **options: Any) -> CompletedProcess[str]:
 
 
 def start(process: Any) -> None:
-    """Start a process; if it is the first, the one that imports everything before, from the root."""
+    """Start a process; if it is the first, the one that imports everything before."""
+    prepare()
+    process.start()
+
+
+def prepare() -> None:
+    """Start the process that imports everything, from the root, unless it runs."""
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     with chdir(ROOT), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", path)
         forkserver.ensure_running()
-    process.start()
 
 
 def run_file(path: Path, *arguments: object, **options: Any) -> CompletedProcess[str]:

@@ -17,9 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 SETTINGS = """
 [pytest]
-asyncio_default_fixture_loop_scope = function
 faulthandler_timeout = 1
 """
+UNUSED = ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "adk_fluent.testing.plugin")
+"""Plugins that no toy needs, and that take most of the time."""
 PASSES = "def test_passes(): pass\n"
 FAILS = "def test_fails(): assert not 'always'\n"
 FAILS_ONCE = """
@@ -52,11 +53,15 @@ class Suite:
         """Keep the outcomes of the last run; the name of the file."""
         return (self._folder / ".outcomes.json").rename(self._folder / "kept.json").name
 
-    def run(self, source: str, *options: str) -> tuple[int, list[str], str]:
-        """Run a file of tests; return the exit code, the lines of the output, and what stderr got."""
-        (self._folder / "test_toy.py").write_text(source)
-        command = [sys.executable, "-m", "tests.suite", ".", "--processes", "1", *options, "test_toy.py"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "-p no:cacheprovider"}
+    def run(self, source: str, *options: str, **more: str) -> tuple[int, list[str], str]:
+        """Run a file of tests, and `more`; return the exit code, the lines of the output, what stderr got."""
+        sources = {"test_toy": source, **more}
+        for name, text in sources.items():
+            (self._folder / f"{name}.py").write_text(text)
+        command = [sys.executable, "-m", "tests.suite", ".", "--processes", "1", *options]
+        command += [f"{name}.py" for name in sources]
+        without = " ".join(f"-p no:{name}" for name in UNUSED)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": without}
         done = subprocess.run(
             command, cwd=self._folder, env=environment, capture_output=True, text=True, timeout=2 * LIMIT
         )
@@ -170,23 +175,32 @@ def test_of_a_process():
 """
 
 
-def test_tests_that_use_adk_are_noted_and_run_alone(suite: Suite) -> None:
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The tests of three files that `--on-adk` leaves, after a run of all has noted which use google-adk."""
+    suite = Suite(tmp_path_factory.mktemp("noted"))
+    more = {
+        "test_imports": "from google.adk.agents import LlmAgent\n\ndef test_one(): pass\n",
+        "test_shares": USES_ADK.partition("def test_of_a_tree")[0]
+        + "def test_one(): pass\ndef test_two(runner): pass\ndef test_three(runner): pass\n",
+    }
+    code, lines, _ = suite.run(USES_ADK, **more)
+    assert (code, lines[-1]) == (0, "== result: 8 passed")
+    code, lines, _ = suite.run(USES_ADK, "--on-adk", suite.keep_outcomes(), **more)
+    assert (code, lines[-1]) == (0, "== result: 6 passed")
+    return [line.split()[-1] for line in lines if " s  test_" in line]
+
+
+def test_tests_that_use_adk_are_noted_and_run_alone(left: list[str]) -> None:
     """Runs, builds and processes count as using it; what is known without it is left out with `--on-adk`."""
-    code, lines, _ = suite.run(USES_ADK)
-    assert (code, lines[-1]) == (0, "== result: 4 passed")
-    code, lines, _ = suite.run(USES_ADK, "--on-adk", suite.keep_outcomes())
-    assert (code, lines[-1]) == (0, "== result: 3 passed")
-    assert not any("test_of_a_tree" in line for line in lines)
+    names = {name.partition("::")[2] for name in left if name.startswith("test_toy.py")}
+    assert names == {"test_of_a_run", "test_of_a_build", "test_of_a_process"}
 
 
-def test_a_file_that_has_adk_at_its_top_uses_it(suite: Suite) -> None:
+def test_a_file_that_has_adk_at_its_top_uses_it(left: list[str]) -> None:
     """Each of its tests counts, as does each one after a shared fixture that used it."""
-    imports = "from google.adk.agents import LlmAgent\n\ndef test_one(): pass\n"
-    shares = "def test_one(): pass\ndef test_two(runner): pass\ndef test_three(runner): pass\n"
-    fixture = USES_ADK.partition("def test_of_a_tree")[0]
-    for source, left in ((imports, 1), (fixture + shares, 2)):
-        assert suite.run(source)[0] == 0
-        assert suite.run(source, "--on-adk", suite.keep_outcomes())[1][-1] == f"== result: {left} passed"
+    others = {name for name in left if not name.startswith("test_toy.py")}
+    assert others == {"test_imports.py::test_one", "test_shares.py::test_two", "test_shares.py::test_three"}
 
 
 def test_beside_busy_processes_tests_have_more_time(suite: Suite) -> None:
