@@ -134,6 +134,7 @@ def figures() -> Iterator[Figure]:
             worker = Worker(
                 client,
                 task_queue=QUEUE,
+                build_id=QUEUE,  # as ours: by default it is a hash of all imported modules
                 workflows=[ByHand],
                 activities=[ask, session],
                 workflow_runner=UnsandboxedWorkflowRunner(),

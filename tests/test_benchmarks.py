@@ -67,8 +67,6 @@ def test_every_benchmark_measures_something(
     if name in ("durable", "fleet"):
         server = nullcontext(request.getfixturevalue("temporal"))
         monkeypatch.setattr(f"benchmarks.{name}.DevServer", lambda: server)
-        # Else a worker reads, and compiles, all modules that this process has imported, to name its version.
-        monkeypatch.setattr("temporalio.worker._worker._default_build_id", "the tests")
     if name in ("middleware", "fleet"):
         processes.prepare()
     figures = figures_of(name)

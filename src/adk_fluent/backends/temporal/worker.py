@@ -129,11 +129,13 @@ async def _worker(
     cached: int,
     grace: float,
 ) -> AsyncGenerator[None]:
+    # The build id names the code. Temporal's own is a hash of all imported modules, which takes seconds to read.
     runs = Instances()
     deciding = ThreadPoolExecutor(DECIDING, "adk_fluent_deciding")
     worker = Worker(
         client,
         task_queue=queue,
+        build_id=queue,
         workflows=[Run, SegmentRun, SessionWorkflow, Turns],
         activities=activities,
         workflow_runner=runs,
@@ -150,6 +152,7 @@ async def _worker(
     suspects = Worker(
         client,
         task_queue=queue + ALONE,
+        build_id=queue,
         activities=activities,
         max_concurrent_activities=1,
         graceful_shutdown_timeout=timedelta(seconds=grace),
