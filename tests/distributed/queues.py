@@ -36,9 +36,10 @@ async def worker(
 ) -> AsyncGenerator[None]:
     """Inside, this process is a worker of the queues of a pipeline; ends as `run_worker` does, but soon."""
     place = Address(address)
+    options.setdefault("grace", 0.5)
     given = shared_services(pipeline.node, segment, options.pop("services", {}))
     async with (
-        working(pipeline.node, place, host=hosting(segment), services=given, **{"grace": 0.5, **options}),
+        working(pipeline.node, place, host=hosting(segment), services=given, **options),
         consuming(queued(pipeline.node, segment), place),
     ):
         yield
