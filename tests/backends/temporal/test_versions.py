@@ -86,17 +86,14 @@ for folder in sys.argv[1:]:
 
 
 def _queues(folder: Path, changes: Sequence[tuple[str, str]], *, seed: int = 0) -> list[str]:
-    """The queues of the expression as a new process has them, each with a piece of its code replaced.
-
-    Only a Python that is started has a seed of its own for hashes; without one, the process is a fork.
-    """
+    """The queues of the expression as a new process has them, each with a piece of its code replaced."""
     places = [folder / f"{seed}-{number}" for number in range(len(changes))]
     for place, (old, new) in zip(places, changes, strict=True):
         assert old in MODULE + HELPERS
         place.mkdir(parents=True)
         (place / "mod.py").write_text(MODULE.replace(old, new))
         (place / "helpers.py").write_text(HELPERS.replace(old, new))
-    if seed:
+    if seed:  # only a Python that is started hashes by a seed of its own
         env = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", SHOW, *places]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT)
