@@ -34,8 +34,9 @@ def a_queue(server: str) -> TransportConfig:
 async def worker(
     pipeline: Expr[Any], address: str, segment: str | None = None, **options: Any
 ) -> AsyncGenerator[None]:
-    """Inside, this process is a worker of the queues of a pipeline; ends as `run_worker` does."""
+    """Inside, this process is a worker of the queues of a pipeline; ends as `run_worker` does, but soon."""
     place = Address(address)
+    options.setdefault("grace", 0.5)
     given = shared_services(pipeline.node, segment, options.pop("services", {}))
     async with (
         working(pipeline.node, place, host=hosting(segment), services=given, **options),

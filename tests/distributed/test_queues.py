@@ -39,7 +39,7 @@ from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang
 from tests.clock import Clock
 from tests.distributed.queues import a_queue, caller, heard, until, worker
-from tests.limits import LIMIT
+from tests.limits import LIMIT, comes_true, within_limit
 
 pytestmark = pytest.mark.newest
 RAN: list[str] = []
@@ -105,18 +105,29 @@ async def test_a_run_goes_through_a_queue(broker: str, temporal: DevServer) -> N
         assert (result.text, result.state["first"], result.state["result"]) == ("42", "sums began", "42")
 
 
-async def test_a_duplicate_joins_the_workflow(broker: str, temporal: DevServer) -> None:
+async def test_a_duplicate_joins_the_workflow(
+    broker: str, temporal: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A message that is put in again and again, while its work runs and when it is done, runs once."""
+    taken: list[Message] = []
+
+    async def take(taker: Taker, message: Message) -> None:
+        await took(taker, message)
+        taken.append(message)
+
+    took = Taker.take
+    monkeypatch.setattr(Taker, "take", take)
     queue = a_queue(broker)
     pipeline, hang = behind(queue), Hang()
     message = work_for(pipeline, f"once at {broker}", "r1")
     last = work_for(pipeline, f"last at {broker}", "r2")
     assert queue.endpoint is not None
     RAN.clear()
+    await put(queue.endpoint, message, message)
     async with worker(pipeline, temporal.address, models=mock_backend({"heavy": hang})):
+        await within_limit(hang.started.wait())
         await put(queue.endpoint, message, message)
-        await hang.started.wait()
-        await put(queue.endpoint, message, message)
+        await comes_true(lambda: len(taken) >= 4, "four messages with one piece of work")
     script = mock_backend({"heavy": "42"})
     async with worker(pipeline, temporal.address, models=script):
         first_answer = await answer_of(pipeline, temporal.address, message)

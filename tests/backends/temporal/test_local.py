@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -28,6 +26,7 @@ from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
 from tests.backends.temporal.steps import FOLDER, pipeline
 from tests.limits import LIMIT, in_thread
+from tests.processes import run_file
 
 pytestmark = pytest.mark.newest
 
@@ -244,7 +243,7 @@ given = {"config": ExecutionConfig(durable="local"), "backend": mock_backend({"a
 def _printed(place: Path, program: str) -> list[str]:
     """The words that a program prints."""
     (file := place / "program.py").write_text(_BEGINNING + program)
-    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=LIMIT, check=False)
+    done = run_file(file)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from adk_fluent.backends.temporal.server import DevServer
-from tests.limits import LIMIT
+from tests.processes import run
 
 pytestmark = pytest.mark.newest
 
@@ -85,15 +82,7 @@ asyncio.run(main(sys.argv[1], own=sys.argv[2] == "own", name=f"telling-{sys.argv
 
 def _told(server: DevServer, whose: str) -> tuple[dict[str, Any], str]:
     """What a worker process told of one run, and what it complained of."""
-    paths = os.pathsep.join(filter(None, sys.path))
-    process = subprocess.run(
-        [sys.executable, "-c", WORKER, server.address, whose],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    process = run(WORKER, server.address, whose)
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout.splitlines()[-1]), process.stderr
 
