@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -20,7 +21,7 @@ from adk_fluent.backends.temporal.turns import Turnstile
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import DistributedBackend, TransportConfig, inward, split, to_bytes
 from adk_fluent.distributed.queues import calling, serving
-from adk_fluent.distributed.queues.brokers import Message, broker_of
+from adk_fluent.distributed.queues.brokers import Handler, Message, broker_of
 from adk_fluent.distributed.queues.serving import Taker, work_in
 from adk_fluent.errors import (
     ADKFluentError,
@@ -79,6 +80,20 @@ async def put(endpoint: str, *messages: Message) -> None:
         for message in messages:
             await made.put(endpoint.rpartition("/")[2], message)
     finally:
+        await made.close()
+
+
+@asynccontextmanager
+async def consumer(endpoint: str, handler: Handler) -> AsyncGenerator[None]:
+    """Inside, a function handles the messages of a queue."""
+    made = broker_of(endpoint)
+    await made.open()
+    taking = asyncio.ensure_future(made.take(endpoint.rpartition("/")[2], handler))
+    try:
+        yield
+    finally:
+        taking.cancel()
+        await asyncio.wait([taking], timeout=LIMIT)
         await made.close()
 
 
@@ -160,6 +175,39 @@ async def test_a_message_comes_again_until_the_engine_has_its_work(broker: str) 
     await asyncio.gather(running, return_exceptions=True)
     assert len(asked) == 2
     assert len(set(asked)) == 1
+
+
+async def test_an_ended_consumer_keeps_no_messages(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next consumer gets unhandled and later messages, and not after a delay."""
+    if broker.startswith("pubsub:"):
+        from adk_fluent.distributed.queues import pubsub
+
+        monkeypatch.setattr(pubsub, "REDELIVER_AFTER", 600)  # its emulator delivers to streams that were cut
+    endpoint = str(a_queue(broker).endpoint)
+    bodies = [b"first", b"held", *(b"later%d" % number for number in range(6))]
+    holding, heard_all = asyncio.Event(), asyncio.Event()
+    handled: set[bytes] = set()
+
+    async def hold(message: Message) -> None:
+        if message.body == b"held":
+            holding.set()
+            await asyncio.Event().wait()
+        handled.add(message.body)
+
+    async def hear(message: Message) -> None:
+        handled.add(message.body)
+        if handled >= set(bodies):
+            heard_all.set()
+
+    messages = [Message(body, {}) for body in bodies]
+    await put(endpoint, *messages[:2])
+    async with consumer(endpoint, hold):
+        await within_limit(holding.wait())
+        await put(endpoint, *messages[2:5])
+    async with consumer(endpoint, hear):
+        await put(endpoint, *messages[5:])
+        await within_limit(heard_all.wait())
+    assert handled == set(bodies)
 
 
 async def test_junk_is_a_dead_letter(

@@ -129,7 +129,7 @@ async def _worker(
     cached: int,
     grace: float,
 ) -> AsyncGenerator[None]:
-    # The build id names the code. Temporal's own is a hash of all imported modules, which takes seconds to read.
+    # Temporal's own build id is a hash of all imported modules, which takes seconds to read.
     runs = Instances()
     deciding = ThreadPoolExecutor(DECIDING, "adk_fluent_deciding")
     worker = Worker(

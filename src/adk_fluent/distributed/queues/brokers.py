@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol
@@ -35,6 +36,17 @@ class Message:
 
 Handler = Callable[[Message], Awaitable[None]]
 """Takes a message. It is acknowledged when this returns; what raises is delivered again."""
+
+
+async def together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do work at the same time; when one fails, or this is cancelled, all have ended."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Broker(Protocol):

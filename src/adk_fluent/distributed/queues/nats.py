@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
-from adk_fluent.distributed.queues.brokers import ANSWERS, AT_ONCE, REDELIVER_AFTER, Broker, Handler, Message
+from adk_fluent.distributed.queues.brokers import (
+    ANSWERS,
+    AT_ONCE,
+    REDELIVER_AFTER,
+    Broker,
+    Handler,
+    Message,
+    together,
+)
 
 # By name, since this module has the name of the package.
 _nats: Any = import_module("nats")
@@ -65,15 +72,15 @@ class Nats:
                 if not self._client.is_connected:
                     raise
                 continue
-            await asyncio.gather(*(self._handle(handler, each) for each in found))
+            await together(self._handle(handler, each) for each in found)
 
     async def _handle(self, handler: Handler, given: Any) -> None:
         headers: dict[str, str] = dict(given.headers or {})
         try:
             await handler(Message(bytes(given.data), headers))
-        except Exception:
-            with suppress(Exception):  # then it comes again later
-                await given.nak(delay=1)
+        except BaseException as error:
+            with suppress(Exception):  # without the nak, it comes again only later
+                await given.nak(delay=1 if isinstance(error, Exception) else None)
             raise
         await given.ack_sync(timeout=ANSWERS)
 

@@ -61,8 +61,12 @@ class Rabbit:
                 lost.set_exception(error or ConnectionError("The broker closed the connection."))
 
         self._channel.close_callbacks.add(closed)
-        await declared.consume(handle)
-        await lost
+        try:
+            await declared.consume(handle)
+            await lost
+        finally:
+            if not lost.cancel() and not lost.cancelled():
+                lost.exception()  # else asyncio logs it as never retrieved
 
     async def close(self) -> None:
         """Disconnect."""

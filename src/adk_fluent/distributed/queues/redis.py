@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 from importlib import import_module
 from typing import Any, Final
 
-from adk_fluent.distributed.queues.brokers import ANSWERS, AT_ONCE, REDELIVER_AFTER, Broker, Handler, Message
+from adk_fluent.distributed.queues.brokers import (
+    ANSWERS,
+    AT_ONCE,
+    REDELIVER_AFTER,
+    Broker,
+    Handler,
+    Message,
+    together,
+)
 
 # By name, since this module has the name of the package.
 _redis: Any = import_module("redis.asyncio")
@@ -59,7 +66,7 @@ class Redis:
                 raise
         left: list[Any] = await self._read(queue, "0")  # what this process took before it lost its connection
         while True:
-            await asyncio.gather(*(self._handle(queue, handler, *each) for each in left))
+            await together(self._handle(queue, handler, *each) for each in left)
             idle = REDELIVER_AFTER * 1000
             claimed = await self._client.xautoclaim(queue, _GROUP, _CONSUMER, idle, count=AT_ONCE)
             left = claimed[1] or await self._read(queue, ">")
