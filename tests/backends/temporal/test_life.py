@@ -13,6 +13,7 @@ from temporalio.client import WorkflowHandle
 from adk_fluent import Agent, gate
 from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.temporal import following
+from adk_fluent.backends.temporal.connecting import Address, queue_of
 from adk_fluent.backends.temporal.server import DevServer
 from adk_fluent.errors import EngineError
 from adk_fluent.middleware import tool_approval
@@ -95,6 +96,21 @@ async def test_a_run_tells_how_far_it_is(workers: Workers) -> None:
     slow.let.set()
     await run
     assert await handle.query("progress") == {"status": "done", "events": 1}
+
+
+async def test_a_worker_names_its_code_by_its_queue(
+    workers: Workers, temporal: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine notes it as the build id; no hash of all modules, which takes seconds to read, is made."""
+    monkeypatch.setattr("temporalio.worker._worker.load_default_build_id", None)
+    agent, models = Agent("a"), mock_backend({}, default="ok")
+    workers.work(agent.node, "builds", models=models)
+    await agent.run("hi", session_id="b", backend=TemporalBackend(temporal.address, queue="builds"))
+    client = await Address(temporal.address).client()
+    history = await client.get_workflow_handle("adk_fluent_app/user/b").fetch_history()
+    done = [event.workflow_task_completed_event_attributes for event in history.events]
+    builds = {task.worker_version.build_id for task in done if task.worker_version.build_id}
+    assert builds == {queue_of(agent.node, "builds")}
 
 
 async def test_newer_code_gets_no_runs_of_older_code(workers: Workers, temporal: DevServer) -> None:
