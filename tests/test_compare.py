@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from docgen.compare import LIBRARIES, PROGRAMS, printed, programs, shown
+from tests.processes import run_file
 
 pytestmark = pytest.mark.newest
 
@@ -18,7 +19,8 @@ PAGE = PROGRAMS.parent / "index.md"
 @pytest.mark.parametrize("program", programs("adk_fluent", "adk"), ids=lambda path: path.stem)
 def test_the_page_shows_what_a_program_prints(program: Path) -> None:
     """Each program of adk-fluent and plain ADK prints what stands beside it."""
-    assert printed(program) == shown(program)
+    done = run_file(program)
+    assert (done.returncode, done.stdout) == (0, shown(program)), done.stderr
 
 
 def test_what_is_shown_was_written_down_with_the_versions_that_the_page_names() -> None:
@@ -45,6 +47,8 @@ def test_what_pyright_said_is_no_output(tmp_path: Path) -> None:
 def test_a_program_that_fails_is_told(tmp_path: Path) -> None:
     """A program that ends with an error is not written down as if it printed nothing."""
     program = tmp_path / "key_adk.py"
+    program.write_text("print('here')", encoding="utf-8")
+    assert printed(program) == "here\n"
     program.write_text("raise SystemExit('gone')", encoding="utf-8")
     with pytest.raises(RuntimeError, match=r"key_adk\.py failed: gone"):
         printed(program)

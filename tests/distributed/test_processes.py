@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from asyncio.subprocess import Process
 from pathlib import Path
 from signal import SIGKILL
@@ -19,7 +17,8 @@ from adk_fluent.distributed import DistributedBackend
 from adk_fluent.distributed.__main__ import segment_of
 from adk_fluent.errors import ArgumentError, BackendError, SegmentError, StepError
 from tests.distributed.placed import filing, placed
-from tests.limits import LIMIT, comes_true
+from tests.limits import comes_true
+from tests.processes import run
 
 pytestmark = pytest.mark.newest
 TARGET = "tests.distributed.placed:placed"
@@ -121,12 +120,8 @@ async def test_a_process_needs_to_know_what_to_load() -> None:
 )
 def test_a_start_command_that_is_wrong_says_so_in_one_line(said: list[str], told: str) -> None:
     """A pipeline or a segment that is not there, or one that has a queue: no traceback."""
-    command = [sys.executable, "-m", "adk_fluent.distributed", *said]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment.pop("PYTHONUNBUFFERED", None)  # with it, what the module prints could not come late
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT
-    )
+    command = "import runpy; runpy.run_module('adk_fluent.distributed', run_name='__main__', alter_sys=True)"
+    done = run(command, *said)
     last = done.stderr.strip().splitlines()[-1]
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert last.startswith("python -m adk_fluent.distributed: ")
