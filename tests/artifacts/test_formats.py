@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adk_fluent.artifacts.asking import File
@@ -36,6 +36,7 @@ def test_json_goes_both_ways(value: Any) -> None:
 
 
 @given(tables)
+@example([{"a": "one\rtwo"}, {"a": "one\ntwo"}, {"a": "one\r\ntwo"}, {"a": 'a "\r" b'}])
 def test_tables_go_both_ways(table: list[dict[str, str]]) -> None:
     """A list of dicts of texts is the same after CSV and back, but for rows of which nothing is left."""
     kept = [row for row in table if any(row.values())]

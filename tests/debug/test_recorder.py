@@ -280,17 +280,17 @@ async def test_a_secret_written_to_state_during_a_run_is_not_kept(tmp_path: Path
 
     def sign_in(user: str, tool_context: Any) -> str:
         """Sign in."""
-        tool_context.state["refreshToken"] = "r-4711-abc"
+        tool_context.state["refreshToken"] = "r-471108159-abc"
         return "Signed in."
 
-    written = S.set(db={"dbPassword": "plain-4711"}, said="It is plain-4711.")
+    written = S.set(db={"dbPassword": "plain-471108159"}, said="It is plain-471108159.")
     pipeline = Agent("a").tool(sign_in) >> written
     tape = Recorder()
     script = {"a": [call_tool("sign_in", user="Ann"), "Done."], "reader": "Read."}
     reader = Agent("reader").instruct("Use {db}, {said} and {refreshToken}.")
     await (pipeline >> reader).run("hi", backend=mock_backend(script), middleware=[tape])
     text = tape.save(tmp_path / "r.json").to_json()
-    assert "4711" not in text
+    assert "471108159" not in text
     recording = Recording.load(tmp_path / "r.json")
     assert recording.state_snapshots[-1]["refreshToken"] == "[redacted]"
     assert recording.state_snapshots[-1]["db"] == {"dbPassword": "[redacted]"}

@@ -166,8 +166,9 @@ def test_an_exported_set_runs_under_adk_eval(tmp_path: Path, monkeypatch: pytest
     level = logger.level
     ran = CliRunner().invoke(main, ["eval", *files, "--config_file_path", str(tmp_path / "config.json")])
     logger.setLevel(level)
-    for name in [name for name in sys.modules if name.startswith("desk_agent")]:
-        del sys.modules[name]
+    for name, module in list(sys.modules.items()):  # ADK imports the folder as `agent`
+        if str(folder) in str(getattr(module, "__file__", None)):
+            del sys.modules[name]
     assert isinstance(ran.exception, SystemExit | None), (
         ran.output
     )  # since ADK 2 it exits with 1 if one fails

@@ -132,12 +132,22 @@ def to_csv(value: object) -> str:
     """
     rows = _rows(value)
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    out = _Lines(newline="")
+    writer = csv.writer(out)
     if columns:
         writer.writerow(columns)
         writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
     return out.getvalue()
+
+
+class _Lines(io.StringIO):
+    """Text whose lines end with a line feed alone.
+
+    The writer quotes a carriage return only if it is a part of its own ends of lines.
+    """
+
+    def write(self, line: str, /) -> int:
+        return super().write(line.removesuffix("\r\n") + "\n")
 
 
 def _rows(value: object) -> list[Row]:
