@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from tests import sampling
 from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest  # the same on every release
@@ -214,3 +217,24 @@ def test_beside_busy_processes_tests_have_more_time(suite: Suite) -> None:
     )
     code, lines, _ = suite.run(source, "--loaded")
     assert (code, lines[-1]) == (0, "== result: 1 passed")
+
+
+def test_a_sample_of_the_cases_of_a_kind_runs_before_each_change() -> None:
+    """Some cases run on each google-adk, more on the newest one, and the rest only where all do."""
+    found = [{mark.name for mark in case.marks} for case in sampling.every(4, range(6), before_changes=2)]
+    rest = {"newest", "exhaustive"}
+    assert found == [set(), rest, {"newest"}, rest, set(), rest]
+
+
+@pytest.mark.parametrize(
+    ("expression", "counts"),
+    [("", [300, 5]), ("not faults and not exhaustive", [100, 3]), ("exhaustive", [300, 5])],
+)
+def test_a_sample_has_a_third_of_the_random_examples(
+    monkeypatch: pytest.MonkeyPatch, expression: str, counts: list[int]
+) -> None:
+    """Where the rest of the cases is left out, so are most examples, and nowhere else."""
+    monkeypatch.setattr(sampling, "_sampled", False)  # and, when this ends, as it was
+    options = {"markexpr": expression}
+    sampling.begin(cast(pytest.Config, SimpleNamespace(getoption=options.get)))
+    assert [sampling.examples(count) for count in (300, 5)] == counts

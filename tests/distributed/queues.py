@@ -17,7 +17,7 @@ from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.distributed import DistributedBackend, TransportConfig
 from adk_fluent.distributed.durable import hosting, queued, shared_services
-from adk_fluent.distributed.queues.brokers import Message, broker_of
+from adk_fluent.distributed.queues.brokers import Handler, Message, broker_of
 from adk_fluent.distributed.queues.serving import consuming
 from adk_fluent.expr.base import Expr
 from tests.distributed import served
@@ -127,3 +127,28 @@ async def heard(endpoint: str, count: int) -> list[Message]:
         await asyncio.gather(taking, return_exceptions=True)
         await made.close()
     return found
+
+
+async def put(endpoint: str, *messages: Message) -> None:
+    """Put messages into a queue, as a program does that is not ours."""
+    made = broker_of(endpoint)
+    await made.open()
+    try:
+        for message in messages:
+            await made.put(endpoint.rpartition("/")[2], message)
+    finally:
+        await made.close()
+
+
+@asynccontextmanager
+async def consumer(endpoint: str, handler: Handler) -> AsyncGenerator[asyncio.Future[None]]:
+    """Inside, a function handles the messages of a queue; what is done when the broker is lost."""
+    made = broker_of(endpoint)
+    await made.open()
+    taking = asyncio.ensure_future(made.take(endpoint.rpartition("/")[2], handler))
+    try:
+        yield taking
+    finally:
+        taking.cancel()
+        await asyncio.wait([taking], timeout=LIMIT)
+        await made.close()

@@ -12,7 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from adk_fluent.backends.temporal.server import DevServer
-from tests.distributed.queues import crew
+from adk_fluent.distributed.queues.brokers import Message
+from tests.distributed.queues import a_queue, consumer, crew, put
+from tests.limits import LIMIT, within_limit
+from tests.services import pubsub_emulator
 
 pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("soon_dead")]
 
@@ -139,3 +142,34 @@ async def test_a_proxy_is_cut(redis: str) -> None:
         await way.open()
         _, writer = await asyncio.open_connection("127.0.0.1", way.port)
         writer.close()
+
+
+@pytest.mark.needs("cloud-pubsub-emulator")
+@pytest.mark.parametrize("steady", [0, 60])
+async def test_the_service_ends_a_stream(monkeypatch: pytest.MonkeyPatch, steady: int) -> None:
+    """Pub/Sub ends every stream after a while: a consumer opens the next one, unless this one was short."""
+    from google.api_core.exceptions import ServerError
+
+    from adk_fluent.distributed.queues import pubsub
+
+    monkeypatch.setattr(pubsub, "_STEADY", steady)
+    came: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def hear(message: Message) -> None:
+        await came.put(message.body)
+
+    with pubsub_emulator() as address:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", address)
+        endpoint = str(a_queue("pubsub://projects/shop/topics").endpoint)
+        async with reached(endpoint) as (way, _), consumer(endpoint, hear) as taking:
+            await put(endpoint, Message(b"before", {}))
+            assert await within_limit(came.get()) == b"before"
+            await way.cut()
+            await way.open()
+            if steady:
+                with pytest.raises(ServerError):
+                    await within_limit(asyncio.shield(taking))
+            async with asyncio.timeout(LIMIT):
+                while not steady and came.empty():  # the emulator also delivers to the stream that was cut
+                    await put(endpoint, Message(b"after", {}))
+            assert taking.done() is bool(steady)

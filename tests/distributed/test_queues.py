@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -21,7 +20,7 @@ from adk_fluent.backends.temporal.turns import Turnstile
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import DistributedBackend, TransportConfig, inward, split, to_bytes
 from adk_fluent.distributed.queues import calling, serving
-from adk_fluent.distributed.queues.brokers import Handler, Message, broker_of
+from adk_fluent.distributed.queues.brokers import Message
 from adk_fluent.distributed.queues.serving import Taker, work_in
 from adk_fluent.errors import (
     ADKFluentError,
@@ -39,7 +38,7 @@ from adk_fluent.state import declares
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang
 from tests.clock import Clock
-from tests.distributed.queues import a_queue, caller, heard, until, worker
+from tests.distributed.queues import a_queue, caller, consumer, heard, put, until, worker
 from tests.limits import LIMIT, comes_true, within_limit
 
 pytestmark = pytest.mark.newest
@@ -70,31 +69,6 @@ def work_for(pipeline: Expr[Any], task: str, run_id: str, session_id: str = "ann
         segment, state={"task": task}, message=said, run_id=run_id, session_id=session_id, user_id="user"
     )
     return Message(to_bytes(crossing, segment.boundary.serialization), {})
-
-
-async def put(endpoint: str, *messages: Message) -> None:
-    """Put messages into a queue, as a program does that is not ours."""
-    made = broker_of(endpoint)
-    await made.open()
-    try:
-        for message in messages:
-            await made.put(endpoint.rpartition("/")[2], message)
-    finally:
-        await made.close()
-
-
-@asynccontextmanager
-async def consumer(endpoint: str, handler: Handler) -> AsyncGenerator[None]:
-    """Inside, a function handles the messages of a queue."""
-    made = broker_of(endpoint)
-    await made.open()
-    taking = asyncio.ensure_future(made.take(endpoint.rpartition("/")[2], handler))
-    try:
-        yield
-    finally:
-        taking.cancel()
-        await asyncio.wait([taking], timeout=LIMIT)
-        await made.close()
 
 
 async def answer_of(pipeline: Expr[Any], address: str, message: Message) -> list[str]:
