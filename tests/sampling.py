@@ -1,6 +1,6 @@
-"""The sample of like cases and of random examples that runs before each change.
+"""The sample of similar cases and of random examples that runs before each change.
 
-`./dev test all` and a plain run of a file run all of them.
+`./dev test all`, and `./dev test` with the name of a file, run all of them.
 """
 
 from __future__ import annotations
