@@ -18,10 +18,8 @@ pytestmark = pytest.mark.newest  # the same on every release
 
 ROOT = Path(__file__).resolve().parent.parent
 
-SETTINGS = """
-[pytest]
-faulthandler_timeout = 1
-"""
+STACKS_AFTER_A_SECOND = ("-o", "faulthandler_timeout=1")
+"""Only for tests that wait: Python may crash where the stacks of code that runs are read."""
 UNUSED = ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "adk_fluent.testing.plugin")
 """Plugins that no toy needs, and that take most of the time."""
 PASSES = "def test_passes(): pass\n"
@@ -50,7 +48,7 @@ class Suite:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        (folder / "pytest.ini").write_text(SETTINGS)
+        (folder / "pytest.ini").write_text("[pytest]\n")
 
     def keep_outcomes(self) -> str:
         """Keep the outcomes of the last run; the name of the file."""
@@ -121,7 +119,7 @@ def test_more_than_ten_failures_are_not_repeated(suite: Suite) -> None:
 
 def test_a_test_that_hangs_fails_by_its_name(suite: Suite) -> None:
     """Its own limit ends it, with the stacks of its process, whatever its threads wait for."""
-    code, lines, errors = suite.run(PASSES + HANGS)
+    code, lines, errors = suite.run(PASSES + HANGS, *STACKS_AFTER_A_SECOND)
     assert code == 1
     assert lines[-2].startswith("FAILED test_toy.py::test_hangs: worker 'gw0' crashed while running")
     assert lines[-1] == "== result: 1 failed, 1 passed"
