@@ -217,22 +217,39 @@ print(pair.ask("hi", **given))
     assert _printed(place, closing) == ["two"]
 
 
-def test_runs_after_a_fork(place: Path) -> None:
-    """A process that had durable runs may be forked: child and parent go on with runs of their own."""
+def test_a_fork_of_a_process_with_durable_runs(place: Path) -> None:
+    """A run in it is refused: Temporal's client does not survive a fork. The parent goes on with its runs."""
     forking = """
 print(pair.ask("hi", **given), flush=True)
 if (child := os.fork()) == 0:
-    print(pair.ask("hi", **given), flush=True)
-    os._exit(0)
+    try:
+        pair.ask("hi", **given)
+    except EngineError as error:
+        print(error, flush=True)
+    sys.exit()
 print(os.waitpid(child, 0)[1], pair.ask("hi", **given))
 """
-    assert _printed(place, forking) == ["two", "two", "0", "two"]
+    first, refused, last = _printed(place, forking)
+    assert (first, last) == ("two", "0 two")
+    assert refused.startswith("This process was forked from one that had used a Temporal server")
+
+
+def test_a_fork_before_the_first_durable_run(place: Path) -> None:
+    """What was only imported before works in the child and in the parent."""
+    forking = """
+if (child := os.fork()) == 0:
+    print(pair.ask("hi", **given), flush=True)
+    sys.exit()
+print(os.waitpid(child, 0)[1], pair.ask("hi", **given))
+"""
+    assert _printed(place, forking) == ["two", "0 two"]
 
 
 _BEGINNING = """
-import asyncio, os
+import asyncio, os, sys
 from adk_fluent import Agent
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import EngineError
 from adk_fluent.testing import mock_backend
 
 pair = Agent("a") >> Agent("b")
@@ -241,11 +258,11 @@ given = {"config": ExecutionConfig(durable="local"), "backend": mock_backend({"a
 
 
 def _printed(place: Path, program: str) -> list[str]:
-    """The words that a program prints."""
+    """The lines that a program prints."""
     (file := place / "program.py").write_text(_BEGINNING + program)
     done = run_file(file)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return done.stdout.splitlines()
 
 
 async def test_two_workers_of_one_program_on_one_queue(temporal: DevServer) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, TLSConfig
-from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from adk_fluent._loops import PerLoop
@@ -61,8 +60,10 @@ class Address:
         """A connection; one per event loop.
 
         Raises:
-            EngineError: no server answers there, it does not let this key in, or has no such namespace.
+            EngineError: no server answers there, it does not let this key in, or has no such namespace; or
+                this process was forked from one that had a connection.
         """
+        _refuse_fork()
         clients = _clients.here()
         if self not in clients:
             clients[self] = await self.connect()
@@ -74,7 +75,7 @@ class Address:
         Raises:
             EngineError: as for `client`.
         """
-        _renew_runtime()
+        _refuse_fork()
         # Temporal's own client would try for longer before it says that nobody listens.
         try:
             _, writer = await asyncio.open_connection(self.host.rpartition(":")[0], self.port)
@@ -129,24 +130,32 @@ atexit.register(time.sleep, 0.1)
 
 _clients: Final = PerLoop(dict[Address, Client])
 
-_forked: list[bool] = []
+_connected: list[int] = []
+"""The process whose threads hold the connections, once there was one."""
 
 
 def _in_child() -> None:
     """Keep what the parent's connections left as garbage: to free it here would crash the process."""
-    if _clients:
+    if _connected:
         gc.freeze()
-    _forked.append(True)
 
 
 os.register_at_fork(after_in_child=_in_child)
 
 
-def _renew_runtime() -> None:
-    """Replace Temporal's threads in a process that was forked: they exist in its parent only."""
-    if _forked:
-        _forked.clear()
-        Runtime.set_default(Runtime(telemetry=TelemetryConfig()), error_if_already_set=False)
+def _refuse_fork() -> None:
+    """Refuse what Temporal's client cannot do: in one of twenty children, it hangs or crashes the process.
+
+    Raises:
+        EngineError: this process was forked from one that had a connection.
+    """
+    if _connected and _connected[0] != os.getpid():
+        raise EngineError(
+            "This process was forked from one that had used a Temporal server, and Temporal's client does not "
+            "survive that. Fork before the first durable run, or start processes anew "
+            '(multiprocessing.get_context("spawn")).'
+        )
+    _connected[:] = [os.getpid()]
 
 
 _REFUSED: Final = re.compile("code: (PermissionDenied|Unauthenticated)")
