@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import inspect
 import os
@@ -197,8 +198,16 @@ def fetched(html: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built once."""
-    return build(tmp_path_factory.mktemp("site"))
+    """The site, built once for all processes that run tests: the first one builds it, and others wait."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "site"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (built := folder / "built").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            built.write_text(str(build(folder)))
+    return Path(built.read_text())
 
 
 LOOKED_AT = {

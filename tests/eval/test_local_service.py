@@ -17,6 +17,7 @@ from adk_fluent.backends import MockBackend
 from adk_fluent.eval import FluentCase, FluentEvalSuite, FluentJudge, UserSimulation
 from adk_fluent.eval.results import CaseResult
 from adk_fluent.testing import call_tool, mock_backend
+from tests import processes
 from tests.cli.gemini import Gemini
 from tests.eval.support import TICKET, desk, scripted
 from tests.eval.test_models import Answers
@@ -53,6 +54,24 @@ async def test_both_engines_agree() -> None:
     assert all(
         run.native is not None and run.native.session_details for run in adk.case_results if not run.error
     )
+
+
+def test_metrics_that_ask_no_model_import_no_service() -> None:
+    """A suite of them is judged in a process that imports nothing which the extra `eval` brings."""
+    done = processes.run("""
+import asyncio, sys
+from adk_fluent.eval import FluentCase
+from tests.eval.support import desk
+
+def brought():
+    return {name.partition(".")[0] for name in sys.modules} & {"nltk", "pandas", "rouge_score", "vertexai"}
+
+case = FluentCase("hi", reference_response="Your ticket T-1 is open.", expected_trajectory=["open_ticket"])
+before = brought()
+report = asyncio.run(desk(case, metrics=["tool_trajectory_avg_score"]).run())
+print(report.passed, report.engine, sorted(brought() - before), before)
+""")
+    assert done.stdout.split("\n")[0] == "True light [] set()", done.stderr
 
 
 def _timeless(run: CaseResult) -> CaseResult:

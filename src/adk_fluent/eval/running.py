@@ -53,7 +53,7 @@ async def run_suite(
         raise EvalError(f"Suite {suite.name!r} has no cases, so it would judge nothing: give it cases=[...].")
     check_tags(suite, tags)
     refuse_cloud(suite)
-    scene = _Scene(suite, backend, config, _engine(engine), allow_unjudged)
+    scene = _Scene(suite, backend, config, _engine(engine, suite), allow_unjudged)
     cases = {name: c for name, c in suite.named_cases.items() if not tags or set(tags) & set(c.tags)}
     runs = [(name, case, run) for name, case in cases.items() for run in range(1, suite.num_runs + 1)]
     gate = asyncio.Semaphore(parallelism)
@@ -86,12 +86,14 @@ async def run_suite(
     )
 
 
-def _engine(engine: str) -> Chosen:
+def _engine(engine: str, suite: FluentEvalSuite) -> Chosen:
+    """Who judges: importing ADK's service takes seconds, so `auto` does so only for metrics that ask a model."""
     from adk_fluent.backends.adk.evaluation.services import has_local_service
 
     if engine not in ("auto", "adk", "light"):
         raise EvalError(f"run(engine={engine!r}): choose one of auto, adk, light.")
-    if engine == "light" or (engine == "auto" and not has_local_service()):
+    offline = all(TRAITS[PrebuiltMetrics(metric)].judge == "offline" for metric in suite.metrics)
+    if engine == "light" or (engine == "auto" and (offline or not has_local_service())):
         return "light"
     if not has_local_service():
         raise MissingExtraError("run(engine='adk') needs ADK's evaluation: pip install 'adk-fluent[eval]'.")

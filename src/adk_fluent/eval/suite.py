@@ -150,7 +150,7 @@ class FluentEvalSuite:
             parallelism: how many runs go on at the same time.
             progress: a bar on the standard error output, or what is called with (done, total).
             engine: `adk` is ADK's `LocalEvalService`; `light` is the same metrics without what that needs;
-                `auto` takes ADK's where it is installed.
+                `auto` takes ADK's where it is installed and a metric asks a model.
             tags: run only cases that have one of these.
             allow_unjudged: a case passes although a metric gave no score, or nothing judged it. By default it
                 fails and says why; `report.unjudged` lists such cases.
