@@ -183,7 +183,9 @@ def told(outcomes: Outcomes, unstable: dict[str, str], code: int | None) -> int:
     if code is None:
         counts.append("not done in time")
     elif not fine and not failed and not unstable:
-        counts.append(f"pytest ended with {code}")
+        counts.append(
+            "no test was found" if code == pytest.ExitCode.NO_TESTS_COLLECTED else f"pytest ended with {code}"
+        )
     print(f"== result: {', '.join(counts)}", flush=True)
     return 0 if fine else 1
 

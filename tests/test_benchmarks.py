@@ -14,6 +14,7 @@ from benchmarks import remote
 from benchmarks.__main__ import NAMES, line, main
 from benchmarks.harness import Figure, in_turn
 from tests import processes
+from tests.sampling import examples
 
 pytestmark = pytest.mark.newest
 
@@ -82,9 +83,9 @@ def test_start_up_does_not_import_adk() -> None:
 
 @pytest.mark.timeout(600)
 async def test_a_crowd_of_clients_gets_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many clients as the benchmark has, at the same time, are each answered by one server."""
-    monkeypatch.setattr(remote, "CLIENTS", CLIENTS)
+    """As many clients as the benchmark has, or a sample, are each answered by one server at the same time."""
     assert CLIENTS == 500
+    monkeypatch.setattr(remote, "CLIENTS", examples(CLIENTS))
     gc.disable()  # else a third of the time goes into looking at what all of them hold
     try:
         _, unanswered = await remote.crowd()

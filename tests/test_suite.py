@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+import tests.suite
 from tests import sampling
 from tests.limits import LIMIT
 
@@ -139,7 +141,7 @@ def test_a_suite_without_tests_is_a_failure(suite: Suite) -> None:
     """Where nothing ran, nothing was proved."""
     code, lines, _ = suite.run("")
     assert code == 1
-    assert lines[-1] == "== result: 0 passed, pytest ended with 5"
+    assert lines[-1] == "== result: 0 passed, no test was found"
 
 
 def test_a_file_that_cannot_be_imported_is_a_failure(suite: Suite) -> None:
@@ -204,17 +206,28 @@ def test_a_file_that_has_adk_at_its_top_uses_it(left: list[str]) -> None:
     assert others == {"test_imports.py::test_one", "test_shares.py::test_two", "test_shares.py::test_three"}
 
 
-def test_beside_busy_processes_tests_have_more_time(suite: Suite) -> None:
-    """`--loaded` keeps four processes per core busy meanwhile, and ends those processes."""
-    source = (
-        "import os, subprocess\n\ndef test_busy(request):\n"
-        "    assert request.config.getoption('timeout') == 1440\n"
-        "    listed = subprocess.run(['ps', '-eo', 'ppid,args'], capture_output=True, text=True).stdout\n"
-        "    busy = [line.split()[0] for line in listed.splitlines() if line.endswith('while True: pass')]\n"
-        "    assert max(map(busy.count, busy)) == 4 * os.cpu_count()\n"
-    )
-    code, lines, _ = suite.run(source, "--loaded")
-    assert (code, lines[-1]) == (0, "== result: 1 passed")
+def test_beside_busy_processes_tests_have_more_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--loaded` keeps four processes per core busy while pytest runs, with longer limits, and ends them."""
+    seen: list[tuple[bool, float, int]] = []
+
+    def run(command: Sequence[str], limit: float) -> int:
+        seen.append(("--timeout=1440" in command, limit, _busy()))
+        return 0
+
+    monkeypatch.setattr(tests.suite, "run", run)
+    assert tests.suite.main([str(tmp_path), "--loaded", "--limit", "10"]) == 0
+    assert seen == [(True, 60, 4 * (os.cpu_count() or 1))]
+    assert _busy() == 0
+    assert capsys.readouterr().out.endswith("== result: 0 passed\n")
+
+
+def _busy() -> int:
+    """How many busy processes this one has."""
+    command = ["ps", "-o", "args=", "--ppid", str(os.getpid())]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False).stdout
+    return listed.count("while True: pass")
 
 
 def test_a_sample_of_the_cases_of_a_kind_runs_before_each_change() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from adk_fluent.cost import Price, TrafficAssumptions, estimate_cost
 from tests.cost.pipelines import LONG, QUESTION, cases
+from tests.sampling import every
 
 # `gemini-2.5-flash` at its list price of autumn 2026: the small model itself costs nothing.
 LIST = Price.per_million(input=0.30, output=2.50)
@@ -13,7 +14,9 @@ LIST = Price.per_million(input=0.30, output=2.50)
 pytestmark = pytest.mark.local
 
 
-@pytest.mark.parametrize("name", [name for name in cases("m") if name != "a race"])
+@pytest.mark.parametrize(
+    "name", every(3, [name for name in cases("m") if name != "a race"], before_changes=3)
+)
 async def test_an_estimate_is_within_20_percent_of_what_a_model_used(name: str) -> None:
     """Four characters a token, and limits as lengths: within 20 % of the tokens that a model reports."""
     from adk_fluent.local import LocalLlm

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
@@ -22,44 +23,61 @@ NEEDED = {
 
 
 @pytest.fixture(scope="session")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Redis server."""
-    with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url.removesuffix("/0")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """What starts a broker for the first test of this process that needs it, and gives its URL.
 
+    For Pub/Sub it gives the address of the emulator.
+    """
+    starts: dict[str, Callable[[], AbstractContextManager[str]]] = {
+        "redis": lambda: redis_server(tmp_path_factory.mktemp("redis")),
+        "nats": lambda: nats_server(tmp_path_factory.mktemp("nats")),
+        "rabbitmq": rabbitmq_server,
+        "pubsub": pubsub_emulator,
+    }
+    with ExitStack() as stack:
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=pytest.mark.needs(program)) for name, program in NEEDED.items()],
-)
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a broker, one after the other."""
-    with _broker(request.param, tmp_path_factory) as url:
+        @cache
+        def url(name: str) -> str:
+            return stack.enter_context(starts[name]())
+
         yield url
 
 
 @pytest.fixture(
-    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.needs(program)) for name, program in NEEDED.items()]
+)
+def broker(
+    request: pytest.FixtureRequest, started: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """The URL of a broker, one after the other."""
+    return _url(request.param, started, monkeypatch)
+
+
+@pytest.fixture(
     params=[
         pytest.param(names, marks=[pytest.mark.needs(NEEDED[name]) for name in names])
         for names in (["redis", "nats", "rabbitmq"], ["pubsub"])
     ],
     ids=["redis, nats, rabbitmq", "pubsub"],
 )
-def brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+def brokers(
+    request: pytest.FixtureRequest, started: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
     """The URLs of brokers that are there at the same time."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(_broker(name, tmp_path_factory)) for name in request.param]
+    return [_url(name, started, monkeypatch) for name in request.param]
 
 
-def _broker(name: str, folders: pytest.TempPathFactory) -> AbstractContextManager[str]:
-    starts: dict[str, Callable[[], AbstractContextManager[str]]] = {
-        "redis": lambda: redis_server(folders.mktemp("redis")),
-        "nats": lambda: nats_server(folders.mktemp("nats")),
-        "rabbitmq": rabbitmq_server,
-        "pubsub": _pubsub,
-    }
-    return starts[name]()
+def _url(name: str, started: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> str:
+    if name != "pubsub":
+        return started(name)
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", started(name))  # by which Google's client finds it
+    return "pubsub://projects/shop/topics"
+
+
+@pytest.fixture(scope="session")
+def redis(started: Callable[[str], str]) -> str:
+    """The URL of a Redis server."""
+    return started("redis").removesuffix("/0")
 
 
 @pytest.fixture
@@ -71,10 +89,3 @@ def soon_dead() -> Iterator[None]:
         patch.setattr(served.turns, "StepPolicy", served.turns.StepPolicy)
         served.soon_dead()
         yield
-
-
-@contextmanager
-def _pubsub() -> Generator[str]:
-    with pubsub_emulator() as address, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PUBSUB_EMULATOR_HOST", address)
-        yield "pubsub://projects/shop/topics"

@@ -87,7 +87,7 @@ async def run_suite(
 
 
 def _engine(engine: str, suite: FluentEvalSuite) -> Chosen:
-    """Who judges: importing ADK's service takes seconds, so `auto` does so only for metrics that ask a model."""
+    """Who judges; `auto` imports ADK's service, which takes seconds, only for metrics that ask a model."""
     from adk_fluent.backends.adk.evaluation.services import has_local_service
 
     if engine not in ("auto", "adk", "light"):

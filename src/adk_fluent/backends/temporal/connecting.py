@@ -151,8 +151,8 @@ def _refuse_fork() -> None:
     """
     if _connected and _connected[0] != os.getpid():
         raise EngineError(
-            "This process was forked from one that had used a Temporal server, and Temporal's client does not "
-            "survive that. Fork before the first durable run, or start processes anew "
+            "This process was forked from one that had used a Temporal server, and Temporal's client does "
+            "not survive that. Fork before the first durable run, or start processes anew "
             '(multiprocessing.get_context("spawn")).'
         )
     _connected[:] = [os.getpid()]
