@@ -45,20 +45,42 @@ def test_the_metrics_have_what_adk_does_not_count() -> None:
     assert failed == [("broken", "StepError"), ("c", "KeyError")]
 
 
-@pytest.mark.newest
-def test_findings_of_the_contract_check_are_counted() -> None:
-    """Each error and warning is counted under its code, once per check, and only when telemetry is on."""
+def test_findings_of_the_contract_check_are_counted_once() -> None:
+    """Each error and warning is counted once, also of a pipeline that ran before without telemetry."""
+    said = program("""
+        observed = ExecutionConfig(telemetry=TelemetryConfig(custom_exporters=[reader]))
+        wrong = (Agent("a") >> Agent("b").instruct("{kee}")).named("wrong")
+        fresh = (Agent("a") >> Agent("b").instruct("{key}")).named("fresh")
+        refused = (Agent("a") >> Agent("b").instruct("{kex}").strict()).named("refused")
+        wrong.to_app()
+        for expression in (wrong, fresh, refused) * 2:
+            try:
+                expression.to_app(observed)
+            except ADKFluentError:
+                pass
+        said.update(measured(reader))
+    """)
+    found = said["adk_fluent.contracts.violations"]
+    assert sorted((point["pipeline"], point["severity"], count) for point, count in found) == [
+        ("fresh", "error", 1),
+        ("refused", "error", 1),
+        ("wrong", "error", 1),
+    ]
+    assert all(point["code"] for point, _ in found)
+
+
+def test_findings_are_counted_where_the_application_measures() -> None:
+    """A provider of the application's own gets them, without a `TelemetryConfig`."""
     said = program("""
         wrong = (Agent("a") >> Agent("b").instruct("{kee}")).named("wrong")
-        for config in (None, ExecutionConfig(telemetry=TelemetryConfig(custom_exporters=[reader]))):
-            wrong.to_app(config)
-        fresh = (Agent("a") >> Agent("b").instruct("{key}")).named("fresh")
-        fresh.to_app(ExecutionConfig(telemetry=TelemetryConfig()))
+        wrong.to_app()
+        metrics.set_meter_provider(MeterProvider(metric_readers=[reader]))
+        for _ in range(2):
+            wrong.to_app()
         said.update(measured(reader))
     """)
     ((point, count),) = said["adk_fluent.contracts.violations"]
-    assert (point["pipeline"], point["severity"], count) == ("fresh", "error", 1)
-    assert point["code"]
+    assert (point["pipeline"], point["severity"], count) == ("wrong", "error", 1)
 
 
 def test_the_providers_of_the_application_stay() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,9 +21,11 @@ from adk_fluent.state.schema import StateSchema
 
 _logged: dict[int, None] = {}
 """The hashes of trees whose findings were logged; the trees themselves would be kept with all they hold."""
+_counted: dict[int, None] = {}
+"""The hashes of trees whose findings were counted as a metric."""
 _checked: ContextVar[Node | None] = ContextVar("adk_fluent_checked", default=None)
 _REMEMBERED: Final = 256
-"""How many trees are remembered as logged."""
+"""How many trees are remembered as logged, and as counted."""
 
 
 def check_all(
@@ -107,7 +110,7 @@ def check_on_build(
     state: Mapping[str, Any] | None = None,
     mode: Literal["log", "error", "off"] = "log",
 ) -> None:
-    """What building an expression does: log the findings once, or refuse.
+    """What building an expression does: log the findings and count them as a metric, each once, or refuse.
 
     Args:
         state: what will be in the session's state; `None` if that is not known.
@@ -122,19 +125,21 @@ def check_on_build(
         return
     refuse(nesting(root))
     strict = any(node.annotations.strict for node in walk(root))
-    if not strict and (mode == "off" or (mode == "log" and hash(root) in _logged)):
+    new = hash(root) not in _logged
+    counts = mode != "off" and hash(root) not in _counted and _is_measured(config)
+    if not strict and (mode == "off" or (mode == "log" and not new and not counts)):
         return
     report = ContractReport.of(
         run_checkers(Facts(root, config=config, state=state, open_state=state is None))
     )
-    telemetry = getattr(config, "telemetry", None)
-    if telemetry is not None:
+    if counts:
+        _remember(_counted, root)
         _count(report, root.name)
     refused = [*report.errors, *(report.warnings if strict else ())]
     if refused and (strict or mode == "error"):
         raise ContractError("\n".join(map(str, refused)))
-    if hash(root) not in _logged:
-        _remember(root)
+    if new:
+        _remember(_logged, root)
         _log(report.issues)
 
 
@@ -156,6 +161,20 @@ def checked_once(root: Node, config: ExecutionConfig, state: Mapping[str, Any] |
         _checked.reset(token)
 
 
+def _is_measured(config: object | None) -> bool:
+    """Whether metrics go anywhere: a `TelemetryConfig` sets that up, or the application has done so."""
+    telemetry = getattr(config, "telemetry", None)
+    if telemetry is not None:
+        from adk_fluent.telemetry.setup import set_up
+
+        set_up(telemetry)  # what is counted before goes nowhere
+    if "opentelemetry.metrics" not in sys.modules:
+        return False
+    from adk_fluent.telemetry.metrics import are_heard
+
+    return are_heard()
+
+
 def _count(report: ContractReport, pipeline: str) -> None:
     """Measure the errors and warnings of a report; see `adk_fluent.telemetry.METRICS`."""
     from adk_fluent.telemetry.metrics import instruments
@@ -174,7 +193,7 @@ def _log(issues: Iterable[ContractIssue]) -> None:
         logger.log(levels[issue.severity], "%s: %s", issue.code, issue)
 
 
-def _remember(root: Node) -> None:
-    if len(_logged) >= _REMEMBERED:
-        del _logged[next(iter(_logged))]
-    _logged[hash(root)] = None
+def _remember(known: dict[int, None], root: Node) -> None:
+    if len(known) >= _REMEMBERED:
+        del known[next(iter(known))]
+    known[hash(root)] = None

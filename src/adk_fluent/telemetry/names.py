@@ -46,7 +46,7 @@ METRICS: Final[Mapping[str, str]] = MappingProxyType(
         LLM_TOKENS: "tokens of model calls, likewise, where ADK itself counts none",
         PIPELINE_DURATION: "milliseconds a run took, by `pipeline`",
         PIPELINE_ERRORS: "runs that failed, by `pipeline` and `error.type`",
-        VIOLATIONS: "findings of the contract check, by `code`, `severity` and `pipeline`",
+        VIOLATIONS: "errors and warnings of the check, each once, by `code`, `severity` and `pipeline`",
     }
 )
 """Metric → what it measures."""
