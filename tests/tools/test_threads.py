@@ -384,6 +384,7 @@ def test_an_event_loop_is_not_kept() -> None:
     agent = Agent("a").tools(use).inject(db=Resource(look), cache=Resource(Handle, scope="session"))
     for _ in range(3):
         agent.ask("hi", backend=mock_backend({"a": [call_tool("use"), "done"]}))
+    asyncio.run(threads_have_ended())  # a thread has its loop for a moment after it gave the result
     gc.collect()
     assert [each() for each in loops] == [None] * 3
 
