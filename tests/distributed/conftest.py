@@ -60,7 +60,7 @@ def broker(
     ],
     ids=["redis, nats, rabbitmq", "pubsub"],
 )
-def brokers(
+def together(
     request: pytest.FixtureRequest, started: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
     """The URLs of brokers that are there at the same time."""
@@ -78,14 +78,3 @@ def _url(name: str, started: Callable[[str], str], monkeypatch: pytest.MonkeyPat
 def redis(started: Callable[[str], str]) -> str:
     """The URL of a Redis server."""
     return started("redis").removesuffix("/0")
-
-
-@pytest.fixture
-def soon_dead() -> Iterator[None]:
-    """Workers count as dead soon."""
-    from tests.distributed import served
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(served.turns, "StepPolicy", served.turns.StepPolicy)
-        served.soon_dead()
-        yield

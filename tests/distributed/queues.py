@@ -14,6 +14,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import WorkflowHandle
 
 from adk_fluent.backends.temporal.connecting import Address
+from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.distributed import DistributedBackend, TransportConfig
 from adk_fluent.distributed.durable import hosting, queued, shared_services
@@ -56,13 +57,16 @@ async def caller(address: str, *given: Any, **options: Any) -> AsyncGenerator[Di
 
 
 @asynccontextmanager
-async def crew(address: str, server: str, folder: Path, kind: str = "pipeline") -> AsyncGenerator[Any]:
-    """Worker processes, and what calls them; a pipeline whose queue nobody has used before."""
+async def crew(
+    address: str, server: str, folder: Path, kind: str = "pipeline", **policy: Any
+) -> AsyncGenerator[Any]:
+    """Worker processes, which count as dead soon, and what calls them, by a queue that is new."""
     endpoint = str(a_queue(server).endpoint)
     made = Crew(address, endpoint, folder, kind)
     pipeline = served.PIPELINES[kind](endpoint)
     try:
-        async with caller(address, patience=2 * LIMIT) as backend:
+        steps = StepPolicy(heartbeat=served.HEARTBEAT, **policy)
+        async with caller(address, patience=2 * LIMIT, policy=steps) as backend:
 
             def run(task: str) -> asyncio.Future[Any]:
                 return asyncio.ensure_future(pipeline.run(task, backend=backend))

@@ -17,8 +17,6 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 from adk_fluent import Agent, S
-from adk_fluent.backends.temporal import turns
-from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.distributed import TransportConfig, run_worker
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
@@ -100,12 +98,6 @@ chosen: Expr[Any] = (
 )
 
 
-def soon_dead() -> None:
-    """Let workers count as dead soon; callers and workers alike ask for it."""
-    name = StepPolicy.__name__
-    setattr(turns, name, lambda: StepPolicy(heartbeat=HEARTBEAT))
-
-
 class Crew:
     """Worker processes of a queue.
 
@@ -170,6 +162,5 @@ def work(address: str, environment: Mapping[str, str]) -> None:
     """Be a worker of the pipeline that the environment names."""
     os.environ.update(environment)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    soon_dead()
     pipeline = PIPELINES[environment["QUEUE_KIND"]](environment["QUEUE"])
     asyncio.run(run_worker(pipeline, address=address))

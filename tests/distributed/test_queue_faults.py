@@ -21,7 +21,7 @@ from tests.distributed import served
 from tests.distributed.queues import crew, segment_run, step_on_its_way
 from tests.limits import LIMIT
 
-pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("soon_dead")]
+pytestmark = pytest.mark.newest
 
 
 async def test_a_step_that_blocks_the_event_loop_runs_once(
@@ -100,6 +100,19 @@ async def test_a_poison_run_runs_alone_after_its_first_failure(
         assert workers.count("two begins poison") == 5
         assert all(workers.count(f"two begins {name}") <= 2 for name in names)
         assert all(workers.count(f"one begins {name}") == 1 for name in names)
+
+
+async def test_a_caller_says_how_often_a_step_is_begun(
+    redis: str, temporal: DevServer, tmp_path: Path
+) -> None:
+    """The error names what to give, and where: `DistributedBackend(policy=StepPolicy(attempts=))`."""
+    async with crew(temporal.address, redis, tmp_path, attempts=1) as (workers, run):
+        workers.start()  # which dies in the step
+        workers.start()  # which says so
+        told = r"was begun once and never ended.* give the backend policy=StepPolicy\(timeout=, attempts=\)"
+        with pytest.raises(RunError, match=told):
+            await run("poison")
+        assert workers.count("two begins poison") == 1
 
 
 async def test_a_worker_with_a_blocked_loop_can_be_ended(

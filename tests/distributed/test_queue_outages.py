@@ -11,13 +11,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from adk_fluent.backends.temporal.server import DevServer
-from adk_fluent.distributed.queues.brokers import Message
+from adk_fluent.backends.temporal.server import DevServer, free_port
+from adk_fluent.distributed.queues import brokers
+from adk_fluent.distributed.queues.brokers import Message, broker_of
+from tests.clock import Clock
 from tests.distributed.queues import a_queue, consumer, crew, put
 from tests.limits import LIMIT, within_limit
+from tests.processes import run
 from tests.services import pubsub_emulator
 
-pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("soon_dead")]
+pytestmark = pytest.mark.newest
 
 
 class Proxy:
@@ -102,14 +105,14 @@ async def reached(broker: str) -> AsyncGenerator[tuple[Proxy, str]]:
 @pytest.mark.faults
 @pytest.mark.timeout(300)
 async def test_a_broker_that_is_away_loses_no_run(
-    brokers: list[str], temporal: DevServer, tmp_path: Path
+    together: list[str], temporal: DevServer, tmp_path: Path
 ) -> None:
     """Runs that are at work, and those that begin meanwhile, end well and run once; no error is recorded.
 
     Brokers are away for 3 s and for 30 s, side by side; Pub/Sub, whose client knows one address, for 30 s.
     """
     async with asyncio.TaskGroup() as group:
-        for broker in brokers:
+        for broker in together:
             kind = urlsplit(broker).scheme
             for seconds in (30,) if kind == "pubsub" else (3, 30):
                 folder = tmp_path / f"{kind}-{seconds}"
@@ -131,6 +134,73 @@ async def _outage(broker: str, address: str, folder: Path, seconds: int) -> None
         names = ["before", *(f"meanwhile{number}" for number in range(3))]
         assert [result.state["two"] for result in await asyncio.gather(*runs)] == names
         assert all(workers.count(f"two begins {name}") == 1 for name in names)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "nats", "amqp"])
+async def test_messages_wait_together_for_a_broker(
+    scheme: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a broker is away, all callers share one attempt to connect, and the log has one line."""
+    endpoint = f"{scheme}://127.0.0.1:{free_port()}/jobs"
+    attempts: list[str] = []
+
+    def made(place: str) -> brokers.Broker:
+        attempts.append(place)
+        return broker_of(place)
+
+    monkeypatch.setattr(brokers, "broker_of", made)
+    monkeypatch.setattr(brokers, "time", clock := Clock())
+    users = [asyncio.Event() for _ in range(24)]
+    for _ in range(3):
+        sent = [brokers.connection_to(endpoint, user).put("jobs", Message(b"", {})) for user in users]
+        assert all(
+            isinstance(each, Exception) for each in await asyncio.gather(*sent, return_exceptions=True)
+        )
+        clock.now += brokers.LONGEST_PAUSE
+    assert attempts == [endpoint] * 3
+    assert [line.partition(" away")[0] for line in caplog.messages] == [f"The broker of {endpoint} is"]
+
+
+async def test_messages_go_on_when_a_broker_is_back(
+    redis: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that was lost is made again, and the log has a line for each of the two."""
+    monkeypatch.setattr(brokers, "time", clock := Clock())
+    async with proxy(redis) as way:
+        connection = brokers.connection_to(f"{way.url}/jobs", way)
+        await connection.put("jobs", Message(b"before", {}))
+        await way.cut()
+        for _ in range(2):
+            with pytest.raises(Exception, match="onnect"):
+                await connection.put("jobs", Message(b"meanwhile", {}))
+        await way.open()
+        clock.now += brokers.LONGEST_PAUSE
+        await connection.put("jobs", Message(b"after", {}))
+        await brokers.leave(f"{way.url}/jobs", way)
+    where = f"The broker of {way.url}/jobs is"
+    assert [line.partition(",")[0] for line in caplog.messages] == [f"{where} away", f"{where} back."]
+
+
+def test_a_program_that_ends_with_an_error_closes_its_connections(broker: str) -> None:
+    """It need not call `close()`: the error is all that it prints."""
+    done = run(
+        """
+import asyncio, sys
+from adk_fluent.distributed.queues.brokers import Message, connection_to
+
+async def main():
+    await connection_to(sys.argv[1], asyncio).put("left", Message(b"x", {}))
+    raise ValueError("leaves")
+
+asyncio.run(main())
+""",
+        a_queue(broker).endpoint,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Process ")
+    assert "Traceback (most recent call last)" in done.stderr
+    assert done.stderr.rstrip().endswith("ValueError: leaves")
+    assert "destroyed" not in done.stderr
 
 
 async def test_a_proxy_is_cut(redis: str) -> None:

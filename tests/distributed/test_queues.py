@@ -187,25 +187,27 @@ async def test_an_ended_consumer_keeps_no_messages(broker: str, monkeypatch: pyt
 async def test_junk_is_a_dead_letter(
     broker: str, temporal: DevServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Bytes that are no work, and work for another segment, are kept with the reason; the worker goes on."""
+    """The queue keeps what is no work for this segment with the reason; the worker goes on."""
     queue = a_queue(broker)
     pipeline = behind(queue)
     other = clerk >> Agent("another").execution_boundary(transport=queue)
     unnamed = work_for(pipeline, "x", run_id="")
+    never = Message(work_for(pipeline, "x", "r").body, {"policy": '{"attempts": 0}'})
     assert queue.endpoint is not None
     script = mock_backend({"clerk": "sums", "heavy": "42"})
     caplog.set_level(logging.ERROR, "adk_fluent.queues")
     async with worker(pipeline, temporal.address, models=script), caller(temporal.address, script) as backend:
-        junk = (Message(b"\xff not JSON", {"from": "a stranger"}), work_for(other, "x", "r"), unnamed)
+        junk = (Message(b"\xff not JSON", {"from": "a stranger"}), work_for(other, "x", "r"), unnamed, never)
         await put(queue.endpoint, *junk)
         assert (await pipeline.run("Go", backend=backend)).text == "42"
-        dead = await heard(queue.endpoint + serving.DEAD, 3)
+        dead = await heard(queue.endpoint + serving.DEAD, 4)
     assert {message.body for message in dead} == {message.body for message in junk}
     reasons = sorted(message.headers["reason"] for message in dead)
     assert "is for segment 'another'" in reasons[0]
     assert "lacks the id of its run" in reasons[1]
-    assert "not what crosses" in reasons[2]
-    assert len([each for each in caplog.records if "is a dead letter" in each.getMessage()]) == 3
+    assert "header policy is no StepPolicy: StepPolicy(attempts=0)" in reasons[2]
+    assert "not what crosses" in reasons[3]
+    assert len([each for each in caplog.records if "is a dead letter" in each.getMessage()]) == 4
 
 
 # --- what does not depend on the broker ---------------------------------------------------------------

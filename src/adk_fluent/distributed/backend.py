@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
     from adk_fluent.backends.events import AgentEvent, RunResult
     from adk_fluent.backends.protocol import StoredSession
+    from adk_fluent.backends.temporal.policy import StepPolicy
     from adk_fluent.distributed.queues.calling import Queue
     from adk_fluent.expr.base import Expr
 
@@ -45,6 +46,7 @@ class DistributedBackend(BackendOver):
         backend: what segments in this process run on, such as `mock_backend(...)`; by default ADK itself.
         target: the pipeline, as `module:attribute`, for segments whose boundary says `isolation="process"`.
         patience: seconds until a worker must have taken work from the queue of a segment.
+        policy: how long and how often workers of queues try a step, as for `TemporalBackend`.
         address: host and port of the Temporal server that the workers of queues use.
         namespace: the namespace on it.
         tls: whether to encrypt; a `temporalio.client.TLSConfig` names certificates.
@@ -73,6 +75,7 @@ class DistributedBackend(BackendOver):
         *,
         target: str | None = None,
         patience: float = 30.0,
+        policy: StepPolicy | None = None,
         address: str = "127.0.0.1:7233",
         namespace: str = "default",
         tls: bool | TLSConfig = False,
@@ -80,7 +83,7 @@ class DistributedBackend(BackendOver):
         **services: Any,
     ) -> None:
         super().__init__(backend, **services)
-        self._target, self._patience = target, patience
+        self._target, self._patience, self._policy = target, patience, policy
         self._engine = (address, namespace, tls, api_key)
         self._open: list[Processes | Queue] = []
         self._left: str | None = None
@@ -128,9 +131,11 @@ class DistributedBackend(BackendOver):
         transport = segment.boundary.transport
         if transport is not None and transport.endpoint is not None:
             from adk_fluent.backends.temporal.connecting import Address
+            from adk_fluent.backends.temporal.policy import StepPolicy
             from adk_fluent.distributed.queues.calling import Queue
 
-            self._open.append(Queue(segment, Address(*self._engine), self._patience))
+            policy = self._policy or StepPolicy()
+            self._open.append(Queue(segment, Address(*self._engine), self._patience, policy))
             return self._open[-1]
         if segment.boundary.isolation == "none":
             return InProcess(segment, self._inner)

@@ -217,10 +217,11 @@ class TemporalEngine:
                 raise_again(cast("Mapping[str, Json]", cause.details[0]))
             if isinstance(cause, TimeoutError):
                 policy = self.policy
+                often = "once" if policy.attempts == 1 else f"{policy.attempts} times"
                 raise RunError(
-                    f"{step.agent!r}: its {step.kind} {step.key!r} was begun {policy.attempts} times and "
+                    f"{step.agent!r}: its {step.kind} {step.key!r} was begun {often} and "
                     f"never ended: each time its worker died, or took longer than {policy.timeout:g} s. See "
-                    "the worker's log, or give StepPolicy(timeout=, attempts=)."
+                    "the worker's log, or give the backend policy=StepPolicy(timeout=, attempts=)."
                 ) from None
             raise
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -25,7 +25,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.following import raise_failure
-from adk_fluent.backends.temporal.policy import StepPolicy
 from adk_fluent.errors import EngineError, SegmentError, sentence, what_happened
 
 TASK: Final = timedelta(seconds=5)
@@ -134,13 +133,13 @@ class Turnstile:
 
         Args:
             task_queue: the task queue of the workers that run it.
-            asked: what they run, and with what.
+            asked: what they run, with what, and how its steps are done.
 
         Raises:
             EngineError: the server does not answer.
         """
         client = await self._address.client()
-        told = {**asked, "policy": asdict(StepPolicy()), "patience": 10.0, "streaming": False}
+        told = {**asked, "patience": 10.0, "streaming": False}
         try:
             if await self._status(client, work.id) is not None:
                 return

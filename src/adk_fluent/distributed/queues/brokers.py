@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
+from adk_fluent._loops import PerLoop
 from adk_fluent._redaction import safe_url
 from adk_fluent.errors import ArgumentError, MissingExtraError
 from adk_fluent.ir.endpoints import ENGINE, place_of_queue
@@ -19,6 +24,10 @@ REDELIVER_AFTER: Final = 30
 """Seconds after which a message that its consumer has not acknowledged goes to another one."""
 ANSWERS: Final = 10
 """Seconds that a broker has to answer; then the connection counts as lost."""
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 5.0
+"""Seconds between two attempts to connect to a broker that is away: at first, and at most."""
+logger: Final = logging.getLogger("adk_fluent.queues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,128 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "amqps": ("rabbit", "queues"),
     "pubsub": ("pubsub", "pubsub"),
 }
+
+
+class Outage:
+    """Whether a broker is away. One log line says so, another one that it is back.
+
+    Args:
+        what: what is away, as the lines name it.
+
+    Attributes:
+        error: the last error while it is away.
+        pause: seconds until the next attempt; more after each one that failed.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self.error: Exception | None = None
+        self.pause: float = FIRST_PAUSE
+
+    def goes_on(self, error: Exception) -> None:
+        """Note an attempt that failed."""
+        if self.error is None:
+            logger.warning("%s is away, waiting for it: %s", self._what, why(error))
+        else:
+            self.pause = min(2 * self.pause, LONGEST_PAUSE)
+        self.error = error
+
+    def ends(self) -> None:
+        """Note an attempt that did not fail."""
+        if self.error is not None:
+            logger.warning("%s is back.", self._what)
+        self.error, self.pause = None, FIRST_PAUSE
+
+
+class Connection:
+    """The connection of one event loop to the broker of an endpoint, for all that put messages there.
+
+    If it is lost, the next message makes it again. While that fails, attempts are made one at a time, with
+    pauses between them; other messages fail with the error of the last attempt.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self.users = WeakSet[object]()
+        self._endpoint = endpoint
+        self._alone = asyncio.Lock()
+        self._broker: Broker | None = None
+        self._outage = Outage(f"The broker of {safe_url(endpoint)}")
+        self._again = 0.0
+
+    async def put(self, queue: str, message: Message) -> None:
+        """Put a message into a queue.
+
+        Raises:
+            Exception: whatever the client of the broker raises.
+        """
+        broker = await self._opened()
+        try:
+            await broker.put(queue, message)
+        except Exception:
+            if self._broker is broker:
+                await self.close()
+            raise
+
+    async def _opened(self) -> Broker:
+        async with self._alone:
+            if self._broker is not None:
+                return self._broker
+            if self._outage.error is not None and time.monotonic() < self._again:
+                raise self._outage.error.with_traceback(None)
+            broker = broker_of(self._endpoint)
+            try:
+                await broker.open()
+            except BaseException as error:
+                await _closed(broker)
+                if isinstance(error, Exception):
+                    self._outage.goes_on(error)
+                    self._again = time.monotonic() + self._outage.pause
+                raise
+            self._outage.ends()
+            self._broker = broker
+            return broker
+
+    async def close(self) -> None:
+        """Disconnect; the next message connects again."""
+        if self._broker is not None:
+            broker, self._broker = self._broker, None
+            await _closed(broker)
+
+
+def connection_to(endpoint: str, user: object) -> Connection:
+    """The connection of this event loop to the broker of an endpoint; it closes at the end of the loop.
+
+    Args:
+        user: what uses it, until it leaves.
+    """
+    here = _connections.here()
+    server = place_of_queue(endpoint).server
+    connection = here.setdefault(server, Connection(endpoint))
+    connection.users.add(user)
+    return connection
+
+
+async def leave(endpoint: str, user: object) -> None:
+    """Close the connection of this event loop if nothing else uses it."""
+    connection = _connections.here().get(place_of_queue(endpoint).server)
+    if connection is not None:
+        connection.users.discard(user)
+        if not connection.users:
+            await connection.close()
+
+
+async def _closed(broker: Broker) -> None:
+    with suppress(Exception):  # it may be closed, or never have been open
+        await broker.close()
+
+
+async def _all_closed(connections: Mapping[str, Connection]) -> None:
+    for connection in connections.values():
+        await connection.close()
+
+
+_connections: Final = PerLoop(dict[str, Connection], close=_all_closed)
+
 
 SECRET: Final = re.compile(r"(?<=://)[^/@\s]*@")
 """The user and password in a URL."""

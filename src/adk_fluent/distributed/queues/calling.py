@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from adk_fluent.distributed.formats import CONTENT_TYPES, from_bytes, to_bytes
-from adk_fluent.distributed.queues.brokers import Broker, Message, broker_of, why
+from adk_fluent.distributed.queues.brokers import Message, broker_of, connection_to, leave, why
 from adk_fluent.distributed.queues.serving import task_queue_of, work_in
 from adk_fluent.distributed.working import check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.steps.segment import Came, Work
     from adk_fluent.backends.temporal import turns
     from adk_fluent.backends.temporal.connecting import Address
+    from adk_fluent.backends.temporal.policy import StepPolicy
     from adk_fluent.distributed.segments import Segment
 
 MOST: Final = 100
@@ -40,12 +42,14 @@ class Queue:
         segment: the segment.
         address: the Temporal server that the workers use.
         patience: seconds until a worker must have taken the work.
+        policy: how the engine does its steps.
     """
 
-    def __init__(self, segment: Segment, address: Address, patience: float) -> None:
+    def __init__(self, segment: Segment, address: Address, patience: float, policy: StepPolicy) -> None:
         from adk_fluent.backends.temporal.turns import Turnstile
 
         self._segment, self._patience = segment, patience
+        self._policy = json.dumps(asdict(policy))
         self._engine = Turnstile(address)
         self._endpoint = segment.endpoint
         broker_of(self._endpoint)  # which says what is wrong with it before anything runs
@@ -67,9 +71,13 @@ class Queue:
         crossing = crossing_of(segment, work)
         data = to_bytes(crossing, form)
         check_size(b64encode(data).decode(), f"What goes into segment {segment.name!r}", SMALLER)
-        headers = {"content-type": CONTENT_TYPES[form], "sent": f"{time.time():.0f}"}
+        headers = {
+            "content-type": CONTENT_TYPES[form],
+            "sent": f"{time.time():.0f}",
+            "policy": self._policy,
+        }
         named = work_in(segment.queue, crossing)
-        line = self._lines.setdefault(asyncio.get_running_loop(), _Line(self._endpoint))
+        line = self._lines.setdefault(asyncio.get_running_loop(), _Line())
         async with line.turns.setdefault(named.session, asyncio.Lock()), line.slots:
             await self._handed_over(line, named, Message(data, headers))
             pieces, error = await self._engine.result(
@@ -91,7 +99,7 @@ class Queue:
                 if now >= again and (again == 0.0 or not await engine.is_busy(work)):
                     again = now + SEND_AGAIN
                     try:
-                        await line.put(self._segment.queue, message)
+                        await connection_to(self._endpoint, self).put(self._segment.queue, message)
                         failure = None
                     except Exception as error:  # noqa: BLE001  # a transport may raise anything; it is told below
                         failure, again = error, now + 1.0
@@ -114,31 +122,26 @@ class Queue:
         )
 
     async def close(self) -> None:
-        """Disconnect this event loop from the broker."""
-        if (line := self._lines.pop(asyncio.get_running_loop(), None)) is not None:
-            await line.close()
+        """Disconnect this event loop from the broker, unless other queues use the connection."""
+        self._lines.pop(asyncio.get_running_loop(), None)
+        await leave(self._endpoint, self)
 
 
 @dataclass(eq=False)
 class _Line:
-    """A connection of one event loop, which is made again when it was lost.
+    """The pieces of work of one event loop that are at the queue or wait for it.
 
     Attributes:
-        endpoint: where the queue is.
         slots: how much work may be at the queue.
         turns: session → what its next piece of work waits for: those before it.
-        alone: held while it connects.
         lookers: how many pieces of work are not taken yet.
     """
 
-    endpoint: str
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST))
     turns: WeakValueDictionary[str, asyncio.Lock] = field(
         default_factory=WeakValueDictionary[str, asyncio.Lock]
     )
-    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
     lookers: int = 0
-    _broker: Broker | None = None
 
     @contextmanager
     def looking(self) -> Generator[None]:
@@ -148,34 +151,3 @@ class _Line:
             yield
         finally:
             self.lookers -= 1
-
-    async def put(self, queue: str, message: Message) -> None:
-        """Put a message into a queue."""
-        async with self.alone:
-            if self._broker is None:
-                broker = broker_of(self.endpoint)
-                try:
-                    await broker.open()
-                except BaseException:
-                    await _closed(broker)
-                    raise
-                self._broker = broker
-            broker = self._broker
-        try:
-            await broker.put(queue, message)
-        except Exception:
-            if self._broker is broker:
-                self._broker = None
-                await _closed(broker)
-            raise
-
-    async def close(self) -> None:
-        """Disconnect."""
-        if self._broker is not None:
-            broker, self._broker = self._broker, None
-            await _closed(broker)
-
-
-async def _closed(broker: Broker) -> None:
-    with suppress(Exception):  # it may be closed, or never have been open
-        await broker.close()

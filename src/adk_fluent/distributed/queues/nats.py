@@ -40,18 +40,26 @@ class Nats:
 
     async def open(self) -> None:
         """Connect; a connection that is lost is not made again, since its owner makes another one."""
+        errors: list[Exception] = []
 
-        async def silent(error: Exception) -> None:
-            """The call that fails says it."""
+        async def note(error: Exception) -> None:
+            errors[:] = [error]
 
-        self._client = await _nats.connect(
-            self._url,
-            allow_reconnect=False,
-            connect_timeout=ANSWERS,
-            ping_interval=ANSWERS / 2,
-            max_outstanding_pings=2,
-            error_cb=silent,
-        )
+        try:
+            self._client = await _nats.connect(
+                self._url,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,  # else it would try to connect for two minutes
+                reconnect_time_wait=0,
+                connect_timeout=ANSWERS,
+                ping_interval=ANSWERS / 2,
+                max_outstanding_pings=2,
+                error_cb=note,
+            )
+        except _errors.NoServersError:
+            if errors:  # which say why
+                raise errors[-1] from None
+            raise
 
     async def put(self, queue: str, message: Message) -> None:
         """Add a message to a subject."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final
 
@@ -12,6 +14,17 @@ _pika: Any = import_module("aio_pika")
 
 _BEAT: Final = 10
 """Seconds after which a connection on which nothing comes, not even a heartbeat, is lost."""
+
+
+_opening: ContextVar[bool] = ContextVar("adk_fluent_opening", default=False)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a log line of the client says more than the error that opening a connection raises."""
+    return not (_opening.get() and record.levelno == logging.ERROR)
+
+
+logging.getLogger("aiormq.connection").addFilter(_is_news)
 
 
 class Rabbit:
@@ -29,7 +42,11 @@ class Rabbit:
 
     async def open(self) -> None:
         """Connect."""
-        self._link = await _pika.connect(self._url, timeout=ANSWERS, heartbeat=_BEAT)
+        token = _opening.set(True)
+        try:
+            self._link = await _pika.connect(self._url, timeout=ANSWERS, heartbeat=_BEAT)
+        finally:
+            _opening.reset(token)
         self._channel = await self._link.channel(publisher_confirms=True)
         await self._channel.set_qos(prefetch_count=AT_ONCE)
 

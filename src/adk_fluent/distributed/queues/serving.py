@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import json
 import re
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from adk_fluent.distributed.crossing import Crossing
 from adk_fluent.distributed.formats import from_bytes
-from adk_fluent.distributed.queues.brokers import Broker, Message, broker_of, why
+from adk_fluent.distributed.queues.brokers import Broker, Message, Outage, broker_of, logger
 from adk_fluent.distributed.segments import Segment
-from adk_fluent.errors import SerializationError
+from adk_fluent.errors import ArgumentError, EngineError, SerializationError
 
 if TYPE_CHECKING:
     from adk_fluent.backends.temporal.connecting import Address
     from adk_fluent.backends.temporal.turns import Turnstile, Work
 
-logger: logging.Logger = logging.getLogger("adk_fluent.queues")
-
 DEAD: Final = ".dead"
 """What follows the name of a queue in that of its dead letters."""
-RETRY: Final = 1.0
-"""Seconds after which a worker that lost its broker connects again."""
 _HASH: Final = re.compile("[0-9a-f]{12,}")
 
 
@@ -68,23 +65,27 @@ class Taker:
     def __init__(self, segment: Segment, engine: Turnstile, retention: float) -> None:
         self._segment, self._engine, self._retention = segment, engine, retention
         self._broker: Broker = broker_of(segment.endpoint)
+        self._outage = Outage(f"Queue {segment.queue!r}")
+        self._stalled = False
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
     async def run(self) -> None:
-        """Take messages until cancelled; a broker that is away is waited for."""
-        told = False
+        """Take messages until cancelled; wait for a broker that is away, and for the engine."""
         while True:
             try:
                 await self._broker.open()
+                self._outage.ends()
                 await self._broker.take(self._segment.queue, self.take)
-            except Exception as error:  # noqa: BLE001  # a client may raise anything; the next try says it, too
-                if not told:
-                    logger.warning("Queue %r is away, waiting for it: %s", self._segment.queue, why(error))
-                told = True
+            except EngineError as error:
+                if not self._stalled:
+                    logger.warning("Queue %r waits for the engine: %s", self._segment.queue, error)
+                self._stalled = True
+            except Exception as error:  # noqa: BLE001  # a client may raise anything
+                self._outage.goes_on(error)
             finally:
                 with suppress(Exception):  # what is lost cannot be closed
                     await self._broker.close()
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(self._outage.pause)
             self._broker = broker_of(self._segment.endpoint)
 
     async def take(self, message: Message) -> None:
@@ -97,6 +98,7 @@ class Taker:
         try:
             crossing = from_bytes(message.body, segment.boundary.serialization)
             self._check(crossing, message)
+            policy = _policy_of(message)
         except SerializationError as error:
             logger.error("Queue %r: a message is a dead letter: %s", segment.queue, error)
             headers = {**message.headers, "reason": str(error)}
@@ -108,10 +110,12 @@ class Taker:
             "data": b64encode(message.body).decode(),
             "config": config_json(segment.config),
             "queued": True,
+            "policy": policy,
         }
         work = work_in(segment.queue, crossing)
         async with self._turns.setdefault(work.session, asyncio.Lock()):  # in the order in which they came
             await self._engine.start(work, task_queue_of(segment.queue, crossing.ir_hash), asked)
+        self._stalled = False
 
     def _check(self, crossing: Crossing, message: Message) -> None:
         """Refuse what is no work for this segment, or older than what the engine remembers.
@@ -129,6 +133,20 @@ class Taker:
                     f"It is older than the {self._retention:g} s for which Temporal remembers runs, and may "
                     "have run before."
                 )
+
+
+def _policy_of(message: Message) -> dict[str, Any]:
+    """How the caller wants steps to be done.
+
+    Raises:
+        SerializationError: it says that in a way which is not valid.
+    """
+    from adk_fluent.backends.temporal.policy import StepPolicy
+
+    try:
+        return asdict(StepPolicy(**json.loads(message.headers.get("policy", "{}"))))
+    except (ValueError, TypeError, ArgumentError) as error:
+        raise SerializationError(f"Its header policy is no StepPolicy: {error}") from error
 
 
 def work_in(queue: str, crossing: Crossing) -> Work:
