@@ -82,10 +82,13 @@ class Crew:
         """Wait until something was written down so often."""
         await comes_true(lambda: self.log().count(line) >= times, f"{line!r}, {times} times, in the log")
 
+    def author(self, line: str) -> int:
+        """The process that wrote a line last."""
+        return int(next(one for one in reversed(self._lines()) if one.startswith(line)).rpartition(" ")[2])
+
     def kill(self, line: str, expression: str = "pipeline") -> None:
         """Kill who wrote a line last, and start another one in its place."""
-        pid = int(next(one for one in reversed(self._lines()) if one.startswith(line)).rpartition(" ")[2])
-        os.kill(pid, signal.SIGKILL)
+        os.kill(self.author(line), signal.SIGKILL)
         self.start(expression)
 
     def clear(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -71,3 +73,21 @@ async def test_a_stream_goes_on_where_it_was(crew: Crew) -> None:
                 crew.release("last")
     assert pieces == ["I am ", "last."]
     assert _once(crew, twice="last")
+
+
+@pytest.mark.faults
+async def test_a_frozen_worker_is_replaced(crew: Crew) -> None:
+    """Its step, and whatever else Temporal hands to it, goes to another worker once it times out."""
+    crew.hold("last")
+    running = asyncio.ensure_future(pipeline.run("hi", backend=backend_of(crew)))
+    await crew.until("last begins")
+    frozen = crew.author("last begins")
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        await crew.until("last begins", 2)
+        crew.release("last")
+        assert (await running).text == "I am last."
+        assert _once(crew, twice="last")
+    finally:
+        os.kill(frozen, signal.SIGKILL)
+        crew.start()
