@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.evaluation.app_details import AgentDetails, AppDetails
-from google.adk.evaluation.eval_case import EvalCase, Invocation
+from google.adk.evaluation.eval_case import EvalCase, Invocation, InvocationEvents
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
 from google.adk.evaluation.simulation.user_simulator import Status, UserSimulator
 from google.adk.events.event import Event
@@ -20,7 +20,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adk_fluent.backends.adk.evaluation.sets import USER
+from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
@@ -36,7 +36,8 @@ class Played:
 
     Attributes:
         session_id: the session it was played in.
-        invocations: its turns as ADK's evaluators take them.
+        invocations: its turns as ADK's evaluators take them, without the thoughts of the agents.
+        thinking: the numbers of the turns, from 0, in whose answers there were thoughts.
         seconds: how long each turn took.
         state: the state at the end, without what is absent.
         after: agent → the state right after its last words; one that said nothing is not there.
@@ -47,6 +48,7 @@ class Played:
 
     session_id: str
     invocations: Sequence[Invocation] = ()
+    thinking: Collection[int] = ()
     seconds: Sequence[float] = ()
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
@@ -85,7 +87,7 @@ async def play(
     error: str | None = None
     content = False
     try:
-        async for said in _messages(user, log.native):
+        async for said in _messages(user, log):
             if said is None:
                 content = True
                 break
@@ -106,9 +108,11 @@ async def play(
         raise
     except Exception as raised:  # noqa: BLE001  # whatever a case raises is its result, and the others go on
         error = what_happened(raised)
+    turns = log.invocations(requests.details)
     return Played(
         session_id,
-        invocations=log.invocations(requests.details),
+        invocations=[*map(_thoughtless, turns)],
+        thinking=frozenset(number for number, turn in enumerate(turns) if thinks(turn.final_response)),
         seconds=tuple(log.seconds),
         state=log.state,
         after=log.after,
@@ -118,15 +122,15 @@ async def play(
     )
 
 
-async def _messages(user: UserSimulator, events: list[Event]) -> AsyncIterator[types.Content | None]:
-    """Yield what the user says, turn by turn, having heard the events so far; `None` when it is content.
+async def _messages(user: UserSimulator, log: _Log) -> AsyncIterator[types.Content | None]:
+    """Yield what the user says, turn by turn, having heard the log so far; `None` when it is content.
 
     Raises:
         MissingExtraError: the one who plays the user needs what is not installed.
     """
     while True:
         try:
-            message = await user.get_next_user_message(list(events))
+            message = await user.get_next_user_message(log.native)
         except ImportError as error:
             raise MissingExtraError(
                 f"A simulated user needs {error.name}, which is missing: pip install 'adk-fluent[eval]'."
@@ -142,15 +146,20 @@ class _Log:
     """What is heard in a conversation."""
 
     def __init__(self, named: Named, state: Mapping[str, Any], watched: Sequence[str]) -> None:
-        self.native: list[Event] = []
+        self.turns: list[list[Event]] = []
         self.turn: list[AgentEvent] = []
         self.seconds: list[float] = []
         self.after: dict[str, dict[str, Any]] = {}
         self.usage: dict[tuple[str, str], Usage] = {}
         self._state = dict(state)
         self._watched = {name: set(_speakers(named, name)) for name in watched}
-        self._said: types.Content | None = None
+        self._said: list[types.Content] = []
         self._since = 0.0
+
+    @property
+    def native(self) -> list[Event]:
+        """All events so far."""
+        return [event for turn in self.turns for event in turn]
 
     @property
     def state(self) -> dict[str, Any]:
@@ -159,7 +168,9 @@ class _Log:
 
     def starts(self, said: types.Content) -> None:
         """A turn begins."""
-        self.turn, self._said, self._since = [], said, time.perf_counter()
+        self.turn, self._since = [], time.perf_counter()
+        self.turns.append([])
+        self._said.append(said)
 
     def ends(self) -> None:
         """A turn is over."""
@@ -170,11 +181,11 @@ class _Log:
         native = event.raw
         if native is None:
             return
-        if self._said is not None:
-            self.native.append(Event(author="user", content=self._said, invocation_id=native.invocation_id))
-            self._said = None
+        if not self.turn:
+            said = Event(author="user", content=self._said[-1], invocation_id=native.invocation_id)
+            self.turns[-1].append(said)
         self.turn.append(event)
-        self.native.append(native)
+        self.turns[-1].append(native)
         self._state |= event.state_delta
         for name, speakers in self._watched.items():
             if event.author in speakers:
@@ -184,12 +195,34 @@ class _Log:
             self.usage[key] = self.usage.get(key, Usage()) + event.usage
 
     def invocations(self, details: Mapping[str, AppDetails]) -> list[Invocation]:
-        """The turns as ADK's evaluators take them."""
-        made = EvaluationGenerator.convert_events_to_eval_invocations(self.native, dict(details))
+        """The turns as ADK's evaluators take them: one for each message, also where a run goes on."""
+        made = [_invocation(said, turn, details) for said, turn in zip(self._said, self.turns, strict=True)]
         for turn, seconds in zip(made, self.seconds, strict=False):
             if "duration" in Invocation.model_fields:  # since ADK 2
                 setattr(turn, "duration", round(seconds, 3))  # noqa: B010  # older releases have no such field
         return made
+
+
+def _invocation(
+    said: types.Content, events: Sequence[Event], details: Mapping[str, AppDetails]
+) -> Invocation:
+    if not events:
+        return Invocation(user_content=said)
+    same = [event.model_copy(update={"invocation_id": events[0].invocation_id}) for event in events]
+    (made,) = EvaluationGenerator.convert_events_to_eval_invocations(same, dict(details))
+    return made
+
+
+def _thoughtless(turn: Invocation) -> Invocation:
+    """A turn without the thoughts of agents, which ADK's evaluators and those who judge take for answers."""
+    data, answer = turn.intermediate_data, without_thoughts(turn.final_response)
+    if isinstance(data, InvocationEvents):
+        events = [
+            event.model_copy(update={"content": without_thoughts(event.content)})
+            for event in data.invocation_events
+        ]
+        data = InvocationEvents(invocation_events=events)
+    return turn.model_copy(update={"final_response": answer, "intermediate_data": data})
 
 
 def _speakers(named: Named, name: str) -> Iterator[str]:
