@@ -217,10 +217,17 @@ def key_of(key: str | StateFieldRef) -> str:
 
 
 def text_of(said: str | Content) -> str:
-    """The words of a turn, without thoughts."""
+    """The words of a turn, without thoughts; an answer to a question of a run is named by what it answers."""
     if isinstance(said, str):
         return said
-    return "\n".join(part.text for part in said.parts or () if part.text and not part.thought)
+    words = (
+        f"{part.function_response.name}: {part.function_response.response}"
+        if part.function_response
+        else part.text
+        for part in said.parts or ()
+        if not part.thought
+    )
+    return "\n".join(filter(None, words))
 
 
 def named(cases: Sequence[FluentCase]) -> dict[str, FluentCase]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from google.adk.evaluation.conversation_scenarios import ConversationScenario
-from google.adk.evaluation.eval_case import Invocation, get_all_tool_calls
+from google.adk.evaluation.eval_case import Invocation
 from google.adk.evaluation.eval_metrics import BaseCriterion, EvalMetric, ToolTrajectoryCriterion
 from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, Evaluator, PerInvocationResult
 from google.adk.evaluation.llm_as_judge_utils import get_eval_status, get_text_from_content
@@ -16,7 +16,7 @@ from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
 from google.genai import types
 
 from adk_fluent.backends.adk.evaluation.rouge import rouge_1
-from adk_fluent.backends.adk.evaluation.sets import BY_NAME, words
+from adk_fluent.backends.adk.evaluation.sets import BY_NAME, calls_of, words
 from adk_fluent.errors import what_happened
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def text_of(content: types.Content | None) -> str:
 
 def tool_calls(turn: Invocation | None) -> list[types.FunctionCall]:
     """The calls of a turn, in order."""
-    return get_all_tool_calls(turn.intermediate_data) if turn is not None else []
+    return calls_of(turn) if turn is not None else []
 
 
 def status(passed: bool) -> EvalStatus:

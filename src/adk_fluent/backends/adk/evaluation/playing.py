@@ -21,11 +21,14 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
+from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
+from adk_fluent.backends.adk.events.signals import live, unanswered
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
 from adk_fluent.backends.recent import Recent
-from adk_fluent.errors import MissingExtraError, no_answer, what_happened
+from adk_fluent.errors import EvalError, MissingExtraError, no_answer, what_happened
+from adk_fluent.eval.targets import ASKED_BY_ADK
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.naming import Named
 
@@ -91,9 +94,13 @@ async def play(
             if said is None:
                 content = True
                 break
+            said = _addressed(said, log.native, len(log.turns) + 1)
             log.starts(said)
-            options: dict[str, Any] = {"services": kept, "streaming": False, "state": state}
-            events = backend.stream(scene, said, user_id=USER, session_id=session_id, **options)
+            where: dict[str, Any] = {"services": kept, "user_id": USER, "session_id": session_id}
+            if approvals := _approvals(said):
+                events = backend.resume(scene, approvals=approvals, **where)
+            else:
+                events = backend.stream(scene, said, streaming=False, state=state, **where)
             state = {}
             async with aclosing(events) as heard:
                 async for event in heard:
@@ -106,6 +113,8 @@ async def play(
                 break
     except MissingExtraError:
         raise
+    except EvalError as wrong:
+        error = str(wrong)
     except Exception as raised:  # noqa: BLE001  # whatever a case raises is its result, and the others go on
         error = what_happened(raised)
     turns = log.invocations(requests.details)
@@ -140,6 +149,50 @@ async def _messages(user: UserSimulator, log: _Log) -> AsyncIterator[types.Conte
         if message.status != Status.SUCCESS or message.user_message is None:
             return
         yield message.user_message
+
+
+def _addressed(said: types.Content, events: Sequence[Event], turn: int) -> types.Content:
+    """A message whose answers go to what this run asks: a case has the ids of the run that was recorded.
+
+    Raises:
+        EvalError: the message answers what this run has not asked.
+    """
+    asked = unanswered(live(events))
+    waiting = [
+        call for event in asked.values() for call in event.get_function_calls() if (call.id or "") in asked
+    ]
+    parts: list[types.Part] = []
+    for part in said.parts or ():
+        given = part.function_response
+        if given is None:
+            parts.append(part)
+            continue
+        fitting = [call for call in waiting if call.name == given.name]
+        found = next((call for call in fitting if call.id == given.id), *fitting[:1] or [None])
+        if found is not None:
+            waiting.remove(found)
+            given = given.model_copy(update={"id": found.id})
+        elif given.name in ASKED_BY_ADK:
+            raise EvalError(
+                f"Turn {turn} answers {given.name!r}, which this run has not asked before. Of a run that "
+                "paused, ADK's web page keeps the last message alone: put the one that began it before it."
+            )
+        parts.append(part.model_copy(update={"function_response": given}))
+    return said.model_copy(update={"parts": parts}) if said.parts else said
+
+
+def _approvals(said: types.Content) -> dict[str, Any]:
+    """Request → answer, for a message of approvals alone."""
+    given = [part.function_response for part in said.parts or ()]
+    if not all(one is not None and one.name == CONFIRMATION for one in given):
+        return {}
+    message = [Event(author="user", content=said)]
+    found = {one.id: answer_to(one.id, message) for one in given if one is not None and one.id}
+    return {
+        request: one.payload if one.confirmed and one.payload is not None else one.confirmed
+        for request, one in found.items()
+        if one is not None
+    }
 
 
 class _Log:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from adk_fluent.backends.adk.running.convert import knowingly
 from adk_fluent.errors import what_happened
+from adk_fluent.eval.targets import ASKED_BY_ADK
 
 if TYPE_CHECKING:
     from adk_fluent.eval.cases import ExpectedCall, FluentCase, Turn
@@ -133,7 +134,7 @@ def fields_of(case: EvalCase) -> dict[str, Any]:
     """The arguments of the `FluentCase` that one of ADK's cases is.
 
     A case of ADK's always expects the tool calls that it lists, none if it lists none. It expects the answer
-    of each turn, an empty one if it has none.
+    of each turn, an empty one if it has none. What ADK asks a person is expected by name.
     """
     given: dict[str, Any] = {"metadata": {"id": case.eval_id}}
     if case.session_input is not None and case.session_input.state:
@@ -145,7 +146,7 @@ def fields_of(case: EvalCase) -> dict[str, Any]:
         given["metadata"]["conversation_plan"] = scenario.conversation_plan
         return {**given, "input": scenario.starting_prompt}
     given["metadata"]["simulated"] = False
-    turns = list(case.conversation or ())
+    turns = _parted(case.conversation or ())
     given["input"] = [_said(turn.user_content) for turn in turns]
     given["expected_trajectory"] = [_calls(turn) for turn in turns]
     given["reference_response"] = [_reference(turn) for turn in turns]
@@ -155,19 +156,50 @@ def fields_of(case: EvalCase) -> dict[str, Any]:
     return given
 
 
+def _parted(turns: Sequence[Invocation]) -> list[Invocation]:
+    """The turns, where one that answers a question has only the calls after it.
+
+    ADK's web page makes one turn of a run that paused, of its last message alone. Once the message that began
+    it stands before it again, the calls up to the question belong to that.
+    """
+    found = list(turns)
+    for at in range(len(found) - 1, 0, -1):
+        given = (part.function_response for part in found[at].user_content.parts or ())
+        answered = {one.id for one in given if one is not None and one.id}
+        calls = calls_of(found[at])
+        until = max((place for place, call in enumerate(calls, 1) if call.id in answered), default=0)
+        if until and found[at - 1].intermediate_data is None:
+            for place, part in ((at - 1, calls[:until]), (at, calls[until:])):
+                data = IntermediateData(tool_uses=part)
+                found[place] = found[place].model_copy(update={"intermediate_data": data})
+    return found
+
+
 def _said(content: types.Content) -> str | types.Content:
     """The text of the user, if it is all that there is; else the model is sent the content as it is."""
     text = words(content)
     return text if content.parts == [types.Part(text=text)] and content.role in ("user", None) else content
 
 
-def _reference(turn: Invocation) -> str | types.Content:
+def _reference(turn: Invocation) -> str | types.Content | None:
+    """The answer that a turn expects; nothing where it ends with a question of ADK's to a person."""
     answer = turn.final_response
+    if not words(answer) and any(call.name in ASKED_BY_ADK for call in calls_of(turn)):
+        return None
     return answer if answer is not None and thinks(answer) else words(answer)
 
 
 def _calls(turn: Invocation) -> list[Any]:
     return [
-        (call.name or "") if call.id == BY_NAME and call.args is None else {call.name or "": call.args}
-        for call in get_all_tool_calls(turn.intermediate_data)
+        call.name or ""
+        if call.name in ASKED_BY_ADK or (call.id == BY_NAME and call.args is None)
+        else {call.name or "": call.args}
+        for call in calls_of(turn)
     ]
+
+
+def calls_of(turn: Invocation) -> list[types.FunctionCall]:
+    """The calls of a turn, in order; also the question that it ends with, which ADK 1 does not list."""
+    listed, answer = get_all_tool_calls(turn.intermediate_data), turn.final_response
+    last = [part.function_call for part in (answer.parts if answer else None) or () if part.function_call]
+    return [*listed, *(call for call in last if call.name in ASKED_BY_ADK and call not in listed)]
