@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from adk_fluent import Agent, StateSchema
 from adk_fluent.backends import MockBackend
@@ -56,3 +62,32 @@ def desk(
     options.setdefault("backend", scripted(*answers))
     options.setdefault("pipeline", pipeline)
     return FluentEvalSuite(cases=cases, metrics=metrics, **options)
+
+
+def adk_eval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, evalset: Path, *options: str
+) -> dict[str, bool]:
+    """Whether each case of a set passes under the command `adk eval`, on the agent that the source makes."""
+    from click.testing import CliRunner
+    from google.adk.cli.cli_tools_click import main
+
+    folder = tmp_path / "evaluated_agent"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from . import agent\n")
+    (folder / "agent.py").write_text(source)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    logger = logging.getLogger("google_adk")
+    level = logger.level
+    ran = CliRunner().invoke(main, ["eval", str(folder), str(evalset), *options])
+    logger.setLevel(level)
+    for name, module in list(sys.modules.items()):  # ADK imports the folder as `agent`
+        if str(folder) in str(getattr(module, "__file__", None)):
+            del sys.modules[name]
+    # since ADK 2 it exits with 1 if one fails
+    assert isinstance(ran.exception, SystemExit | None), ran.output
+    found: dict[str, bool] = {}
+    for history in folder.glob(".adk/eval_history/*.json"):
+        stored: Any = json.loads(history.read_text())
+        whole = json.loads(stored) if isinstance(stored, str) else stored
+        found |= {one["eval_id"]: one["final_eval_status"] == 1 for one in whole["eval_case_results"]}
+    return found

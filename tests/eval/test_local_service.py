@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,7 @@ from adk_fluent.eval.results import CaseResult
 from adk_fluent.testing import call_tool, mock_backend
 from tests import processes
 from tests.cli.gemini import Gemini
-from tests.eval.support import TICKET, desk, scripted
+from tests.eval.support import TICKET, adk_eval, desk, scripted
 from tests.eval.test_models import Answers
 
 if TYPE_CHECKING:
@@ -153,9 +151,6 @@ def by_question() -> MockBackend:
 
 def test_an_exported_set_runs_under_adk_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`adk eval`, given the exported set and metrics, comes to the same verdict on every case."""
-    from click.testing import CliRunner
-    from google.adk.cli.cli_tools_click import main
-
     said, opens = "Your ticket T-1 is open.", call_tool("open_ticket", title="bill")
     suite = desk(
         FluentCase("open one", expected_trajectory=[opens], reference_response=said),
@@ -174,28 +169,9 @@ def test_an_exported_set_runs_under_adk_eval(tmp_path: Path, monkeypatch: pytest
         name="desk",
     )
     ours = asyncio.run(suite.run(engine="adk"))
-    folder = tmp_path / "desk_agent"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("from . import agent\n")
-    (folder / "agent.py").write_text(AGENT)
     assert suite.to_eval_set_file(tmp_path / "desk.evalset.json", tmp_path / "config.json") == ()
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    files = [str(folder), str(tmp_path / "desk.evalset.json")]
-    logger = logging.getLogger("google_adk")
-    level = logger.level
-    ran = CliRunner().invoke(main, ["eval", *files, "--config_file_path", str(tmp_path / "config.json")])
-    logger.setLevel(level)
-    for name, module in list(sys.modules.items()):  # ADK imports the folder as `agent`
-        if str(folder) in str(getattr(module, "__file__", None)):
-            del sys.modules[name]
-    assert isinstance(ran.exception, SystemExit | None), (
-        ran.output
-    )  # since ADK 2 it exits with 1 if one fails
-    found: dict[str, bool] = {}
-    for history in folder.glob(".adk/eval_history/*.json"):
-        stored: Any = json.loads(history.read_text())
-        whole = json.loads(stored) if isinstance(stored, str) else stored
-        found |= {one["eval_id"]: one["final_eval_status"] == 1 for one in whole["eval_case_results"]}
+    config = "--config_file_path", str(tmp_path / "config.json")
+    found = adk_eval(tmp_path, monkeypatch, AGENT, tmp_path / "desk.evalset.json", *config)
     assert found == {name: case.passed for name, case in ours.cases.items()}
     assert found == {"open_one": True, "open_two": False, "open_three": False, "thanks": True, "turns": True}
 

@@ -25,8 +25,11 @@ class _Call(Protocol):
     def args(self) -> Mapping[str, Any]: ...
 
 
-Call: TypeAlias = str | Mapping[str, Mapping[str, Any]] | _Call
-"""An expected tool call: its name, `{name: arguments}`, or `call_tool(name, **arguments)`."""
+Call: TypeAlias = str | Mapping[str, Mapping[str, Any] | None] | _Call
+"""An expected tool call: its name, `{name: arguments}`, or `call_tool(name, **arguments)`.
+
+`{name: None}` expects a call that lacks arguments, which ADK tells from one whose arguments are empty.
+"""
 
 State: TypeAlias = Mapping[Any, "object | Callable[[Any], object]"]
 """State key, or field of a schema → what its value must be: a value, a type, or a predicate of it.
@@ -39,10 +42,17 @@ _LONGEST_ID: Final = 48
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCall:
-    """A tool call that is expected; `args` is `None` where any will do."""
+    """A tool call that is expected.
+
+    Attributes:
+        name: the tool.
+        args: its arguments; `None` where any will do.
+        bare: whether the call must lack arguments, as calls in ADK's sets may.
+    """
 
     name: str
     args: Mapping[str, Any] | None = None
+    bare: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +62,13 @@ class Turn:
     Attributes:
         said: what the user says.
         calls: the tool calls that are expected, `None` where they are not judged.
-        reference: the answer that is expected, `None` where it is not compared with one.
+        reference: the answer that is expected, `None` where it is not compared with one. An empty text is
+            the answer of a turn in one of ADK's sets that has none.
     """
 
     said: str | Content
     calls: tuple[ExpectedCall, ...] | None = None
-    reference: str | None = None
+    reference: str | Content | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,8 @@ class FluentCase:
             `call_tool(name, **args)` or `{name: {...}}`. They are those of the last turn, unless it is a list
             with one list, or `None`, per turn.
         expected_response_contains: text that the last answer must contain, letter by letter.
-        reference_response: what the last answer is compared with; a list with a text or `None` per turn.
+        reference_response: what the last answer is compared with: text, or a `Content`. A list has one, or
+            `None`, per turn.
         mock_tool_outputs: tool → what its calls give, in its place: a value, an exception to raise, or a
             function of the call's arguments.
         initial_state: what the session's state holds before the first turn.
@@ -98,7 +110,7 @@ class FluentCase:
     input: str | Content | Sequence[str | Content] = ""
     expected_trajectory: Sequence[Call | Sequence[Call] | None] | None = None
     expected_response_contains: str | None = None
-    reference_response: str | Sequence[str | None] | None = None
+    reference_response: str | Content | Sequence[str | Content | None] | None = None
     mock_tool_outputs: Mapping[str, object | Callable[..., object]] | None = None
     initial_state: Mapping[str, Any] | None = None
     tags: Sequence[str] = ()
@@ -168,6 +180,8 @@ class FluentCase:
                 return ExpectedCall(call)
             case Mapping():
                 items = list(cast("Mapping[str, Any]", call).items())
+                if len(items) == 1 and items[0][1] is None:
+                    return ExpectedCall(items[0][0], bare=True)
                 if len(items) == 1 and isinstance(items[0][1], Mapping):
                     return ExpectedCall(items[0][0], dict(cast("Mapping[str, Any]", items[0][1])))
             case ExpectedCall():
@@ -181,15 +195,16 @@ class FluentCase:
             f"call_tool(name, ...), not {call!r:.40}."
         )
 
-    def _references(self, turns: int) -> list[str | None]:
-        given = self.reference_response
-        if given is None or isinstance(given, str):
-            return [*[None] * (turns - 1), given]
-        self._per_turn("reference_response", len(given), turns)
-        for one in given:
-            if not isinstance(one, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+    def _references(self, turns: int) -> list[str | Content | None]:
+        given: object = self.reference_response
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            given = [*[None] * (turns - 1), given]
+        references = cast("Sequence[str | Content | None]", given)
+        self._per_turn("reference_response", len(references), turns)
+        for one in references:
+            if not (isinstance(one, str | None) or hasattr(one, "parts")):
                 raise EvalError(f"{self._where}: a reference_response is text, not {one!r:.40}.")
-        return list(given)
+        return list(references)
 
     def _per_turn(self, name: str, given: int, turns: int) -> None:
         if given != turns:
@@ -202,10 +217,17 @@ def key_of(key: str | StateFieldRef) -> str:
 
 
 def text_of(said: str | Content) -> str:
-    """The words of a turn."""
+    """The words of a turn, without thoughts; an answer to a question of a run is named by what it answers."""
     if isinstance(said, str):
         return said
-    return "\n".join(part.text for part in said.parts or () if part.text)
+    words = (
+        f"{part.function_response.name}: {part.function_response.response}"
+        if part.function_response
+        else part.text
+        for part in said.parts or ()
+        if not part.thought
+    )
+    return "\n".join(filter(None, words))
 
 
 def named(cases: Sequence[FluentCase]) -> dict[str, FluentCase]:

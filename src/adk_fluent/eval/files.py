@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import EvalError
-from adk_fluent.eval.cases import FluentCase, key_of
+from adk_fluent.eval.cases import ExpectedCall, FluentCase, key_of
 from adk_fluent.eval.metrics import DEFAULT_THRESHOLD, TRAITS, PrebuiltMetrics
 from adk_fluent.eval.simulation import UserSimulation
 from adk_fluent.eval.stored import write
@@ -138,7 +138,9 @@ def _written(name: str, case: FluentCase) -> Iterator[tuple[str, Any]]:
         yield one.name, _plain(value, f"{where}, {one.name}")
 
 
-def _call(call: Any) -> Any:
+def _call(call: ExpectedCall) -> str | dict[str, Any]:
+    if call.bare:
+        return {call.name: None}
     return call.name if call.args is None else {call.name: dict(call.args)}
 
 
@@ -211,15 +213,19 @@ def _config(suite: FluentEvalSuite) -> dict[str, Any]:
         for name in suite.metrics
     }
     if (trajectory := criteria.get(PrebuiltMetrics.TOOL_TRAJECTORY_AVG_SCORE)) is not None:
-        trajectory["ignore_args"] = any(call.args is None for call in _calls(suite))
+        trajectory["ignore_args"] = any(map(_by_name, _calls(suite)))
     found: dict[str, Any] = {"criteria": criteria}
     if suite.simulation is not None:
         found["user_simulator_config"] = simulator_config(suite.simulation).model_dump(exclude_none=True)
     return found
 
 
-def _calls(suite: FluentEvalSuite) -> Iterator[Any]:
+def _calls(suite: FluentEvalSuite) -> Iterator[ExpectedCall]:
     return (call for case in suite.cases for turn in case.turns for call in turn.calls or ())
+
+
+def _by_name(call: ExpectedCall) -> bool:
+    return call.args is None and not call.bare
 
 
 def _left_out(suite: FluentEvalSuite) -> Iterator[str]:
@@ -237,7 +243,7 @@ def _left_out(suite: FluentEvalSuite) -> Iterator[str]:
             stated = [turn.calls if needs == "trajectory" else turn.reference for turn in case.turns]
             if needs is not None and None in stated and suite.simulation_of(case) is None:
                 yield f"case {name!r}: a turn states no {needs}, which `adk eval` takes for an empty one"
-    kinds = {call.args is None for call in _calls(suite)}
+    kinds = set(map(_by_name, _calls(suite)))
     if True in kinds and not IGNORES_ARGS:
         yield "calls by name: `adk eval` of this release compares arguments, too"
     if kinds == {True, False}:
@@ -262,7 +268,12 @@ def from_eval_set(
         found = read_set(document.data, document.error)
     else:
         found = source
-    cases = [FluentCase(**fields_of(case)) for case in found.eval_cases]
+    cases: list[FluentCase] = []
+    for case in found.eval_cases:
+        try:
+            cases.append(FluentCase(**fields_of(case)))
+        except EvalError as error:
+            raise EvalError(f"Case {case.eval_id!r} of set {found.eval_set_id!r}: {error}") from error
     defaults: dict[str, Any] = {"name": found.eval_set_id}
     if not {"metrics", "thresholds"} & set(options):
         defaults |= {"metrics": tuple(_ADK_DEFAULTS), "thresholds": _ADK_DEFAULTS}

@@ -40,10 +40,10 @@ NOTHING_JUDGED: Final = (
 )
 
 
-def _too_low(metric: str, value: float, threshold: float) -> str:
+def too_low(metric: str, value: float, threshold: float) -> str:
     """Say that a score is too low, with as many digits as tell the two numbers apart.
 
-    >>> _too_low("state", 0.4999, 0.5)
+    >>> too_low("state", 0.4999, 0.5)
     'state is 0.4999, below 0.5'
     """
     pairs = ((f"{value:.{digits}g}", f"{threshold:.{digits}g}") for digits in range(3, 18))
@@ -116,7 +116,7 @@ class CaseResult:
         said = [self.error] if self.error else []
         for score in self.scores:
             if not score.passed and score.value is not None:
-                said += score.why or (_too_low(score.metric, score.value, score.threshold),)
+                said += score.why or (too_low(score.metric, score.value, score.threshold),)
         return (*said, *([] if self.passed else self.unjudged))
 
     @property

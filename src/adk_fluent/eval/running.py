@@ -18,7 +18,7 @@ from adk_fluent.eval.checking import check_tags, refuse_cloud
 from adk_fluent.eval.metrics import BROUGHT, DEFAULT_THRESHOLD, GOAL, TRAITS, Expectation, PrebuiltMetrics
 from adk_fluent.eval.progress import bar
 from adk_fluent.eval.report import FluentEvalReport
-from adk_fluent.eval.results import CaseResult, Score, TurnResult
+from adk_fluent.eval.results import CaseResult, Score, TurnResult, too_low
 from adk_fluent.eval.targets import cut
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import plain
@@ -177,7 +177,7 @@ class _Scene:
             agent=compiled.app.root_agent,
             sessions=services.session_service,
         )
-        scores = [*_scores(judged), *self._cannot_judge(case)]
+        scores = [*_scores(judged, case), *self._cannot_judge(case)]
         if simulation is not None and simulation.success_criteria and played.error is None:
             scores.append(_goal(simulation, played))
         return _result(name, case, run, played, judged, scores, allow_unjudged=self.allow_unjudged)
@@ -232,9 +232,14 @@ def judging(suite: FluentEvalSuite, case: FluentCase) -> dict[PrebuiltMetrics, f
     if suite.custom_judges:
         compared.add("reference")  # each judge is given it
     for needs, (metric, threshold) in BROUGHT.items():
-        if needs not in compared and any(expects(case, needs)):
+        if needs not in compared and _brings(case, needs):
             found[metric] = threshold
     return found
+
+
+def _brings(case: FluentCase, what: Expectation) -> bool:
+    """Whether the case says what it expects; the empty answer of ADK's sets says nothing by itself."""
+    return any(turn.calls is not None if what == "trajectory" else turn.reference for turn in case.turns)
 
 
 def _goal(simulation: UserSimulation, played: Played) -> Score:
@@ -312,10 +317,13 @@ def _result(
     )
 
 
-def _scores(judged: Judged) -> Iterator[Score]:
+def _scores(judged: Judged, case: FluentCase) -> Iterator[Score]:
     for one in judged.native.overall_eval_metric_results:
         passed = one.eval_status.name == "PASSED"
         why = () if passed else _why(one.metric_name, one.score, judged.complaints.get(one.metric_name, ()))
+        if not passed and not why and one.score is not None:
+            low = too_low(one.metric_name, one.score, one.threshold or 0.0)
+            why = tuple(f"{low}: {absent}" for absent in _absent(case, one.metric_name))
         yield Score(one.metric_name, one.score, one.threshold or 0.0, passed, why)
 
 
@@ -329,9 +337,23 @@ def _why(metric: str, score: float | None, complaints: Sequence[str]) -> tuple[s
     return tuple(f"not judged: {metric}: {line}" for line in complaints or silent)
 
 
+def _absent(case: FluentCase, metric: str) -> Iterator[str]:
+    """Why a turn that one of ADK's sets leaves open lowers a score, as it does in `adk eval`."""
+    needs = TRAITS[PrebuiltMetrics(metric)].needs if metric in set(PrebuiltMetrics) else None
+    for number, turn in enumerate(case.turns, 1):
+        if needs == "reference" and turn.reference == "":
+            yield f"turn {number} expects an empty answer, as `adk eval` does without a final response"
+        for call in turn.calls or () if needs == "trajectory" else ():
+            if call.bare:
+                yield (
+                    f"turn {number} expects {call.name!r} without arguments, which `adk eval` tells from "
+                    'empty ones: "args": {}'
+                )
+
+
 def _turns(case: FluentCase, played: Played) -> Iterator[TurnResult]:
-    from adk_fluent.backends.adk.evaluation.evaluators import text_of as words
     from adk_fluent.backends.adk.evaluation.evaluators import tool_calls
+    from adk_fluent.backends.adk.evaluation.sets import words
 
     for index, turn in enumerate(played.invocations):
         wanted = case.turns[index] if index < len(case.turns) else None
@@ -339,9 +361,9 @@ def _turns(case: FluentCase, played: Played) -> Iterator[TurnResult]:
             said=text_of(turn.user_content),
             answer=words(turn.final_response),
             calls=tuple((call.name or "", dict(call.args or {})) for call in tool_calls(turn)),
-            reference=wanted.reference if wanted else None,
+            reference=None if wanted is None or wanted.reference is None else text_of(wanted.reference),
             expected_calls=None
             if wanted is None or wanted.calls is None
-            else tuple((call.name, call.args) for call in wanted.calls),
+            else tuple((call.name, {} if call.bare else call.args) for call in wanted.calls),
             seconds=played.seconds[index] if index < len(played.seconds) else 0.0,
         )

@@ -207,6 +207,8 @@ class FluentEvalSuite:
     ) -> FluentEvalSuite:
         """A suite of one of ADK's sets, or of a file with one.
 
+        Its cases get the verdicts of `adk eval`; the page on evaluation lists where they differ on purpose.
+
         Args:
             source: the set, or the path of a `.evalset.json` file.
             pipeline: what the cases are run on.

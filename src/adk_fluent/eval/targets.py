@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.errors import EvalError
@@ -13,6 +13,9 @@ from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import agents_inside, innermost, tool_name
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.tools.spec import Together
+
+ASKED_BY_ADK: Final = frozenset({"adk_request_confirmation", "adk_request_credential", "adk_request_input"})
+"""The calls by which ADK asks a person; their arguments hold ids that are others in each run."""
 
 
 def cut(root: Node, name: str) -> Node:
@@ -77,7 +80,7 @@ def missing_keys(root: Node, target: Node, state: Mapping[str, Any]) -> dict[str
 
 def tools(root: Node) -> tuple[set[str], bool]:
     """The names of the tools that agents have, and whether there may be others that only a run tells."""
-    found: set[str] = {"transfer_to_agent", "set_model_response"}
+    found: set[str] = {"transfer_to_agent", "set_model_response", *ASKED_BY_ADK}
     opened = False
     for tool in _tools(root):
         called = tool_name(tool)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from google.adk.evaluation.conversation_scenarios import ConversationScenario
-from google.adk.evaluation.eval_case import Invocation, get_all_tool_calls
+from google.adk.evaluation.eval_case import Invocation
 from google.adk.evaluation.eval_metrics import BaseCriterion, EvalMetric, ToolTrajectoryCriterion
 from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, Evaluator, PerInvocationResult
 from google.adk.evaluation.llm_as_judge_utils import get_eval_status, get_text_from_content
@@ -16,6 +16,7 @@ from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
 from google.genai import types
 
 from adk_fluent.backends.adk.evaluation.rouge import rouge_1
+from adk_fluent.backends.adk.evaluation.sets import BY_NAME, calls_of, words
 from adk_fluent.errors import what_happened
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def text_of(content: types.Content | None) -> str:
 
 def tool_calls(turn: Invocation | None) -> list[types.FunctionCall]:
     """The calls of a turn, in order."""
-    return get_all_tool_calls(turn.intermediate_data) if turn is not None else []
+    return calls_of(turn) if turn is not None else []
 
 
 def status(passed: bool) -> EvalStatus:
@@ -124,16 +125,16 @@ class NamedTrajectoryEvaluator(_ByTurn):
 def calls_match(
     did: Sequence[types.FunctionCall], wanted: Sequence[types.FunctionCall], match: Match
 ) -> bool:
-    """Whether calls are those that are wanted; one that is wanted without arguments may have any."""
+    """Whether calls are those that are wanted; one that is wanted by name may have any arguments."""
 
     def same(call: types.FunctionCall, other: types.FunctionCall) -> bool:
-        return call.name == other.name and (other.args is None or (call.args or {}) == other.args)
+        return call.name == other.name and (other.id == BY_NAME or call.args == other.args)
 
     if match == "exact":
         return len(did) == len(wanted) and all(map(same, did, wanted))
     left = list(did)
     # those that name arguments choose first, so that a call which would do for both is left to them
-    ordered = wanted if match == "in_order" else sorted(wanted, key=lambda call: call.args is None)
+    ordered = wanted if match == "in_order" else sorted(wanted, key=lambda call: call.id == BY_NAME)
     for call in ordered:
         place = next((index for index, one in enumerate(left) if same(one, call)), None)
         if place is None:
@@ -144,7 +145,7 @@ def calls_match(
 
 def trajectory_evaluator(calls: Iterable[types.FunctionCall]) -> tuple[type[Evaluator], Mapping[str, object]]:
     """What compares a case's calls, ADK's own where it can, and its options."""
-    named = [call.args is None for call in calls]
+    named = [call.id == BY_NAME for call in calls]
     if not any(named):
         return TrajectoryEvaluator, {}
     if all(named) and IGNORES_ARGS:
@@ -184,10 +185,10 @@ class JudgeEvaluator(Evaluator):
 
     async def _score(self, actual: Invocation, expected: Invocation | None) -> float | None:
         judge = cast("FluentJudge", self.judge)
-        reference = text_of(expected.final_response) if expected and expected.final_response else None
+        reference = words(expected.final_response) if expected and expected.final_response else None
         tools = [call.name or "" for call in tool_calls(actual)]
         try:
-            said: Any = judge.fn(text_of(actual.final_response), reference, tools)
+            said: Any = judge.fn(words(actual.final_response), reference, tools)
             given: object = await said if inspect.isawaitable(said) else said
         except Exception as error:  # noqa: BLE001  # whatever it raises fails its case, by name
             self._complain(f"judge {judge.name!r} raised {what_happened(error)}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.evaluation.app_details import AgentDetails, AppDetails
-from google.adk.evaluation.eval_case import EvalCase, Invocation
+from google.adk.evaluation.eval_case import EvalCase, Invocation, InvocationEvents
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
 from google.adk.evaluation.simulation.user_simulator import Status, UserSimulator
 from google.adk.events.event import Event
@@ -20,12 +20,15 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adk_fluent.backends.adk.evaluation.sets import USER
+from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
+from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
+from adk_fluent.backends.adk.events.signals import live, unanswered
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
 from adk_fluent.backends.recent import Recent
-from adk_fluent.errors import MissingExtraError, no_answer, what_happened
+from adk_fluent.errors import EvalError, MissingExtraError, no_answer, what_happened
+from adk_fluent.eval.targets import ASKED_BY_ADK
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.naming import Named
 
@@ -36,7 +39,8 @@ class Played:
 
     Attributes:
         session_id: the session it was played in.
-        invocations: its turns as ADK's evaluators take them.
+        invocations: its turns as ADK's evaluators take them, without the thoughts of the agents.
+        thinking: the numbers of the turns, from 0, in whose answers there were thoughts.
         seconds: how long each turn took.
         state: the state at the end, without what is absent.
         after: agent → the state right after its last words; one that said nothing is not there.
@@ -47,6 +51,7 @@ class Played:
 
     session_id: str
     invocations: Sequence[Invocation] = ()
+    thinking: Collection[int] = ()
     seconds: Sequence[float] = ()
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
@@ -85,13 +90,17 @@ async def play(
     error: str | None = None
     content = False
     try:
-        async for said in _messages(user, log.native):
+        async for said in _messages(user, log):
             if said is None:
                 content = True
                 break
+            said = _addressed(said, log.native, len(log.turns) + 1)
             log.starts(said)
-            options: dict[str, Any] = {"services": kept, "streaming": False, "state": state}
-            events = backend.stream(scene, said, user_id=USER, session_id=session_id, **options)
+            where: dict[str, Any] = {"services": kept, "user_id": USER, "session_id": session_id}
+            if approvals := _approvals(said):
+                events = backend.resume(scene, approvals=approvals, **where)
+            else:
+                events = backend.stream(scene, said, streaming=False, state=state, **where)
             state = {}
             async with aclosing(events) as heard:
                 async for event in heard:
@@ -104,11 +113,15 @@ async def play(
                 break
     except MissingExtraError:
         raise
+    except EvalError as wrong:
+        error = str(wrong)
     except Exception as raised:  # noqa: BLE001  # whatever a case raises is its result, and the others go on
         error = what_happened(raised)
+    turns = log.invocations(requests.details)
     return Played(
         session_id,
-        invocations=log.invocations(requests.details),
+        invocations=[*map(_thoughtless, turns)],
+        thinking=frozenset(number for number, turn in enumerate(turns) if thinks(turn.final_response)),
         seconds=tuple(log.seconds),
         state=log.state,
         after=log.after,
@@ -118,15 +131,15 @@ async def play(
     )
 
 
-async def _messages(user: UserSimulator, events: list[Event]) -> AsyncIterator[types.Content | None]:
-    """Yield what the user says, turn by turn, having heard the events so far; `None` when it is content.
+async def _messages(user: UserSimulator, log: _Log) -> AsyncIterator[types.Content | None]:
+    """Yield what the user says, turn by turn, having heard the log so far; `None` when it is content.
 
     Raises:
         MissingExtraError: the one who plays the user needs what is not installed.
     """
     while True:
         try:
-            message = await user.get_next_user_message(list(events))
+            message = await user.get_next_user_message(log.native)
         except ImportError as error:
             raise MissingExtraError(
                 f"A simulated user needs {error.name}, which is missing: pip install 'adk-fluent[eval]'."
@@ -138,19 +151,68 @@ async def _messages(user: UserSimulator, events: list[Event]) -> AsyncIterator[t
         yield message.user_message
 
 
+def _addressed(said: types.Content, events: Sequence[Event], turn: int) -> types.Content:
+    """A message whose answers go to what this run asks: a case has the ids of the run that was recorded.
+
+    Raises:
+        EvalError: the message answers what this run has not asked.
+    """
+    asked = unanswered(live(events))
+    waiting = [
+        call for event in asked.values() for call in event.get_function_calls() if (call.id or "") in asked
+    ]
+    parts: list[types.Part] = []
+    for part in said.parts or ():
+        given = part.function_response
+        if given is None:
+            parts.append(part)
+            continue
+        fitting = [call for call in waiting if call.name == given.name]
+        found = next((call for call in fitting if call.id == given.id), *fitting[:1] or [None])
+        if found is not None:
+            waiting.remove(found)
+            given = given.model_copy(update={"id": found.id})
+        elif given.name in ASKED_BY_ADK:
+            raise EvalError(
+                f"Turn {turn} answers {given.name!r}, which this run has not asked before. Of a run that "
+                "paused, ADK's web page keeps the last message alone: put the one that began it before it."
+            )
+        parts.append(part.model_copy(update={"function_response": given}))
+    return said.model_copy(update={"parts": parts}) if said.parts else said
+
+
+def _approvals(said: types.Content) -> dict[str, Any]:
+    """Request → answer, for a message of approvals alone."""
+    given = [part.function_response for part in said.parts or ()]
+    if not all(one is not None and one.name == CONFIRMATION for one in given):
+        return {}
+    message = [Event(author="user", content=said)]
+    found = {one.id: answer_to(one.id, message) for one in given if one is not None and one.id}
+    return {
+        request: one.payload if one.confirmed and one.payload is not None else one.confirmed
+        for request, one in found.items()
+        if one is not None
+    }
+
+
 class _Log:
     """What is heard in a conversation."""
 
     def __init__(self, named: Named, state: Mapping[str, Any], watched: Sequence[str]) -> None:
-        self.native: list[Event] = []
+        self.turns: list[list[Event]] = []
         self.turn: list[AgentEvent] = []
         self.seconds: list[float] = []
         self.after: dict[str, dict[str, Any]] = {}
         self.usage: dict[tuple[str, str], Usage] = {}
         self._state = dict(state)
         self._watched = {name: set(_speakers(named, name)) for name in watched}
-        self._said: types.Content | None = None
+        self._said: list[types.Content] = []
         self._since = 0.0
+
+    @property
+    def native(self) -> list[Event]:
+        """All events so far."""
+        return [event for turn in self.turns for event in turn]
 
     @property
     def state(self) -> dict[str, Any]:
@@ -159,7 +221,9 @@ class _Log:
 
     def starts(self, said: types.Content) -> None:
         """A turn begins."""
-        self.turn, self._said, self._since = [], said, time.perf_counter()
+        self.turn, self._since = [], time.perf_counter()
+        self.turns.append([])
+        self._said.append(said)
 
     def ends(self) -> None:
         """A turn is over."""
@@ -170,11 +234,11 @@ class _Log:
         native = event.raw
         if native is None:
             return
-        if self._said is not None:
-            self.native.append(Event(author="user", content=self._said, invocation_id=native.invocation_id))
-            self._said = None
+        if not self.turn:
+            said = Event(author="user", content=self._said[-1], invocation_id=native.invocation_id)
+            self.turns[-1].append(said)
         self.turn.append(event)
-        self.native.append(native)
+        self.turns[-1].append(native)
         self._state |= event.state_delta
         for name, speakers in self._watched.items():
             if event.author in speakers:
@@ -184,12 +248,34 @@ class _Log:
             self.usage[key] = self.usage.get(key, Usage()) + event.usage
 
     def invocations(self, details: Mapping[str, AppDetails]) -> list[Invocation]:
-        """The turns as ADK's evaluators take them."""
-        made = EvaluationGenerator.convert_events_to_eval_invocations(self.native, dict(details))
+        """The turns as ADK's evaluators take them: one for each message, also where a run goes on."""
+        made = [_invocation(said, turn, details) for said, turn in zip(self._said, self.turns, strict=True)]
         for turn, seconds in zip(made, self.seconds, strict=False):
             if "duration" in Invocation.model_fields:  # since ADK 2
                 setattr(turn, "duration", round(seconds, 3))  # noqa: B010  # older releases have no such field
         return made
+
+
+def _invocation(
+    said: types.Content, events: Sequence[Event], details: Mapping[str, AppDetails]
+) -> Invocation:
+    if not events:
+        return Invocation(user_content=said)
+    same = [event.model_copy(update={"invocation_id": events[0].invocation_id}) for event in events]
+    (made,) = EvaluationGenerator.convert_events_to_eval_invocations(same, dict(details))
+    return made
+
+
+def _thoughtless(turn: Invocation) -> Invocation:
+    """A turn without the thoughts of agents, which ADK's evaluators and those who judge take for answers."""
+    data, answer = turn.intermediate_data, without_thoughts(turn.final_response)
+    if isinstance(data, InvocationEvents):
+        events = [
+            event.model_copy(update={"content": without_thoughts(event.content)})
+            for event in data.invocation_events
+        ]
+        data = InvocationEvents(invocation_events=events)
+    return turn.model_copy(update={"final_response": answer, "intermediate_data": data})
 
 
 def _speakers(named: Named, name: str) -> Iterator[str]:

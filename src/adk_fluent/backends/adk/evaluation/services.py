@@ -36,6 +36,7 @@ from adk_fluent.backends.adk.evaluation.evaluators import (
 )
 from adk_fluent.backends.adk.evaluation.light import LightService, evaluator_class
 from adk_fluent.backends.adk.evaluation.playing import Played
+from adk_fluent.backends.adk.evaluation.sets import without_thoughts
 from adk_fluent.backends.adk.evaluation.telling import Telling, noted
 from adk_fluent.backends.adk.running.convert import knowingly
 
@@ -107,6 +108,7 @@ async def judge(
         agent: the agent that was played, for ADK's service.
         sessions: where its session is.
     """
+    case = _comparable(case, played)
     complaints: dict[str, list[str]] = {}
     metrics: list[EvalMetric] = []
     evaluators: dict[str, type[Evaluator]] = {}
@@ -151,6 +153,15 @@ def _evaluator(
     if wanted.stated and not all(wanted.stated):
         made = only_stated(made or evaluator_class(wanted.name), wanted.stated)
     return options, made
+
+
+def _comparable(case: EvalCase, played: Played) -> EvalCase:
+    """The case without thoughts in the answers that it expects where the agent's thoughts were left out."""
+    turns = list(case.conversation or ())
+    for number in played.thinking if turns else ():
+        answer = without_thoughts(turns[number].final_response)
+        turns[number] = turns[number].model_copy(update={"final_response": answer})
+    return case.model_copy(update={"conversation": turns}) if turns else case
 
 
 def _app(case: EvalCase) -> str:

@@ -19,13 +19,17 @@ from pydantic import ValidationError
 
 from adk_fluent.backends.adk.running.convert import knowingly
 from adk_fluent.errors import what_happened
+from adk_fluent.eval.targets import ASKED_BY_ADK
 
 if TYPE_CHECKING:
-    from adk_fluent.eval.cases import FluentCase, Turn
+    from adk_fluent.eval.cases import ExpectedCall, FluentCase, Turn
     from adk_fluent.eval.simulation import UserSimulation
 
 USER: Final = "eval_user"
 """The user of every case; ADK tells the state of a session only where the user is named."""
+
+BY_NAME: Final = "by_name"
+"""The id of an expected call that may have any arguments; to ADK, one without arguments is something else."""
 
 
 def eval_case(
@@ -33,14 +37,14 @@ def eval_case(
 ) -> EvalCase:
     """A case as ADK has it; under a simulation its input is only how the user begins.
 
-    A call that may have any arguments has `None` for them.
+    A call that may have any arguments has the id `BY_NAME`.
     """
     session = SessionInput(app_name=app_name, user_id=USER, state=dict(case.initial_state or {}))
     if simulation is not None:
         from google.adk.evaluation.conversation_scenarios import ConversationScenario
 
         said = case.turns[0].said
-        begins = said if isinstance(said, str) else _text(said)
+        begins = said if isinstance(said, str) else words(said)
         plan = str(case.metadata.get("conversation_plan") or simulation.plan)
         scenario = ConversationScenario(starting_prompt=begins, conversation_plan=plan)
         return EvalCase(eval_id=name, conversation_scenario=scenario, session_input=session)
@@ -50,25 +54,44 @@ def eval_case(
 def _invocation(turn: Turn) -> Invocation:
     said = turn.said
     content = said if isinstance(said, types.Content) else _content(said, "user")
-    calls = [types.FunctionCall(name=call.name, args=_args(call.args)) for call in turn.calls or ()]
+    reference = _content(turn.reference, "model") if isinstance(turn.reference, str) else turn.reference
     return Invocation(
         user_content=content,
-        final_response=None if turn.reference is None else _content(turn.reference, "model"),
-        intermediate_data=None if turn.calls is None else IntermediateData(tool_uses=calls),
+        final_response=None if turn.reference == "" else reference,
+        intermediate_data=None
+        if turn.calls is None
+        else IntermediateData(tool_uses=list(map(_expected, turn.calls))),
     )
 
 
-def _args(args: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if args is None else dict(args)
+def _expected(call: ExpectedCall) -> types.FunctionCall:
+    if call.args is None:
+        return types.FunctionCall(name=call.name, id=None if call.bare else BY_NAME)
+    return types.FunctionCall(name=call.name, args=dict(call.args))
 
 
 def _content(text: object, role: str) -> types.Content:
     return types.Content(role=role, parts=[types.Part(text=str(text))])
 
 
-def _text(content: types.Content | None) -> str:
+def words(content: types.Content | None) -> str:
+    """The text of a content, without thoughts."""
     parts = (content.parts if content else None) or ()
     return "\n".join(part.text for part in parts if part.text and not part.thought)
+
+
+def without_thoughts(content: types.Content | None) -> types.Content | None:
+    """A content without the thoughts in it; the same object where there are none."""
+    if not thinks(content):
+        return content
+    assert content is not None
+    kept = [part for part in content.parts or () if not (part.thought and part.text)]
+    return content.model_copy(update={"parts": kept})
+
+
+def thinks(content: types.Content | None) -> bool:
+    """Whether there are thoughts in a content."""
+    return any(part.thought and part.text for part in (content.parts if content else None) or ())
 
 
 def eval_set(
@@ -110,7 +133,8 @@ def read_set(data: object, error: Callable[[Sequence[str | int], str], Exception
 def fields_of(case: EvalCase) -> dict[str, Any]:
     """The arguments of the `FluentCase` that one of ADK's cases is.
 
-    A case of ADK's always expects the tool calls it lists, none if it lists none.
+    A case of ADK's always expects the tool calls that it lists, none if it lists none. It expects the answer
+    of each turn, an empty one if it has none. What ADK asks a person is expected by name.
     """
     given: dict[str, Any] = {"metadata": {"id": case.eval_id}}
     if case.session_input is not None and case.session_input.state:
@@ -122,25 +146,60 @@ def fields_of(case: EvalCase) -> dict[str, Any]:
         given["metadata"]["conversation_plan"] = scenario.conversation_plan
         return {**given, "input": scenario.starting_prompt}
     given["metadata"]["simulated"] = False
-    turns = list(case.conversation or ())
+    turns = _parted(case.conversation or ())
     given["input"] = [_said(turn.user_content) for turn in turns]
     given["expected_trajectory"] = [_calls(turn) for turn in turns]
-    references = [_text(turn.final_response) if turn.final_response else None for turn in turns]
-    if any(reference is not None for reference in references):
-        given["reference_response"] = references
+    given["reference_response"] = [_reference(turn) for turn in turns]
     if len(turns) == 1:
-        given["input"] = given["input"][0]
-        given["expected_trajectory"] = given["expected_trajectory"][0]
-        if "reference_response" in given:
-            given["reference_response"] = references[0]
+        for name in ("input", "expected_trajectory", "reference_response"):
+            given[name] = given[name][0]
     return given
 
 
+def _parted(turns: Sequence[Invocation]) -> list[Invocation]:
+    """The turns, where one that answers a question has only the calls after it.
+
+    ADK's web page makes one turn of a run that paused, of its last message alone. Once the message that began
+    it stands before it again, the calls up to the question belong to that.
+    """
+    found = list(turns)
+    for at in range(len(found) - 1, 0, -1):
+        given = (part.function_response for part in found[at].user_content.parts or ())
+        answered = {one.id for one in given if one is not None and one.id}
+        calls = calls_of(found[at])
+        until = max((place for place, call in enumerate(calls, 1) if call.id in answered), default=0)
+        if until and found[at - 1].intermediate_data is None:
+            for place, part in ((at - 1, calls[:until]), (at, calls[until:])):
+                data = IntermediateData(tool_uses=part)
+                found[place] = found[place].model_copy(update={"intermediate_data": data})
+    return found
+
+
 def _said(content: types.Content) -> str | types.Content:
-    parts = content.parts or []
-    return content if any(not part.text for part in parts) else _text(content)
+    """The text of the user, if it is all that there is; else the model is sent the content as it is."""
+    text = words(content)
+    return text if content.parts == [types.Part(text=text)] and content.role in ("user", None) else content
+
+
+def _reference(turn: Invocation) -> str | types.Content | None:
+    """The answer that a turn expects; nothing where it ends with a question of ADK's to a person."""
+    answer = turn.final_response
+    if not words(answer) and any(call.name in ASKED_BY_ADK for call in calls_of(turn)):
+        return None
+    return answer if answer is not None and thinks(answer) else words(answer)
 
 
 def _calls(turn: Invocation) -> list[Any]:
-    calls = get_all_tool_calls(turn.intermediate_data)
-    return [(call.name or "") if call.args is None else {call.name or "": dict(call.args)} for call in calls]
+    return [
+        call.name or ""
+        if call.name in ASKED_BY_ADK or (call.id == BY_NAME and call.args is None)
+        else {call.name or "": call.args}
+        for call in calls_of(turn)
+    ]
+
+
+def calls_of(turn: Invocation) -> list[types.FunctionCall]:
+    """The calls of a turn, in order; also the question that it ends with, which ADK 1 does not list."""
+    listed, answer = get_all_tool_calls(turn.intermediate_data), turn.final_response
+    last = [part.function_call for part in (answer.parts if answer else None) or () if part.function_call]
+    return [*listed, *(call for call in last if call.name in ASKED_BY_ADK and call not in listed)]
