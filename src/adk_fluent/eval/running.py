@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -166,7 +165,7 @@ class _Scene:
             user_of(native, simulation),
             services=services,
             session_id=f"{name}-{run}",
-            mocks={tool: partial(_mocked, _of_run(output)) for tool, output in mocks.items()},
+            mocks={tool: _of_run(output) for tool, output in mocks.items()},
             watched=tuple(case.state_after or ()),
         )
         judged = await judge(
@@ -268,13 +267,6 @@ def options_of(suite: FluentEvalSuite, metric: PrebuiltMetrics) -> dict[str, Any
     if traits.of_user and suite.simulation is not None:
         options["stop_signal"] = suite.simulation.stop_signal
     return options
-
-
-def _mocked(output: object, **args: Any) -> object:
-    """What a mocked tool gives."""
-    if isinstance(output, BaseException):
-        raise output
-    return output(**args) if callable(output) else output
 
 
 # --- from what happened to a result ---------------------------------------------------------------
