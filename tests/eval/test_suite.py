@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.evaluation.eval_result import EvalCaseResult
 from google.adk.evaluation.evaluator import EvalStatus
+from google.adk.tools.agent_tool import AgentTool
 
 from adk_fluent import Agent, S, T, tap
 from adk_fluent.backends import MockBackend
 from adk_fluent.errors import ADKFluentError, ArgumentError, BackendError, EvalError
 from adk_fluent.eval import FluentCase, FluentEvalReport, FluentJudge, PrebuiltMetrics
 from adk_fluent.eval.results import NOTHING_JUDGED
-from adk_fluent.middleware import Middleware, retry, tool_approval
+from adk_fluent.middleware import Middleware, cache, retry, tool_approval
 from adk_fluent.middleware.protocol import CallTool
 from adk_fluent.testing import call_tool, mock_backend
 from tests.eval.support import TICKET, Desk, desk, open_ticket, opened, pipeline, scripted
@@ -539,6 +542,58 @@ async def test_runs_have_a_spread_and_a_flake_rate() -> None:
     assert (spread.mean, spread.low, spread.high) == (0.75, 0, 1)
     assert spread.deviation > 0.4
     assert report.summary.splitlines()[0].startswith("flaky  3/4  x")
+
+
+def cached_helper(store: str) -> Any:
+    """An agent with a cache."""
+    return Agent("helper").middleware(cache(store))
+
+
+CACHED: dict[str, Callable[[str], Any]] = {
+    "around the agent": cached_helper,
+    "around the pipeline": lambda store: (S.set(a=1) >> Agent("helper")).middleware(cache(store)),
+    "inside a tool": lambda store: Agent("caller").tools(T.agent(cached_helper(store))),
+    "inside a native tool": lambda store: Agent("caller").tool(AgentTool(cached_helper(store).build())),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("stores", ["own", "real"])
+@pytest.mark.parametrize("place", CACHED)
+async def test_a_cache_hides_no_flakiness(place: str, stores: Any, tmp_path: Path) -> None:
+    """Every run asks the model, nothing is stored, and the report says so in one line."""
+    turns = itertools.cycle(["yes", "no"])
+
+    def caller(request: Any) -> Any:
+        last: Any = request.contents[-1].parts[-1].function_response
+        return str(last.response) if last else call_tool("helper", request="go")
+
+    backend = mock_backend({"helper": lambda request: next(turns), "caller": caller}, stores=stores)
+    store = str(tmp_path / "answers") if stores == "real" else "memory"
+    suite = desk(
+        FluentCase("x", expected_response_contains="yes"),
+        pipeline=CACHED[place](store),
+        num_runs=6,
+        backend=backend,
+    )
+    report = await suite.run(engine="light", parallelism=1)
+    assert (report.pass_rate, report.flake_rate, len(backend.calls["helper"])) == (0.5, 1, 6)
+    assert report.notes == ("cache() was bypassed, so that every run asks the model.",)
+    assert report.summary.splitlines()[-1] == report.notes[0]
+    assert not (tmp_path / "answers").exists()
+
+
+async def test_the_cache_of_a_judge_is_not_bypassed() -> None:
+    """Nor that of anything but the pipeline; a suite without a cache says nothing of one."""
+    judge_backend = mock_backend({"helper": ["1", "0"]})
+    agent = cached_helper("memory")
+
+    async def judge(answer: str, reference: str | None, tools: list[str]) -> float:
+        return float(await agent.ask_async("good?", backend=judge_backend))
+
+    suite = desk(FluentCase("x"), custom_judges=[FluentJudge("own", judge, 1.0)], num_runs=3)
+    report = await suite.run(engine="light", parallelism=1)
+    assert (report.pass_rate, len(judge_backend.calls["helper"]), report.notes) == (1, 1, ())
 
 
 async def test_thresholds_of_suite_case_and_judge() -> None:
