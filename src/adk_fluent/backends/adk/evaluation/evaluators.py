@@ -220,6 +220,19 @@ def judge_evaluator(judge: FluentJudge, complain: Complain) -> type[Evaluator]:
     return type("Judge", (JudgeEvaluator,), {"judge": judge, "complain": staticmethod(complain)})
 
 
+def refused_evaluator(error: Exception) -> type[Evaluator]:
+    """The evaluator of a metric that must not be computed; this error says why."""
+
+    class Refused(Evaluator):
+        def __init__(self, eval_metric: EvalMetric) -> None:
+            """Take what ADK gives every evaluator."""
+
+        async def evaluate_invocations(self, *args: object, **options: object) -> EvaluationResult:
+            raise error
+
+    return Refused
+
+
 def only_stated(inner: type[Evaluator], stated: Sequence[bool]) -> type[Evaluator]:
     """An evaluator of the turns that state what is expected; the others are not judged."""
 

@@ -12,7 +12,7 @@ from google.adk.agents.callback_context import CallbackContext
 from google.adk.evaluation.app_details import AgentDetails, AppDetails
 from google.adk.evaluation.eval_case import EvalCase, Invocation
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
-from google.adk.evaluation.simulation.user_simulator import Status, UserSimulator
+from google.adk.evaluation.simulation.user_simulator import Status
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
@@ -22,6 +22,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent.backends.adk.evaluation.sets import USER
+from adk_fluent.backends.adk.evaluation.users import User
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.adk.tools.around import Pretending, around_tool
@@ -61,7 +62,7 @@ async def play(
     backend: ADKBackend,
     compiled: Compiled,
     case: EvalCase,
-    user: UserSimulator,
+    user: User,
     *,
     services: Services,
     session_id: str,
@@ -121,7 +122,7 @@ async def play(
     )
 
 
-async def _messages(user: UserSimulator, events: list[Event]) -> AsyncIterator[types.Content | None]:
+async def _messages(user: User, events: list[Event]) -> AsyncIterator[types.Content | None]:
     """Yield what the user says, turn by turn, having heard the events so far; `None` when it is content.
 
     Raises:
