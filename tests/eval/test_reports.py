@@ -215,6 +215,24 @@ def test_markdown_html_and_junit_say_what_failed() -> None:
     assert ElementTree.fromstring(broken).find("testsuite/testcase/error") is not None
 
 
+@pytest.mark.parametrize(
+    ("value", "threshold", "said"),
+    [
+        (0.49999, 0.5, "match is 0.49999, below 0.5"),
+        (0.7 - 1e-16, 0.7, "match is 0.6999999999999998, below 0.7"),
+        (0.3, 0.1 + 0.2, "match is 0.29999999999999999, below 0.30000000000000004"),
+        (0.5, 0.5, "match did not pass: it is 0.5, and the threshold 0.5"),
+        (0.6, 0.5, "match did not pass: it is 0.6, and the threshold 0.5"),
+    ],
+)
+def test_a_score_is_told_from_its_threshold(value: float, threshold: float, said: str) -> None:
+    """In every form of a report, with as many digits as it takes; what is not too low is not called so."""
+    failed = CaseResult("x", scores=(Score("match", value, threshold, False),))
+    whole = FluentEvalReport((failed,))
+    for shown in (str(whole), whole.to_markdown(), whole.to_html(), whole.to_junit()):
+        assert said in shown
+
+
 def test_a_bar_shows_how_far_a_suite_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal, in one line; elsewhere nothing."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -342,6 +343,9 @@ async def test_an_empty_suite_is_an_error(cases: Any) -> None:
     assert not FluentEvalReport(()).passed
 
 
+ENGINES = ["light", pytest.param("adk", marks=pytest.mark.newest)]
+
+
 class _Number:
     """As numpy's numbers are: no float, but a number."""
 
@@ -363,19 +367,53 @@ class _Number:
         (True, 1.0),
     ],
 )
-async def test_any_kind_of_number_is_a_score(given: Any, score: float) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_any_kind_of_number_is_a_score(given: Any, score: float, engine: Any) -> None:
     """A judge may compute with whatever it likes; a rounding error is no reason to reject its score."""
     judge = FluentJudge("own", lambda answer, reference, tools: given, threshold=0.0)
-    report = await desk(FluentCase("x"), custom_judges=[judge]).run(engine="light")
+    report = await desk(FluentCase("x"), custom_judges=[judge]).run(engine=engine)
     assert scores(report) == {"own": score}
     assert report.passed
 
 
-@pytest.mark.parametrize("given", ["0.5", None, float("nan"), 1.1, -0.1, object(), 10**400])
-async def test_anything_else_is_no_score(given: Any) -> None:
+@pytest.mark.newest
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_numbers_of_numpy_are_scores(engine: Any) -> None:
+    """Of any of its types; its NaN is none."""
+    numpy: Any = import_module("numpy")
+    given = [
+        numpy.float32(0.25),
+        numpy.int64(1),
+        numpy.bool_(True),
+        numpy.float64("nan"),
+        numpy.float32("inf"),
+    ]
+    judges = [
+        FluentJudge(f"j{index}", lambda answer, reference, tools, one=one: one, threshold=0.0)
+        for index, one in enumerate(given)
+    ]
+    report = await desk(FluentCase("x"), custom_judges=judges).run(engine=engine)
+    passed = {score.metric: score.value for score in report.case_results[0].scores if score.passed}
+    assert passed == {"j0": 0.25, "j1": 1, "j2": 1}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_no_threshold_is_missed_by_the_rounding_of_a_mean(engine: Any) -> None:
+    """Three turns that score 0.7 have a mean of 0.7."""
+    judge = FluentJudge("own", lambda answer, reference, tools: 0.7, threshold=0.7)
+    report = await desk(FluentCase(["a", "b", "c"]), custom_judges=[judge]).run(engine=engine)
+    assert report.passed, report.summary
+
+
+NUMBERS = ["0.5", None, float("nan"), float("inf"), Decimal("NaN"), 1.1, -0.1, object(), 10**400]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("given", NUMBERS)
+async def test_anything_else_is_no_score(given: Any, engine: Any) -> None:
     """Text, `None`, NaN and numbers outside 0 to 1 fail the case, which names the judge."""
     judge = FluentJudge("own", lambda answer, reference, tools: given, threshold=0.0)
-    (result,) = (await desk(FluentCase("x"), custom_judges=[judge]).run(engine="light")).case_results
+    (result,) = (await desk(FluentCase("x"), custom_judges=[judge]).run(engine=engine)).case_results
     assert not result.passed
     assert "judge 'own' gave " in result.failures[0]
 
