@@ -36,7 +36,12 @@ def forbidden() -> Generator[None]:
 
 def forbids(model: object) -> bool:
     """Whether this model is one of ADK's own, and asking those is forbidden."""
-    return bool(_forbidden) and type(model).__module__.startswith("google.adk.")
+    return forbids_class(type(model))
+
+
+def forbids_class(cls: type) -> bool:
+    """Whether models of this class are ADK's own, and asking those is forbidden."""
+    return bool(_forbidden) and cls.__module__.startswith("google.adk.")
 
 
 def check(model: object, agent: str) -> None:
@@ -47,7 +52,12 @@ def check(model: object, agent: str) -> None:
     """
     if forbids(model):
         name = getattr(model, "model", type(model).__name__)
-        raise RealModelError(
-            f"Agent {agent!r} would ask the real model {name!r}. Run it with backend=mock_backend({{...}}), "
-            "or allow it: @pytest.mark.real_model, or pytest --allow-real-models."
-        )
+        raise refusal(f"Agent {agent!r}", name, "Run it with backend=mock_backend({...})")
+
+
+def refusal(who: str, model: str, remedy: str) -> RealModelError:
+    """The error that says who would ask a real model, and what to do instead."""
+    return RealModelError(
+        f"{who} would ask the real model {model!r}. {remedy}, "
+        "or allow it: @pytest.mark.real_model, or pytest --allow-real-models."
+    )

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import pytest
+from google.adk.models import BaseLlm, LLMRegistry
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
 
-from adk_fluent import Agent
+from adk_fluent import Agent, _real_models
 from adk_fluent.errors import MissingExtraError
 from adk_fluent.eval import FluentCase, FluentEvalReport, FluentEvalSuite, PrebuiltMetrics, UserSimulation
+from adk_fluent.eval.metrics import TRAITS
+from adk_fluent.testing import mock_backend
 from tests.cli.gemini import Gemini
 
 MODEL = "gemini-2.5-flash"
@@ -101,6 +108,85 @@ async def test_a_judge_that_cannot_be_asked_fails_the_case(
     assert not result.passed
     assert result.failures[0].startswith("not judged: final_response_match_v2: ")
     assert not [record for record in caplog.records if record.exc_info]
+
+
+ENGINES = ["light", pytest.param("adk", marks=pytest.mark.newest)]
+JUDGED = [metric for metric in PrebuiltMetrics if TRAITS[metric].judge == "model"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("metric", [metric for metric in JUDGED if not TRAITS[metric].of_user])
+async def test_a_judge_is_no_real_model_where_those_are_forbidden(
+    gemini: Gemini, metric: PrebuiltMetrics, engine: Any
+) -> None:
+    """The case fails with the error of the guard in one line, and nothing has been asked."""
+    suite = FluentEvalSuite(
+        pipeline,
+        [FluentCase("x", reference_response="y")],
+        metrics=[metric],
+        rubrics=["It is short."],
+        judge_model="gemini-2.5-pro",
+        backend=mock_backend({"helper": "Paris."}),
+    )
+    with _real_models.forbidden():
+        (result,) = (await suite.run(engine=engine)).case_results
+    assert not result.passed
+    assert result.failures[-1] == (
+        f"not judged: {metric}: RealModelError: Its judge would ask the real model 'gemini-2.5-pro'. "
+        "Judge by custom_judges=[...], or allow it: @pytest.mark.real_model, or pytest --allow-real-models."
+    )
+    assert gemini.requests == []
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("engine", ["light", "adk"])
+async def test_a_simulated_user_is_no_real_model_where_those_are_forbidden(
+    gemini: Gemini, engine: Any
+) -> None:
+    """The first message is that of the case; the model that would write the second one is not asked."""
+    suite = FluentEvalSuite(
+        pipeline,
+        simulation=UserSimulation("gemini-2.5-flash-lite", success_criteria="To leave"),
+        metrics=[PrebuiltMetrics.PER_TURN_USER_SIMULATOR_QUALITY_V1],
+        backend=mock_backend({"helper": "Hm."}),
+    )
+    with _real_models.forbidden():
+        (result,) = (await suite.run(engine=engine)).case_results
+    assert (result.passed, [turn.said for turn in result.turns]) == (False, ["Hello."])
+    assert (result.error or "").startswith(
+        "RealModelError: The simulated user would ask the real model 'gemini-2.5-flash-lite'. Script "
+    )
+    assert gemini.requests == []
+
+
+class OfTheTest(BaseLlm):
+    """A judge that a test brings."""
+
+    @classmethod
+    def supported_models(cls) -> list[str]:
+        return ["judge-of-the-test"]
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        said = json.dumps({"reasoning": "r", "is_the_agent_response_valid": "valid"})
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=said)]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_test_may_bring_the_model_that_judges(engine: Any) -> None:
+    """One that is registered with ADK under the name is no real model."""
+    LLMRegistry.register(OfTheTest)
+    suite = FluentEvalSuite(
+        pipeline,
+        [FluentCase("x", reference_response="y")],
+        metrics=["final_response_match_v2"],
+        judge_model="judge-of-the-test",
+        backend=mock_backend({"helper": "Paris."}),
+    )
+    with _real_models.forbidden():
+        report = await suite.run(engine=engine)
+    assert report.passed, report.summary
 
 
 @pytest.mark.newest

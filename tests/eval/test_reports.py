@@ -72,6 +72,7 @@ def test_a_report_that_is_saved_loads_equal(tmp_path: Path) -> None:
         (run("a", True, tags=["x"]), replace(run("b", False), error="it broke", cost=None)),
         name="desk",
         versions={"google-adk": "2"},
+        notes=("It rained.",),
     )
     path = tmp_path / "report.json"
     whole.save(path)
@@ -115,6 +116,14 @@ def test_newer_fields_are_no_obstacle(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     text = report(a=[True]).to_json().replace('"metric":', '"colour": "red", "metric":')
     path.write_text(text.replace('"name": "eval"', '"name": "eval", "mood": "good"'), encoding="utf-8")
+    assert FluentEvalReport.load(path) == report(a=[True])
+
+
+def test_older_reports_have_no_notes(tmp_path: Path) -> None:
+    """They load all the same."""
+    path = tmp_path / "r.json"
+    path.write_text(report(a=[True]).to_json().replace(' "notes": [],\n', ""), encoding="utf-8")
+    assert "notes" not in path.read_text(encoding="utf-8")
     assert FluentEvalReport.load(path) == report(a=[True])
 
 
@@ -185,14 +194,17 @@ def test_markdown_html_and_junit_say_what_failed() -> None:
     """With the turns beside what was expected, in the page; hostile text stays text."""
     failing = run(HOSTILE, False)
     turn = TurnResult(HOSTILE, "Nope.", (("tool", {"a": 1}),), "Hey.", (("other", None),), 0.1)
-    whole = FluentEvalReport((replace(failing, turns=(turn,)), run("good", True)), name=HOSTILE)
+    runs = (replace(failing, turns=(turn,)), run("good", True))
+    whole = FluentEvalReport(runs, name=HOSTILE, notes=(f"It rained: {HOSTILE}",))
     markdown = whole.to_markdown()
     assert "1 of 2 cases passed" in markdown
+    assert "\nIt rained: " in markdown
     assert "<script>" not in markdown
     assert "| good | passed | 1 | 0.50 | $0.0010 |" in markdown
     page = whole.to_html(baseline=report(good=[False]))
     assert "<script>" not in page
     assert "improved: good" in page
+    assert "<p>It rained: " in page
     row = page[page.index("<details open>") :]
     assert row.index("other(…)") < row.index("Hey.") < row.index("tool(a=1)") < row.index("Nope.")
     suites = ElementTree.fromstring(whole.to_junit())
@@ -201,6 +213,24 @@ def test_markdown_html_and_junit_say_what_failed() -> None:
     assert "is wrong" in (failure.get("message") or "")
     broken = FluentEvalReport((replace(run("b", False), error="it broke"),)).to_junit()
     assert ElementTree.fromstring(broken).find("testsuite/testcase/error") is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "said"),
+    [
+        (0.49999, 0.5, "match is 0.49999, below 0.5"),
+        (0.7 - 1e-16, 0.7, "match is 0.6999999999999998, below 0.7"),
+        (0.3, 0.1 + 0.2, "match is 0.29999999999999999, below 0.30000000000000004"),
+        (0.5, 0.5, "match did not pass: it is 0.5, and the threshold 0.5"),
+        (0.6, 0.5, "match did not pass: it is 0.6, and the threshold 0.5"),
+    ],
+)
+def test_a_score_is_told_from_its_threshold(value: float, threshold: float, said: str) -> None:
+    """In every form of a report, with as many digits as it takes; what is not too low is not called so."""
+    failed = CaseResult("x", scores=(Score("match", value, threshold, False),))
+    whole = FluentEvalReport((failed,))
+    for shown in (str(whole), whole.to_markdown(), whole.to_html(), whole.to_junit()):
+        assert said in shown
 
 
 def test_a_bar_shows_how_far_a_suite_has_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.evaluation.eval_result import EvalCaseResult
 from google.adk.evaluation.evaluator import EvalStatus
+from google.adk.tools.agent_tool import AgentTool
 
-from adk_fluent import Agent, S, tap
+from adk_fluent import Agent, S, T, tap
+from adk_fluent.backends import MockBackend
 from adk_fluent.errors import ADKFluentError, ArgumentError, BackendError, EvalError
 from adk_fluent.eval import FluentCase, FluentEvalReport, FluentJudge, PrebuiltMetrics
 from adk_fluent.eval.results import NOTHING_JUDGED
+from adk_fluent.middleware import Middleware, cache, retry, tool_approval
+from adk_fluent.middleware.protocol import CallTool
 from adk_fluent.testing import call_tool, mock_backend
-from tests.eval.support import TICKET, Desk, desk, opened, pipeline, scripted
+from tests.eval.support import TICKET, Desk, desk, open_ticket, opened, pipeline, scripted
 
 TRAJECTORY, MATCH = "tool_trajectory_avg_score", "response_match_score"
 
@@ -90,29 +98,172 @@ async def test_a_trajectory_may_leave_calls_out(match: Any, expected: list[Any],
     assert scores(await suite.run(engine="light")) == {TRAJECTORY: score}
 
 
-async def test_a_mock_replaces_the_tool() -> None:
-    """The real tool is not called; the model gets what the mock gives: a value, a function's, an error."""
+@dataclass
+class Ticket:
+    """What a class gives that is a mock."""
+
+    title: str
+
+
+def numbered(title: str) -> str:
+    """A mock of the ticket's title."""
+    return f"T-{title}"
+
+
+async def later(title: str) -> dict[str, str]:
+    """The same, async."""
+    await asyncio.sleep(0)
+    return {"ticket": title}
+
+
+class Remembering:
+    """A mock that is an object, and async."""
+
+    async def __call__(self, **args: Any) -> Any:
+        return args
+
+
+def tool_results(backend: MockBackend) -> list[Any]:
+    """What the resolver's model was told of its calls at last."""
+    contents = backend.calls["resolver"][-1].contents
+    found = [part.function_response for content in contents for part in content.parts or ()]
+    return [response.response for response in found if response]
+
+
+@pytest.mark.parametrize(
+    ("mock", "told"),
+    [
+        ("T-1", {"result": "T-1"}),
+        ({}, {}),
+        ({"id": 1}, {"id": 1}),
+        (["T-1", "T-2"], {"result": ["T-1", "T-2"]}),
+        (("T-1", "T-2"), {"result": ("T-1", "T-2")}),
+        (None, {"result": None}),
+        (numbered, {"result": "T-bill"}),
+        (lambda: "T-1", {"result": "T-1"}),
+        (later, {"ticket": "bill"}),
+        (Remembering(), {"title": "bill"}),
+        (dict, {"title": "bill"}),
+        (Ticket, {"result": Ticket("bill")}),
+    ],
+)
+async def test_a_mock_replaces_the_tool(mock: Any, told: Any) -> None:
+    """The real tool is not called; the model gets what the mock gives, as the tool would have given it."""
     opened.clear()
-    backends = [scripted(*TICKET)() for _ in range(4)]
-    mocks: list[Any] = ["T-1", {}, _numbered, ValueError("no desk")]
-    seen: list[Any] = []
-    for backend, mock in zip(backends, mocks, strict=True):
-        report = await desk(FluentCase("x", mock_tool_outputs={"open_ticket": mock})).run(
-            backend=backend, engine="light", allow_unjudged=True
-        )
-        found = [
-            part.function_response for c in backend.calls["resolver"][-1].contents for part in c.parts or ()
-        ]
-        seen.append([response.response for response in found if response] if report.passed else report.failed)
-    assert opened == []
-    assert seen[:3] == [[{"result": "T-1"}], [{"result": {}}], [{"result": "T-bill"}]]
-    assert "no desk" in seen[3][0].failures[0]
-    await desk(FluentCase("x")).run(engine="light")
+    backend = scripted(*TICKET)()
+    case = FluentCase("x", mock_tool_outputs={"open_ticket": mock}, expected_trajectory=["open_ticket"])
+    report = await desk(case).run(backend=backend, engine="light")
+    assert report.passed, report.case_results[0].failures
+    assert (tool_results(backend), opened) == ([told], [])
+
+
+async def test_a_tool_without_a_mock_is_called() -> None:
+    """Mocks of one case are not those of another, at the same time and on one backend."""
+    opened.clear()
+    cases = [
+        FluentCase("a", mock_tool_outputs={"open_ticket": "T-1"}, expected_response_contains="T-1"),
+        FluentCase("b", expected_response_contains="T-9"),
+    ]
+    backend = mock_backend({"classifier": "billing", "resolver": told_ticket})
+    assert (await desk(*cases, backend=backend).run(engine="light", parallelism=2)).passed
     assert opened == ["bill"]
 
 
-def _numbered(title: str) -> str:
-    return f"T-{title}"
+def told_ticket(request: Any) -> Any:
+    """Open a ticket, then say which."""
+    responses = [part.function_response for content in request.contents for part in content.parts]
+    told = [response.response["result"] for response in responses if response]
+    return str(told) if told else call_tool("open_ticket", title="bill")
+
+
+class Caught(Middleware):
+    """Takes down what happens around tools, and answers for errors."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def around_tool(self, ctx: Any, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
+        self.seen.append(f"around {tool_name}")
+        return await call(args)
+
+    async def on_tool_error(
+        self, ctx: Any, tool_name: str, args: dict[str, Any], error: Exception
+    ) -> dict[str, str]:
+        self.seen.append(f"{type(error).__name__}: {error}")
+        return {"problem": str(error)}
+
+
+def raising(title: str) -> None:
+    """A mock that fails."""
+    raise ConnectionError(f"no desk for {title}")
+
+
+async def raising_later(title: str) -> None:
+    """The same, async."""
+    raising(title)
+
+
+@pytest.mark.parametrize(
+    ("mock", "told"),
+    [
+        (ValueError("no desk"), "ValueError: no desk"),
+        (ValueError, "ValueError: "),
+        (raising, "ConnectionError: no desk for bill"),
+        (raising_later, "ConnectionError: no desk for bill"),
+    ],
+)
+async def test_a_mock_that_raises_is_a_tool_that_raises(mock: Any, told: str) -> None:
+    """Middleware sees the error and may answer for it; else the case fails and names the tool."""
+    case = FluentCase("x", mock_tool_outputs={"open_ticket": mock}, expected_response_contains="T-1")
+    (alone,) = (await desk(case).run(engine="light")).case_results
+    assert alone.failures == (
+        f"ToolError: Agent 'resolver': its tool 'open_ticket' raised {told.rstrip(': ')}.",
+    )
+    caught, backend = Caught(), scripted(*TICKET)()
+    report = await desk(case, pipeline=pipeline.middleware(caught), backend=backend).run(engine="light")
+    assert report.passed, report.case_results[0].failures
+    assert caught.seen == ["around open_ticket", told]
+    assert tool_results(backend) == [{"problem": told.partition(": ")[2]}]
+
+
+async def test_a_mock_is_called_again_by_retries() -> None:
+    """As the real tool would be."""
+    titles: list[str] = []
+
+    def flaky(title: str) -> str:
+        titles.append(title)
+        if len(titles) < 3:
+            raise ConnectionError("busy")
+        return "T-1"
+
+    case = FluentCase("x", mock_tool_outputs={"open_ticket": flaky}, expected_response_contains="T-1")
+    flow = pipeline.middleware(retry(3, backoff_base=0, tools=True))
+    report = await desk(case, pipeline=flow).run(engine="light")
+    assert report.passed, report.case_results[0].failures
+    assert titles == ["bill"] * 3
+
+
+ASKING: dict[str, Callable[[Agent[str]], Any]] = {
+    "a function": lambda agent: agent.tool(open_ticket, require_confirmation=True),
+    "a wrapper": lambda agent: agent.tools(T.confirm(open_ticket)),
+    "middleware": lambda agent: agent.tool(open_ticket).middleware(tool_approval(["open_ticket"])),
+}
+
+
+@pytest.mark.parametrize("asking", ASKING)
+async def test_a_mock_needs_no_approval(asking: str) -> None:
+    """No case can say that a person approves a call, so a call of a mock has been approved."""
+    opened.clear()
+    case = FluentCase(
+        "x",
+        mock_tool_outputs={"open_ticket": "T-1"},
+        expected_trajectory=["open_ticket"],
+        expected_response_contains="T-1",
+    )
+    flow = ASKING[asking](Agent("resolver", "gemini-2.5-flash"))
+    report = await desk(case, pipeline=flow).run(engine="light")
+    assert report.passed, report.case_results[0].failures
+    assert opened == []
 
 
 async def test_several_turns_share_a_session() -> None:
@@ -192,6 +343,9 @@ async def test_an_empty_suite_is_an_error(cases: Any) -> None:
     assert not FluentEvalReport(()).passed
 
 
+ENGINES = ["light", pytest.param("adk", marks=pytest.mark.newest)]
+
+
 class _Number:
     """As numpy's numbers are: no float, but a number."""
 
@@ -213,19 +367,53 @@ class _Number:
         (True, 1.0),
     ],
 )
-async def test_any_kind_of_number_is_a_score(given: Any, score: float) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_any_kind_of_number_is_a_score(given: Any, score: float, engine: Any) -> None:
     """A judge may compute with whatever it likes; a rounding error is no reason to reject its score."""
     judge = FluentJudge("own", lambda answer, reference, tools: given, threshold=0.0)
-    report = await desk(FluentCase("x"), custom_judges=[judge]).run(engine="light")
+    report = await desk(FluentCase("x"), custom_judges=[judge]).run(engine=engine)
     assert scores(report) == {"own": score}
     assert report.passed
 
 
-@pytest.mark.parametrize("given", ["0.5", None, float("nan"), 1.1, -0.1, object(), 10**400])
-async def test_anything_else_is_no_score(given: Any) -> None:
+@pytest.mark.newest
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_numbers_of_numpy_are_scores(engine: Any) -> None:
+    """Of any of its types; its NaN is none."""
+    numpy: Any = import_module("numpy")
+    given = [
+        numpy.float32(0.25),
+        numpy.int64(1),
+        numpy.bool_(True),
+        numpy.float64("nan"),
+        numpy.float32("inf"),
+    ]
+    judges = [
+        FluentJudge(f"j{index}", lambda answer, reference, tools, one=one: one, threshold=0.0)
+        for index, one in enumerate(given)
+    ]
+    report = await desk(FluentCase("x"), custom_judges=judges).run(engine=engine)
+    passed = {score.metric: score.value for score in report.case_results[0].scores if score.passed}
+    assert passed == {"j0": 0.25, "j1": 1, "j2": 1}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_no_threshold_is_missed_by_the_rounding_of_a_mean(engine: Any) -> None:
+    """Three turns that score 0.7 have a mean of 0.7."""
+    judge = FluentJudge("own", lambda answer, reference, tools: 0.7, threshold=0.7)
+    report = await desk(FluentCase(["a", "b", "c"]), custom_judges=[judge]).run(engine=engine)
+    assert report.passed, report.summary
+
+
+NUMBERS = ["0.5", None, float("nan"), float("inf"), Decimal("NaN"), 1.1, -0.1, object(), 10**400]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("given", NUMBERS)
+async def test_anything_else_is_no_score(given: Any, engine: Any) -> None:
     """Text, `None`, NaN and numbers outside 0 to 1 fail the case, which names the judge."""
     judge = FluentJudge("own", lambda answer, reference, tools: given, threshold=0.0)
-    (result,) = (await desk(FluentCase("x"), custom_judges=[judge]).run(engine="light")).case_results
+    (result,) = (await desk(FluentCase("x"), custom_judges=[judge]).run(engine=engine)).case_results
     assert not result.passed
     assert "judge 'own' gave " in result.failures[0]
 
@@ -392,6 +580,58 @@ async def test_runs_have_a_spread_and_a_flake_rate() -> None:
     assert (spread.mean, spread.low, spread.high) == (0.75, 0, 1)
     assert spread.deviation > 0.4
     assert report.summary.splitlines()[0].startswith("flaky  3/4  x")
+
+
+def cached_helper(store: str) -> Any:
+    """An agent with a cache."""
+    return Agent("helper").middleware(cache(store))
+
+
+CACHED: dict[str, Callable[[str], Any]] = {
+    "around the agent": cached_helper,
+    "around the pipeline": lambda store: (S.set(a=1) >> Agent("helper")).middleware(cache(store)),
+    "inside a tool": lambda store: Agent("caller").tools(T.agent(cached_helper(store))),
+    "inside a native tool": lambda store: Agent("caller").tool(AgentTool(cached_helper(store).build())),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("stores", ["own", "real"])
+@pytest.mark.parametrize("place", CACHED)
+async def test_a_cache_hides_no_flakiness(place: str, stores: Any, tmp_path: Path) -> None:
+    """Every run asks the model, nothing is stored, and the report says so in one line."""
+    turns = itertools.cycle(["yes", "no"])
+
+    def caller(request: Any) -> Any:
+        last: Any = request.contents[-1].parts[-1].function_response
+        return str(last.response) if last else call_tool("helper", request="go")
+
+    backend = mock_backend({"helper": lambda request: next(turns), "caller": caller}, stores=stores)
+    store = str(tmp_path / "answers") if stores == "real" else "memory"
+    suite = desk(
+        FluentCase("x", expected_response_contains="yes"),
+        pipeline=CACHED[place](store),
+        num_runs=6,
+        backend=backend,
+    )
+    report = await suite.run(engine="light", parallelism=1)
+    assert (report.pass_rate, report.flake_rate, len(backend.calls["helper"])) == (0.5, 1, 6)
+    assert report.notes == ("cache() was bypassed, so that every run asks the model.",)
+    assert report.summary.splitlines()[-1] == report.notes[0]
+    assert not (tmp_path / "answers").exists()
+
+
+async def test_the_cache_of_a_judge_is_not_bypassed() -> None:
+    """Nor that of anything but the pipeline; a suite without a cache says nothing of one."""
+    judge_backend = mock_backend({"helper": ["1", "0"]})
+    agent = cached_helper("memory")
+
+    async def judge(answer: str, reference: str | None, tools: list[str]) -> float:
+        return float(await agent.ask_async("good?", backend=judge_backend))
+
+    suite = desk(FluentCase("x"), custom_judges=[FluentJudge("own", judge, 1.0)], num_runs=3)
+    report = await suite.run(engine="light", parallelism=1)
+    assert (report.pass_rate, len(judge_backend.calls["helper"]), report.notes) == (1, 1, ())
 
 
 async def test_thresholds_of_suite_case_and_judge() -> None:

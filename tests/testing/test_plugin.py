@@ -10,7 +10,12 @@ from adk_fluent import Agent
 from adk_fluent.testing import AgentHarness, mock_backend
 
 # What the inner runs use is imported before: they forget what they import themselves, and others would not.
-USED = (Agent, AgentHarness, mock_backend, *map(import_module, ("adk_fluent.debug.rendering",)))
+MODULES = (
+    "adk_fluent.debug.rendering",
+    "adk_fluent.backends.adk.evaluation.services",
+    "adk_fluent.eval.running",
+)
+USED = (Agent, AgentHarness, mock_backend, *map(import_module, MODULES))
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.newest
@@ -152,6 +157,20 @@ def test_scripted():
     assert adopt(Holder(name="holder", inner=native())).ask("hi", backend=backend) == "script"
 """
 
+EVALUATION = """
+import asyncio
+import pytest
+from adk_fluent import Agent
+from adk_fluent.eval import FluentCase, FluentEvalSuite
+from adk_fluent.testing import mock_backend
+
+def test_judge():
+    case = FluentCase("x", reference_response="y")
+    suite = FluentEvalSuite(Agent("a"), [case], metrics=["final_response_match_v2"])
+    report = asyncio.run(suite.run(backend=mock_backend({"a": "ok"}), engine="light"))
+    assert report.passed, report.summary
+"""
+
 
 def run(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
     """The outcome of some tests under the plugin, in this process."""
@@ -188,6 +207,13 @@ def test_real_models_are_forbidden(pytester: pytest.Pytester) -> None:
 def test_real_models_can_be_allowed(pytester: pytest.Pytester) -> None:
     """`--allow-real-models` lets all tests ask them."""
     assert run(pytester, REAL, "--allow-real-models").parseoutcomes() == {"passed": 3}
+
+
+def test_judges_that_are_real_models_are_forbidden(pytester: pytest.Pytester) -> None:
+    """An evaluation in a test asks none either: what it could not judge has not passed, and says why."""
+    outcome = run(pytester, EVALUATION)
+    outcome.assert_outcomes(failed=1)
+    assert "RealModelError: Its judge would ask the real model 'gemini-2.5-flash'" in outcome.stdout.str()
 
 
 def test_real_models_of_native_agents_are_forbidden(pytester: pytest.Pytester) -> None:

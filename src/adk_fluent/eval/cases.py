@@ -84,8 +84,10 @@ class FluentCase:
         expected_response_contains: text that the last answer must contain, letter by letter.
         reference_response: what the last answer is compared with: text, or a `Content`. A list has one, or
             `None`, per turn.
-        mock_tool_outputs: tool → what its calls give, in its place: a value, an exception to raise, or a
-            function of the call's arguments.
+        mock_tool_outputs: tool → what its calls give, in its place: a value, an exception or its class to
+            raise, or a function (async or not) or class of the call's arguments. It takes the place of the
+            tool and of the `T` operations around it; middleware, callbacks and retries act as ever. The call
+            is approved where the tool would ask a person.
         initial_state: what the session's state holds before the first turn.
         tags: what the case is counted under in the report.
         target_node: the name of the agent or step that is evaluated, cut out of the pipeline with what holds

@@ -18,6 +18,8 @@ def _lines(report: FluentEvalReport) -> Iterator[str]:
     yield f"# {_cell(report.name)}"
     yield ""
     yield f"{sum(case.passed for case in cases)} of {len(cases)} cases passed; {_totals(report)}."
+    for note in report.notes:
+        yield from ("", _cell(note))
     if cases:
         yield ""
         yield from _table(report)

@@ -37,6 +37,7 @@ def _page(report: FluentEvalReport, baseline: FluentEvalReport | None) -> Iterat
     passed = sum(case.passed for case in cases)
     runs = f"{report.pass_rate:.0%} of {len(report.case_results)} runs"
     yield f"<p>{passed} of {len(cases)} cases passed, {runs}.</p>\n"
+    yield from (f"<p>{html.text(note)}</p>\n" for note in report.notes)
     if baseline is not None:
         yield html.title("Since the baseline") + html.preformatted(report.compare(baseline).summary)
     metrics = list(report.per_metric)

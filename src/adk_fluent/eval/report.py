@@ -69,6 +69,7 @@ class FluentEvalReport:
         name: that of the suite.
         engine: what judged: `adk`, ADK's `LocalEvalService`, or `light`, the same metrics without it.
         versions: those of `adk_fluent` and `google-adk`.
+        notes: what to know about how the cases ran, in one line each.
     """
 
     case_results: tuple[CaseResult, ...]
@@ -76,6 +77,7 @@ class FluentEvalReport:
     name: str = "eval"
     engine: str = "adk"
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "case_results", tuple(self.case_results))
@@ -142,14 +144,14 @@ class FluentEvalReport:
 
     @property
     def summary(self) -> str:
-        """One line a case, then one for all."""
+        """One line a case, then one for all, then the notes."""
         cases = self.cases.values()
         ends = f"{sum(case.passed for case in cases)} of {len(cases)} cases passed"
         flaky = sum(case.is_flaky for case in cases)
         skipped = len(self.unjudged)
         ends += f", {flaky} flaky" if flaky else ""
         ends += f", {skipped} not wholly judged" if skipped else ""
-        return "\n".join([*map(str, cases), f"{ends}."])
+        return "\n".join([*map(str, cases), f"{ends}.", *self.notes])
 
     def __str__(self) -> str:
         return self.summary

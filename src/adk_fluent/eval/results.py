@@ -41,13 +41,15 @@ NOTHING_JUDGED: Final = (
 
 
 def too_low(metric: str, value: float, threshold: float) -> str:
-    """Say that a score is too low, with as many digits as tell the two numbers apart.
+    """Say that a score does not pass, with as many digits as tell it from its threshold.
 
     >>> too_low("state", 0.4999, 0.5)
     'state is 0.4999, below 0.5'
     """
     pairs = ((f"{value:.{digits}g}", f"{threshold:.{digits}g}") for digits in range(3, 18))
-    low, least = next(pair for pair in pairs if pair[0] != pair[1])
+    low, least = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
+    if not low or value > threshold:  # a metric of ADK's may have other reasons
+        return f"{metric} did not pass: it is {value:.3g}, and the threshold {threshold:.3g}"
     return f"{metric} is {low}, below {least}"
 
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from adk_fluent import __version__
 from adk_fluent.errors import BackendError, EvalError, MissingExtraError
@@ -22,6 +21,7 @@ from adk_fluent.eval.results import CaseResult, Score, TurnResult, too_low
 from adk_fluent.eval.targets import cut
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import plain
+from adk_fluent.middleware.caching import bypassed
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.evaluation.playing import Played
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from adk_fluent.eval.suite import FluentEvalSuite, Progress
 
 Chosen = Literal["adk", "light"]
+
+BYPASSED: Final = "cache() was bypassed, so that every run asks the model."
 
 
 async def run_suite(
@@ -83,6 +85,7 @@ async def run_suite(
         name=suite.name,
         engine=scene.engine,
         versions=_versions(),
+        notes=(BYPASSED,) if scene.bypassed else (),
     )
 
 
@@ -106,7 +109,11 @@ def _versions() -> Mapping[str, str]:
 
 @dataclass
 class _Scene:
-    """What all runs of a suite have in common."""
+    """What all runs of a suite have in common.
+
+    Attributes:
+        bypassed: whether a run asked a model past a cache.
+    """
 
     suite: FluentEvalSuite
     given: Backend | Callable[[], Backend] | None
@@ -115,6 +122,7 @@ class _Scene:
     allow_unjudged: bool
 
     def __post_init__(self) -> None:
+        self.bypassed: bool = False
         self._made: dict[str | None, Compiled] = {}
         self._root = self.suite.root
         # a function makes a backend for each run, so that each has a script of its own
@@ -159,16 +167,18 @@ class _Scene:
         native = eval_case(name, case, compiled.config.app_name, simulation)
         services = fresh_services()
         mocks = case.mock_tool_outputs or {}
-        played = await play(
-            backend,
-            compiled,
-            native,
-            user_of(native, simulation),
-            services=services,
-            session_id=f"{name}-{run}",
-            mocks={tool: partial(_mocked, _of_run(output)) for tool, output in mocks.items()},
-            watched=tuple(case.state_after or ()),
-        )
+        with bypassed() as caches:  # not around the judges, whose own agents may have one
+            played = await play(
+                backend,
+                compiled,
+                native,
+                user_of(native, simulation),
+                services=services,
+                session_id=f"{name}-{run}",
+                mocks={tool: _of_run(output) for tool, output in mocks.items()},
+                watched=tuple(case.state_after or ()),
+            )
+        self.bypassed |= bool(caches)
         judged = await judge(
             native,
             played,
@@ -273,13 +283,6 @@ def options_of(suite: FluentEvalSuite, metric: PrebuiltMetrics) -> dict[str, Any
     if traits.of_user and suite.simulation is not None:
         options["stop_signal"] = suite.simulation.stop_signal
     return options
-
-
-def _mocked(output: object, **args: Any) -> object:
-    """What a mocked tool gives."""
-    if isinstance(output, BaseException):
-        raise output
-    return output(**args) if callable(output) else output
 
 
 # --- from what happened to a result ---------------------------------------------------------------

@@ -32,6 +32,7 @@ def to_json(report: FluentEvalReport) -> str:
         "name": report.name,
         "engine": report.engine,
         "versions": dict(report.versions),
+        "notes": list(report.notes),
         "pass_rate": report.pass_rate,
         "flake_rate": report.flake_rate,
         "case_results": [_result(result) for result in report.case_results],
@@ -121,6 +122,7 @@ def load(path: str | PathLike[str]) -> FluentEvalReport:
             name=str(whole["name"]),
             engine=str(whole["engine"]),
             versions=dict(whole["versions"]),
+            notes=tuple(map(str, whole.get("notes") or ())),
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise EvalError(f"{shown} is no whole report: {type(error).__name__} at {error}.") from error

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.errors import EvalError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.tools import agents_inside, innermost, tool_name
+from adk_fluent.ir.tools import ASKED_BY_ADK, agents_inside, innermost, tool_name
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.tools.spec import Together
-
-ASKED_BY_ADK: Final = frozenset({"adk_request_confirmation", "adk_request_credential", "adk_request_input"})
-"""The calls by which ADK asks a person; their arguments hold ids that are others in each run."""
 
 
 def cut(root: Node, name: str) -> Node:

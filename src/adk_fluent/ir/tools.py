@@ -11,6 +11,9 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, declared_idempotent
 
+ASKED_BY_ADK: Final = frozenset({"adk_request_confirmation", "adk_request_credential", "adk_request_input"})
+"""The calls by which ADK asks a person; their arguments hold ids that are others in each run."""
+
 
 class ToolSpec(Frozen):
     """Base of the values that say what tool, or which tools, an agent has: the `T` operations.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import mean
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from google.adk.evaluation.conversation_scenarios import ConversationScenario
@@ -60,9 +61,12 @@ def averaged(
     expected: Sequence[Invocation | None],
     scores: Sequence[float | None],
 ) -> EvaluationResult:
-    """The mean over the turns that have a score, as ADK's own evaluators form it."""
+    """The mean over the turns that have a score, as ADK's own evaluators form it, without rounding errors.
+
+    With these, three turns with a score of 0.7 would miss a threshold of 0.7.
+    """
     found = [score for score in scores if score is not None]
-    overall = sum(found) / len(found) if found else None
+    overall = mean(found) if found else None
     return EvaluationResult(
         overall_score=overall,
         overall_eval_status=get_eval_status(overall, threshold),
@@ -219,6 +223,19 @@ def score_of(given: object) -> float | None:
 def judge_evaluator(judge: FluentJudge, complain: Complain) -> type[Evaluator]:
     """The evaluator of a judge; `complain` is told what is wrong with it."""
     return type("Judge", (JudgeEvaluator,), {"judge": judge, "complain": staticmethod(complain)})
+
+
+def refused_evaluator(error: Exception) -> type[Evaluator]:
+    """The evaluator of a metric that must not be computed; this error says why."""
+
+    class Refused(Evaluator):
+        def __init__(self, eval_metric: EvalMetric) -> None:
+            """Take what ADK gives every evaluator."""
+
+        async def evaluate_invocations(self, *args: object, **options: object) -> EvaluationResult:
+            raise error
+
+    return Refused
 
 
 def only_stated(inner: type[Evaluator], stated: Sequence[bool]) -> type[Evaluator]:

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.evaluation.app_details import AgentDetails, AppDetails
 from google.adk.evaluation.eval_case import EvalCase, Invocation, InvocationEvents
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
-from google.adk.evaluation.simulation.user_simulator import Status, UserSimulator
+from google.adk.evaluation.simulation.user_simulator import Status
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
+from adk_fluent.backends.adk.evaluation.users import User
 from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
 from adk_fluent.backends.adk.events.signals import live, unanswered
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.backends.adk.tools.around import Pretending, around_tool
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
 from adk_fluent.backends.recent import Recent
 from adk_fluent.errors import EvalError, MissingExtraError, no_answer, what_happened
-from adk_fluent.eval.targets import ASKED_BY_ADK
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.naming import Named
+from adk_fluent.ir.tools import ASKED_BY_ADK
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,11 @@ async def play(
     backend: ADKBackend,
     compiled: Compiled,
     case: EvalCase,
-    user: UserSimulator,
+    user: User,
     *,
     services: Services,
     session_id: str,
-    mocks: Mapping[str, Callable[..., Any]],
+    mocks: Mapping[str, object],
     watched: Sequence[str] = (),
 ) -> Played:
     """Play a case; what fails ends it and is told in the result.
@@ -77,11 +80,12 @@ async def play(
         services: where its session and all else is kept.
         user: who speaks for the user.
         session_id: the id of the session.
-        mocks: tool → what is called in its place, with the arguments of the call by name.
+        mocks: tool → what its calls give; see `ToolMocks`.
         watched: the agents after which the state is wanted.
     """
     requests = _Requests()
-    plugins = [requests, *compiled.app.plugins, *([ToolMocks(mocks)] if mocks else [])]
+    # the mocks come first, so that the plugin of the middleware finds them where the tools would be
+    plugins = [*([ToolMocks(mocks)] if mocks else []), requests, *compiled.app.plugins]
     app = compiled.app.model_copy(update={"plugins": plugins})
     scene = replace(compiled, app=app, _runners=Recent())
     kept = {field.name: getattr(services, field.name) for field in fields(services)}
@@ -131,7 +135,7 @@ async def play(
     )
 
 
-async def _messages(user: UserSimulator, log: _Log) -> AsyncIterator[types.Content | None]:
+async def _messages(user: User, log: _Log) -> AsyncIterator[types.Content | None]:
     """Yield what the user says, turn by turn, having heard the log so far; `None` when it is content.
 
     Raises:
@@ -307,18 +311,39 @@ class _Requests(BasePlugin):
 
 
 class ToolMocks(BasePlugin):
-    """Answers in the place of tools: what they are called with reaches nobody else."""
+    """Answers in the place of tools, inside all that surrounds a call: callbacks, middleware, recordings.
 
-    def __init__(self, mocks: Mapping[str, Callable[..., Any]]) -> None:
+    It stands where a recording takes down what a tool gave. A person who must approve the call has approved
+    it: no case can say that they do.
+
+    Args:
+        mocks: tool → a value that its calls give, an exception that they raise, or what is called.
+    """
+
+    def __init__(self, mocks: Mapping[str, object]) -> None:
         super().__init__(name="adk_fluent_eval_mocks")
-        self._mocks = mocks
+        self._mocks = {name: _pretending(output) for name, output in mocks.items()}
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
+        """Put the mocks in the place of the tools that the answer to a request may ask for."""
+        tools = llm_request.tools_dict
+        for name in tools.keys() & self._mocks.keys():
+            tools[name] = around_tool(tools[name], self._mocks[name])
+            vars(tools[name])[_MOCKED] = True
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
-    ) -> dict[str, Any] | None:
-        """What the mock gives, for a tool that has one."""
-        if tool.name not in self._mocks:
-            return None
-        given: object = self._mocks[tool.name](**tool_args)
-        # an empty dict would be taken for no answer, and the tool called after all
-        return cast("dict[str, Any]", given) if isinstance(given, dict) and given else {"result": given}
+    ) -> None:
+        """Approve the call of a mock."""
+        if _MOCKED in vars(tool) and tool_context.tool_confirmation is None:
+            tool_context.tool_confirmation = ToolConfirmation(confirmed=True)
+
+
+_MOCKED: Final = "_adk_fluent_mocked"
+
+
+def _pretending(output: Any) -> Pretending:
+    raised = isinstance(output, BaseException) or callable(output)
+    return Pretending(None, output) if raised else Pretending(output, None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, cast
 
 from google.adk.evaluation.base_eval_service import (
     EvaluateConfig,
@@ -32,12 +32,14 @@ from adk_fluent.backends.adk.evaluation.evaluators import (
     judge_evaluator,
     metric,
     only_stated,
+    refused_evaluator,
     trajectory_evaluator,
 )
 from adk_fluent.backends.adk.evaluation.light import LightService, evaluator_class
 from adk_fluent.backends.adk.evaluation.playing import Played
 from adk_fluent.backends.adk.evaluation.sets import without_thoughts
 from adk_fluent.backends.adk.evaluation.telling import Telling, noted
+from adk_fluent.backends.adk.evaluation.users import refusal
 from adk_fluent.backends.adk.running.convert import knowingly
 
 if TYPE_CHECKING:
@@ -145,6 +147,10 @@ def _evaluator(
     made: type[Evaluator] | None = None
     if wanted.judge is not None:
         return options, judge_evaluator(wanted.judge, complain)
+    if isinstance(judge := options.get("judge_model_options"), Mapping):
+        model = str(cast("Mapping[str, object]", judge).get("judge_model"))
+        if (error := refusal("Its judge", model, "Judge by custom_judges=[...]")) is not None:
+            return options, refused_evaluator(error)
     if wanted.name == TRAJECTORY:
         data = (turn.intermediate_data for turn in case.conversation or ())
         calls = [call for each in data for call in getattr(each, "tool_uses", ())]

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from adk_fluent.backends.adk.running.convert import knowingly
 from adk_fluent.errors import what_happened
-from adk_fluent.eval.targets import ASKED_BY_ADK
+from adk_fluent.ir.tools import ASKED_BY_ADK
 
 if TYPE_CHECKING:
     from adk_fluent.eval.cases import ExpectedCall, FluentCase, Turn

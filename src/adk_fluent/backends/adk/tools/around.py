@@ -272,8 +272,11 @@ async def settled(value: Any) -> Any:
 
 
 def accepted(function: Callable[..., Any], args: dict[str, Any]) -> dict[str, Any]:
-    """Those of some arguments that a function takes."""
-    parameters = inspect.signature(function).parameters
+    """Those of some arguments that a function takes; all, if Python cannot say which it takes."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # as of `dict`
+        return args
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
         return args
     return {name: value for name, value in args.items() if name in parameters}
