@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from adk_fluent.backends.adk.events.parts import act, response_from, silence
+from adk_fluent.backends.adk.events.parts import act, actions_from, content_from, response_from, silence
 from adk_fluent.backends.adk.middleware.stack import as_outcome
 from adk_fluent.backends.adk.remote.noting import event_of
 from adk_fluent.backends.adk.running.backend import ADKBackend
@@ -64,7 +65,7 @@ class ReplayerBackend(ScriptedBackend):
 
     Raises:
         ArgumentError: an argument is none of these.
-        RecordingError: it was recorded without its content, or live.
+        RecordingError: it was recorded without its content, or live, or the installed ADK cannot read it.
 
     Example:
         >>> import asyncio
@@ -103,6 +104,7 @@ class ReplayerBackend(ScriptedBackend):
             )
         if any(run.live for run in recording.runs):
             raise RecordingError(_LIVE)
+        _check(recording)
         self._tape = Tape(recording, until)
         self._on_mismatch, self._tools = on_mismatch, tools
         self._live = live or ADKBackend()
@@ -300,6 +302,31 @@ _LIVE: Final = (
     "This is the recording of a live conversation: what went over its open connection was not recorded, so "
     "it cannot be replayed. Compare its events with diff_events(), or record run, ask, stream or session."
 )
+
+
+def _check(recording: Recording) -> None:
+    """Refuse what the installed ADK cannot read, before anything runs."""
+    for place, make in _natives(recording):
+        try:
+            make()
+        except ValueError as error:
+            what = " ".join(str(error).split())
+            raise RecordingError(
+                f"{place} of this recording cannot be read by the installed google-adk: {what:.160}. "
+                "Record it again."
+            ) from error
+
+
+def _natives(recording: Recording) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Place → what makes ADK's value of what was recorded there."""
+    for number, run in enumerate(recording.runs):
+        yield f"runs[{number}].prompt", partial(content_from, run.prompt)
+    for number, call in enumerate(recording.llm_interactions):
+        for piece, chunk in enumerate(call.chunks):
+            place = f"llm_interactions[{number}].chunks[{piece}].response"
+            yield place, partial(response_from, chunk.response)
+    for number, used in enumerate(recording.tool_interactions):
+        yield f"tool_interactions[{number}].actions", partial(actions_from, used.actions)
 
 
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
