@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +193,38 @@ def subprocess_free(test: Any) -> Exception | None:
 
 
 def test_targets_that_no_test_can_import() -> None:
-    """A target that is neither module nor file is refused."""
-    for target in ("pipeline", "a b:c", "x.py", "module:a-b"):
-        with pytest.raises(RecordingError, match="to_test"):
+    """What is neither module nor file, or has a name that no `import` takes, is refused in one line."""
+    odd = ("m:class", "m:None", "class:a", "m:a.def", "m:__debug__", "__future__:annotations", "m:a\nb", ":a")
+    for target in ("pipeline", "a b:c", "x.py", "module:a-b", "x.py:a'b", "x\0.py:a", "x.py:class", *odd):
+        with pytest.raises(RecordingError, match=r"^to_test\(\) takes .*$"):
             Recording().to_test(target)
     assert "from shop.flow import support\n" in Recording().to_test("shop.flow:support")
+
+
+MODULES = "m:Recording", "m:recorded.flow", "m:test_it", "m:größe"
+TARGETS = *MODULES, "x'\"\n{}\udc80.py:a.b", "a/b c.py:asyncio"
+ODD_TEXTS = "\"'", '"""', "\\", '\\"""', "{x}", "a\r\n\t\x00\x0c\x85\u2028\ufeff", "𝕏", "漢\x1b[0m"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_test_is_python_whatever_was_said(target: str) -> None:
+    """Odd names, prompts, answers and results leave a test that compiles and holds all of the recording."""
+
+    def echo(word: str) -> str:
+        """Say it again."""
+        return word
+
+    tape, agent = Recorder(), Agent("a").tool(echo).writes("said")
+    for text in ODD_TEXTS:
+        backend = mock_backend({"a": [call_tool("echo", word=text), text]})
+        await agent.run(f"Say {text}", state={text: text}, backend=backend, middleware=[tape])
+    halves = ["\ud800", "a\udc00\\"]  # neither a message nor the state can hold these
+    recording = replace(tape.get_recording(), metadata={"halves": halves})
+    tree = ast.parse(recording.to_test(target))
+    held = [each.value for each in tree.body if isinstance(each, ast.Assign)][-1]
+    assert Recording.from_json(ast.literal_eval(held)) == recording
+    loaded = [name for name in ast.walk(tree) if isinstance(name, ast.Name)]
+    used = {name.id for name in loaded if isinstance(name.ctx, ast.Load)}
+    imported = [name for each in tree.body if isinstance(each, ast.ImportFrom) for name in each.names]
+    bound = {name.asname or name.name for name in imported}
+    assert (bound - {"Recording", "diff_recordings"} or {"pipeline"}) <= used

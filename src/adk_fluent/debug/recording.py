@@ -242,7 +242,7 @@ class Recording:
             target: the expression: `module:attr`, or `path/file.py:attr`.
 
         Raises:
-            RecordingError: `target` is neither.
+            RecordingError: `target` is neither, or no name that Python can import.
         """
         from adk_fluent.debug.writing import to_test
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import keyword
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.backends.events import AgentEvent, final_text
 from adk_fluent.debug.errors import raised
@@ -145,20 +146,35 @@ def test_{name}_does_what_was_recorded() -> None:
 '''
 
 
+_OURS: Final = frozenset(
+    {"asyncio", "runpy", "Recording", "RECORDING", "diff_recordings", "recorded", "difference"}
+)
+"""Names that mean something else in the test."""
+
+
 def to_test(recording: Recording, target: str) -> str:
     """The source of a test; see `Recording.to_test`."""
-    place, colon, attribute = str(target).rpartition(":")
+    place, _, attribute = str(target).rpartition(":")
     names = attribute.split(".")
-    if not colon or not all(name.isidentifier() for name in names):
-        raise RecordingError(f"to_test() takes 'module:attr' or 'path/file.py:attr', not {target!r}.")
     if place.endswith(".py"):
-        imports = f"\nimport runpy\n\npipeline = runpy.run_path({Path(place).as_posix()!r})[{names[0]!r}]\n"
-        pipeline = ".".join(["pipeline", *names[1:]])
-    elif all(part.isidentifier() for part in place.split(".")):
-        imports = f"from {place} import {names[0]}\n"
-        pipeline = attribute
+        path = Path(place).as_posix()
+        imports = f"\nimport runpy\n\npipeline = runpy.run_path({path!r})[{names[0]!r}]\n"
+        names[0] = "pipeline"
+    elif names[0] in _OURS or names[0].startswith("test"):  # pytest calls what is named so
+        imports, names[0] = f"from {place} import {names[0]} as pipeline\n", "pipeline"
     else:
-        raise RecordingError(f"to_test() takes 'module:attr' or 'path/file.py:attr', not {target!r}.")
-    text = recording.to_json().replace('"""', r'"\u0022\u0022')
+        imports = f"from {place} import {names[0]}\n"
+    pipeline = ".".join(names)
+    modules = [] if place.endswith(".py") else place.split(".")
+    if not all(map(_is_name, [*modules, *attribute.split(".")])) or "\0" in place:
+        raise RecordingError(
+            f"to_test() takes 'module:attr' or 'path/file.py:attr', whose names Python can import, "
+            f"not {target!r:.60}."
+        )
     name = recording.pipeline if recording.pipeline.isidentifier() else "pipeline"
-    return _TEST.format(imports=imports, recording=text, name=name, pipeline=pipeline)
+    return _TEST.format(imports=imports, recording=recording.to_json(), name=name, pipeline=pipeline)
+
+
+def _is_name(text: str) -> bool:
+    """Whether code can import something of this name."""
+    return text.isidentifier() and not keyword.iskeyword(text) and text not in ("__debug__", "__future__")
