@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.tools import exit_loop
+from google.genai.types import Blob, Part
 
-from adk_fluent import Agent, S
+from adk_fluent import Agent, S, T, gate
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend
 from adk_fluent.errors import RecordingError, ReplayError
 from adk_fluent.eval import FluentEvalSuite
@@ -153,10 +155,94 @@ async def test_tools_of_a_case_give_what_they_gave() -> None:
         mocks["status"](order="8")
 
 
+def remember(order: str, tool_context: Any) -> str:
+    """Remember an order."""
+    tool_context.state["seen"] = order
+    return "noted"
+
+
+async def leave(tool_context: Any) -> str:
+    """Leave the loop."""
+    tool_context.actions.escalate = True
+    return "left"
+
+
+def nothing(order: str) -> dict[str, Any]:
+    """Give nothing."""
+    return {}
+
+
+READER = Agent("reader").instruct("Read {seen}.")
+REMEMBERING = Agent("a").tool(remember)
+IMAGE = Part(inline_data=Blob(data=b"\x89PNG", mime_type="image/png"))
+BOTH = (Agent("b").tool(remember) >> Agent("d")).named("both")
+
+CASES: dict[str, tuple[Any, Any, Any]] = {
+    "a transfer": (
+        Agent("a").sub_agents(Agent("b").describe("Helps.")),
+        {"a": call_tool("transfer_to_agent", agent_name="b"), "b": "It is I."},
+        "hi",
+    ),
+    "exit_loop": (
+        (Agent("a").tool(exit_loop) >> Agent("b")) * 3,
+        {"a": ["1", call_tool("exit_loop")], "b": "go on"},
+        "hi",
+    ),
+    "a tool that ends a loop": (
+        (Agent("a").tool(leave) >> Agent("b")) * 3,
+        {"a": ["1", call_tool("leave"), "2"], "b": "go on"},
+        "hi",
+    ),
+    "state": (REMEMBERING >> READER, {"a": [call_tool("remember", order="7"), "ok"], "reader": "7"}, "hi"),
+    "state of two agents": (
+        (REMEMBERING | BOTH) >> READER,
+        {
+            "a": [call_tool("remember", order="7"), "ok"],
+            "b": [call_tool("remember", order="8"), "ok"],
+            "d": "d",
+        },
+        "hi",
+    ),
+    "state, inside a tool": (
+        Agent("a").tools(T.agent(BOTH)) >> READER,
+        {
+            "a": [call_tool("both", request="?"), "so"],
+            "b": [call_tool("remember", order="7"), "ok"],
+            "d": "d",
+        },
+        "hi",
+    ),
+    "an image": (Agent("a"), {"a": "A cat."}, ["What is it?", IMAGE]),
+    "an image alone": (Agent("a"), {"a": "A cat."}, [IMAGE]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_case_does_what_was_done(name: str) -> None:
+    """What tools did beside their result happens again in a case, and all that the user said is in it."""
+    expression, script, prompt = CASES[name]
+    tape = Recorder()
+    await expression.run(prompt, backend=mock_backend({"reader": "read", **script}), middleware=[tape])
+    recording = Recording.from_json(tape.get_recording().to_json())
+    metrics = ["tool_trajectory_avg_score", "response_match_score"]
+    suite = FluentEvalSuite(expression, [recording.to_case()], metrics=metrics, num_runs=2)
+    report = await suite.run(backend=lambda: ReplayerBackend(recording), engine="light")
+    assert report.passed, str(report)
+
+
 async def test_what_no_case_can_say() -> None:
-    """An approval, and a recording of nothing, make no case."""
+    """A question to a person, a run that failed, an empty dict, and a recording of nothing make no case."""
     with pytest.raises(RecordingError, match=r"Run 2 .* answer to a question of 'gate', .* Use to_test\(\)"):
         (await recorded(*PIPELINES["gated"])).to_case()
+    waiting = Agent("a") >> gate(lambda s: True, message="Go on?")
+    tape = Recorder()
+    await waiting.run("hi", backend=mock_backend({"a": "one"}), middleware=[tape])
+    with pytest.raises(RecordingError, match="waits for a person's answer to a question of 'gate', "):
+        tape.get_recording().to_case()
+    with pytest.raises(RecordingError, match=r"Run 1 .* failed \(ValueError: no\)"):
+        (await recorded(*PIPELINES["failing"])).to_case()
+    with pytest.raises(RecordingError, match="Tool 'nothing' of agent 'a' gave an empty dict"):
+        (await recorded(Agent("a").tool(nothing), {"a": [call_tool("nothing", order="7"), "so"]})).to_case()
     with pytest.raises(RecordingError, match="no run"):
         Recording().to_case()
 

@@ -124,6 +124,7 @@ class _ToolCall(_Asked, total=False):
     call_id: str
     args: Json
     actions: _Actions
+    inside: bool
 
 
 class _Run(TypedDict, total=False):

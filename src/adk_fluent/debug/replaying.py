@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from adk_fluent.backends.adk.events.parts import act, actions_from, content_from, response_from, silence
+from adk_fluent.backends.adk.events.parts import actions_from, content_from, response_from, silence
 from adk_fluent.backends.adk.middleware.stack import as_outcome
 from adk_fluent.backends.adk.remote.noting import event_of
 from adk_fluent.backends.adk.running.backend import ADKBackend
@@ -16,7 +16,7 @@ from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
 from adk_fluent.debug.errors import raised
-from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making
+from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo
 from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
@@ -104,7 +104,7 @@ class ReplayerBackend(ScriptedBackend):
             )
         if any(run.live for run in recording.runs):
             raise RecordingError(_LIVE)
-        _check(recording)
+        check_readable(recording)
         self._tape = Tape(recording, until)
         self._on_mismatch, self._tools = on_mismatch, tools
         self._live = live or ADKBackend()
@@ -277,7 +277,7 @@ class ReplayerBackend(ScriptedBackend):
             if known.ended is not None and known.error is None:
                 await self._tape.order.turn(known.ended)
                 self._tape.order.mark(known.ended)
-                _do(known, ctx)
+                redo(known, ctx.native, ctx.state)
             await self._ended(known)
             return known.result
         if recorded and self._on_mismatch == "skip" and self._tape.until is None:
@@ -304,8 +304,12 @@ _LIVE: Final = (
 )
 
 
-def _check(recording: Recording) -> None:
-    """Refuse what the installed ADK cannot read, before anything runs."""
+def check_readable(recording: Recording) -> None:
+    """Refuse what the installed ADK cannot read, before anything runs.
+
+    Raises:
+        RecordingError: something in it is no message, answer or action of ADK.
+    """
     for place, make in _natives(recording):
         try:
             make()
@@ -333,19 +337,3 @@ def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         choices = ", ".join(map(repr, known[:-1]))
         raise ArgumentError(f"ReplayerBackend({name}=) is {choices} or {known[-1]!r}, not {value!r:.40}.")
-
-
-def _do(call: ToolInteraction, ctx: Context) -> None:
-    """What a tool did beside its result, again; under the id that the call has now."""
-    native, wrote = cast(Any, ctx.native), cast("Mapping[str, Any]", call.actions.get("state_delta") or {})
-    for key, value in wrote.items():
-        ctx.state[key] = value
-    others = {name: value for name, value in call.actions.items() if name != "state_delta"}
-    act(native.actions, {name: _renamed(value, call, native) for name, value in others.items()})
-
-
-def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:
-    if not isinstance(value, dict) or call.call_id not in value:
-        return cast(Any, value)
-    held = cast("dict[str, Any]", value)
-    return {native.function_call_id if key == call.call_id else key: item for key, item in held.items()}

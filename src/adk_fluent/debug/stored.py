@@ -29,7 +29,7 @@ from adk_fluent.errors import RecordingError
 
 FORMAT: Final = "adk-fluent recording"
 MAJOR: Final = 1
-MINOR: Final = 2
+MINOR: Final = 3
 
 Json = dict[str, Any]
 V = TypeVar("V", RecordedRun, Step, End, Choice, LLMInteraction, ToolInteraction, Chunk, Failure)

@@ -72,7 +72,7 @@ async def play(
         services: where its session and all else is kept.
         user: who speaks for the user.
         session_id: the id of the session.
-        mocks: tool → what is called in its place, with the arguments of the call by name.
+        mocks: tool → what is called in its place, with ADK's context of the call, and its arguments by name.
         watched: the agents after which the state is wanted.
     """
     requests = _Requests()
@@ -233,6 +233,6 @@ class ToolMocks(BasePlugin):
         """What the mock gives, for a tool that has one."""
         if tool.name not in self._mocks:
             return None
-        given: object = self._mocks[tool.name](**tool_args)
+        given: object = self._mocks[tool.name](tool_context, **tool_args)
         # an empty dict would be taken for no answer, and the tool called after all
         return cast("dict[str, Any]", given) if isinstance(given, dict) and given else {"result": given}
