@@ -13,7 +13,7 @@ import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.genai.types import Blob, Content, FunctionCall, Part
 
-from adk_fluent import Agent, C, FanOut, S, T, race, tap
+from adk_fluent import Agent, C, FanOut, S, T, race, tap, until
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
 from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
 from adk_fluent.middleware import Middleware
@@ -509,3 +509,21 @@ async def test_recordings_made_on_any_release_are_replayed_on_this_one(release: 
     assert not diff_recordings(recording, again), str(diff_recordings(recording, again))
     assert [run.text for run in again.runs] == ["Write.", "Again."]
     assert again.state_snapshots[-1]["round"] == 2
+
+
+async def test_a_pipeline_is_the_same_whatever_its_functions_have_counted() -> None:
+    """A counter and a list in a closure, which each run changes, make no other pipeline."""
+    count, seen = 0, list[int]()
+
+    def note(state: Any) -> dict[str, int]:
+        nonlocal count
+        count += 1
+        seen.append(count)
+        return {"n": 1}
+
+    pipeline = (A >> note) * until(lambda state: len(seen) > 0 and count > 0)
+    recording = await recorded(pipeline, {"a": "one"}, turns=2)
+    assert recording.of_same_pipeline(pipeline)
+    difference = diff_recordings(recording, await recording.replay(pipeline))
+    assert str(difference).startswith("No difference: ")
+    assert "The pipelines differ" not in str(difference)
