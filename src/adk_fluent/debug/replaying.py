@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from adk_fluent._limit import next_limit
 from adk_fluent.backends.adk.events.parts import actions_from, content_from, response_from, silence
 from adk_fluent.backends.adk.middleware.stack import as_outcome
 from adk_fluent.backends.adk.remote.noting import event_of
@@ -16,6 +18,7 @@ from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
 from adk_fluent.debug.errors import raised
+from adk_fluent.debug.lanes import has_lost
 from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo
 from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
@@ -223,6 +226,10 @@ class ReplayerBackend(ScriptedBackend):
         """The end of a call as it was recorded: well, with an error, or none at all."""
         if call.ended is None:
             await self._tape.order.last()
+            limit = None if has_lost(self._tape.recording, call) else next_limit()
+            if limit is not None:  # it was cut off when the time was over; nobody waits for that again
+                limit.expire()
+                await asyncio.get_running_loop().create_future()
             raise ReplayError(
                 f"A call of agent {call.agent_name!r} was given up in the recording, as in the branch of a "
                 "race that lost, and here it is waited for. Take on_mismatch='live', or record it again."
