@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from contextvars import ContextVar
 from types import TracebackType
 from typing import cast
+
+_around: ContextVar[tuple[Limit, ...]] = ContextVar("adk_fluent_limits", default=())
+"""The limits inside which something is awaited."""
+
+
+def next_limit() -> Limit | None:
+    """Of the limits around what asks, the one whose seconds are over first."""
+    return min(
+        (each for each in _around.get() if not each.is_over), key=lambda each: each.ends_at, default=None
+    )
 
 
 class Limit:
@@ -30,6 +42,17 @@ class Limit:
         self._requests = self._task.cancelling()
         self._since = self._loop.time()
         self._timer = self._loop.call_later(self._left, self._end)
+        self._token = _around.set((*_around.get(), self))
+
+    @property
+    def ends_at(self) -> float:
+        """The time of the event loop at which the seconds are over."""
+        return self._since + self._left
+
+    def expire(self) -> None:
+        """Let the seconds be over now."""
+        self._timer.cancel()
+        self._end()
 
     def _end(self) -> None:
         self.is_over = True
@@ -39,6 +62,8 @@ class Limit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Keep back what our cancellation led to, and nothing else."""
+        with suppress(ValueError):  # closed from elsewhere, as by the collector of garbage
+            _around.reset(self._token)
         self._timer.cancel()
         self._left -= self._loop.time() - self._since
         if not self.is_over:

@@ -64,11 +64,15 @@ Change = Callable[[dict[str, Any]], object]
 WRONG: Mapping[str, Change] = {
     r"of format 2\.0, .* reads 1\.x\. Upgrade": lambda data: data.update(version="2.0"),
     "is no recording of adk-fluent": lambda data: data.update(format="other"),
-    "no whole recording: a Step is 7": lambda data: data.update(steps=[7]),
+    r"no whole recording: steps\[0\] is 7; it should be a valid dictionary": lambda data: data.update(
+        steps=[7]
+    ),
     "belongs to run 0, of 0": lambda data: data.update(runs=[]),
-    "no whole recording": lambda data: data["steps"][0].pop("event"),
-    "seq of a Step is 'x'": lambda data: data["steps"][0].update(seq="x"),
-    "no whole recording: '?int": lambda data: data.update(places=3),
+    r"no whole recording: steps\[0\].event is missing": lambda data: data["steps"][0].pop("event"),
+    r"no whole recording: steps\[0\].seq is 'x'; it should be a valid integer": lambda data: data["steps"][
+        0
+    ].update(seq="x"),
+    "no whole recording: places is 3": lambda data: data.update(places=3),
 }
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.tools import exit_loop
+from google.genai.types import Blob, Part
 
-from adk_fluent import Agent, S
+from adk_fluent import Agent, S, T, gate
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend
 from adk_fluent.errors import RecordingError, ReplayError
 from adk_fluent.eval import FluentEvalSuite
@@ -151,10 +155,93 @@ async def test_tools_of_a_case_give_what_they_gave() -> None:
         mocks["status"](order="8")
 
 
+def remember(order: str, tool_context: Any) -> str:
+    """Remember an order."""
+    tool_context.state["seen"] = order
+    return "noted"
+
+
+async def leave(tool_context: Any) -> str:
+    """Leave the loop."""
+    tool_context.actions.escalate = True
+    return "left"
+
+
+def nothing(order: str) -> dict[str, Any]:
+    """Give nothing."""
+    return {}
+
+
+READER = Agent("reader").instruct("Read {seen}.")
+REMEMBERING = Agent("a").tool(remember)
+IMAGE = Part(inline_data=Blob(data=b"\x89PNG", mime_type="image/png"))
+BOTH = (Agent("b").tool(remember) >> Agent("d")).named("both")
+
+CASES: dict[str, tuple[Any, Any, Any]] = {
+    "a transfer": (
+        Agent("a").sub_agents(Agent("b").describe("Helps.")),
+        {"a": call_tool("transfer_to_agent", agent_name="b"), "b": "It is I."},
+        "hi",
+    ),
+    "exit_loop": (
+        (Agent("a").tool(exit_loop) >> Agent("b")) * 3,
+        {"a": ["1", call_tool("exit_loop")], "b": "go on"},
+        "hi",
+    ),
+    "a tool that ends a loop": (
+        (Agent("a").tool(leave) >> Agent("b")) * 3,
+        {"a": ["1", call_tool("leave"), "2"], "b": "go on"},
+        "hi",
+    ),
+    "state": (REMEMBERING >> READER, {"a": [call_tool("remember", order="7"), "ok"], "reader": "7"}, "hi"),
+    "state of two agents": (
+        (REMEMBERING | BOTH) >> READER,
+        {
+            "a": [call_tool("remember", order="7"), "ok"],
+            "b": [call_tool("remember", order="8"), "ok"],
+            "d": "d",
+        },
+        "hi",
+    ),
+    "state, inside a tool": (
+        Agent("a").tools(T.agent(BOTH)) >> READER,
+        {
+            "a": [call_tool("both", request="?"), "so"],
+            "b": [call_tool("remember", order="7"), "ok"],
+            "d": "d",
+        },
+        "hi",
+    ),
+    "an empty dict": (Agent("a").tool(nothing), {"a": [call_tool("nothing", order="7"), "so"]}, "hi"),
+    "an image": (Agent("a"), {"a": "A cat."}, ["What is it?", IMAGE]),
+    "an image alone": (Agent("a"), {"a": "A cat."}, [IMAGE]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_case_does_what_was_done(name: str) -> None:
+    """What tools did beside their result happens again in a case, and all that the user said is in it."""
+    expression, script, prompt = CASES[name]
+    tape = Recorder()
+    await expression.run(prompt, backend=mock_backend({"reader": "read", **script}), middleware=[tape])
+    recording = Recording.from_json(tape.get_recording().to_json())
+    metrics = ["tool_trajectory_avg_score", "response_match_score"]
+    suite = FluentEvalSuite(expression, [recording.to_case()], metrics=metrics, num_runs=2)
+    report = await suite.run(backend=lambda: ReplayerBackend(recording), engine="light")
+    assert report.passed, str(report)
+
+
 async def test_what_no_case_can_say() -> None:
-    """An approval, and a recording of nothing, make no case."""
+    """A question to a person, a run that failed, and a recording of nothing make no case."""
     with pytest.raises(RecordingError, match=r"Run 2 .* answer to a question of 'gate', .* Use to_test\(\)"):
         (await recorded(*PIPELINES["gated"])).to_case()
+    waiting = Agent("a") >> gate(lambda s: True, message="Go on?")
+    tape = Recorder()
+    await waiting.run("hi", backend=mock_backend({"a": "one"}), middleware=[tape])
+    with pytest.raises(RecordingError, match="waits for a person's answer to a question of 'gate', "):
+        tape.get_recording().to_case()
+    with pytest.raises(RecordingError, match=r"Run 1 .* failed \(ValueError: no\)"):
+        (await recorded(*PIPELINES["failing"])).to_case()
     with pytest.raises(RecordingError, match="no run"):
         Recording().to_case()
 
@@ -191,8 +278,38 @@ def subprocess_free(test: Any) -> Exception | None:
 
 
 def test_targets_that_no_test_can_import() -> None:
-    """A target that is neither module nor file is refused."""
-    for target in ("pipeline", "a b:c", "x.py", "module:a-b"):
-        with pytest.raises(RecordingError, match="to_test"):
+    """What is neither module nor file, or has a name that no `import` takes, is refused in one line."""
+    odd = ("m:class", "m:None", "class:a", "m:a.def", "m:__debug__", "__future__:annotations", "m:a\nb", ":a")
+    for target in ("pipeline", "a b:c", "x.py", "module:a-b", "x.py:a'b", "x\0.py:a", "x.py:class", *odd):
+        with pytest.raises(RecordingError, match=r"^to_test\(\) takes .*$"):
             Recording().to_test(target)
     assert "from shop.flow import support\n" in Recording().to_test("shop.flow:support")
+
+
+MODULES = "m:Recording", "m:recorded.flow", "m:test_it", "m:größe"
+TARGETS = *MODULES, "x'\"\n{}\udc80.py:a.b", "a/b c.py:asyncio"
+ODD_TEXTS = "\"'", '"""', "\\", '\\"""', "{x}", "a\r\n\t\x00\x0c\x85\u2028\ufeff", "𝕏", "漢\x1b[0m"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_test_is_python_whatever_was_said(target: str) -> None:
+    """Odd names, prompts, answers and results leave a test that compiles and holds all of the recording."""
+
+    def echo(word: str) -> str:
+        """Say it again."""
+        return word
+
+    tape, agent = Recorder(), Agent("a").tool(echo).writes("said")
+    for text in ODD_TEXTS:
+        backend = mock_backend({"a": [call_tool("echo", word=text), text]})
+        await agent.run(f"Say {text}", state={text: text}, backend=backend, middleware=[tape])
+    halves = ["\ud800", "a\udc00\\"]  # neither a message nor the state can hold these
+    recording = replace(tape.get_recording(), metadata={"halves": halves})
+    tree = ast.parse(recording.to_test(target))
+    held = [each.value for each in tree.body if isinstance(each, ast.Assign)][-1]
+    assert Recording.from_json(ast.literal_eval(held)) == recording
+    loaded = [name for name in ast.walk(tree) if isinstance(name, ast.Name)]
+    used = {name.id for name in loaded if isinstance(name.ctx, ast.Load)}
+    imported = [name for each in tree.body if isinstance(each, ast.ImportFrom) for name in each.names]
+    bound = {name.asname or name.name for name in imported}
+    assert (bound - {"Recording", "diff_recordings"} or {"pipeline"}) <= used

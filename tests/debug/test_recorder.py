@@ -445,3 +445,21 @@ async def test_a_secret_of_ordinary_letters_written_during_a_run_is_not_kept() -
     tape = Recorder()
     await S.set(dbPassword="zebra").run("hi", backend=mock_backend({}), middleware=[tape])
     assert "zebra" not in tape.get_recording().to_json()
+
+
+async def test_a_value_of_many_levels_does_not_break_the_run() -> None:
+    """What a tool gives 200 levels deep is recorded down to 100; the run goes on, and the file is read."""
+
+    def nest(levels: int) -> dict[str, Any]:
+        """Nest."""
+        found: dict[str, Any] = {}
+        for _ in range(levels):
+            found = {"in": found}
+        return found
+
+    tape, agent = Recorder(), Agent("a").tool(nest)
+    script = {"a": [call_tool("nest", levels=200), "ok"]}
+    assert (await agent.run("hi", backend=mock_backend(script), middleware=[tape])).text == "ok"
+    recording = Recording.from_json(tape.get_recording().to_json())
+    assert str(recording.tool_interactions[0].result).count("in") == 100
+    assert not diff_recordings(recording, await recording.replay(agent))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.genai.types import Blob, Content, FunctionCall, Part
 
-from adk_fluent import Agent, C, FanOut, S, T, race, tap
+from adk_fluent import Agent, C, FanOut, S, T, race, tap, until
+from adk_fluent._limit import next_limit
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
-from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
+from adk_fluent.errors import AgentTimeoutError, ArgumentError, RecordingError, ReplayError
 from adk_fluent.middleware import Middleware
 from adk_fluent.testing import call_tool, mock_backend
 from tests.debug.pipelines import CALLED, PIPELINES, look_up, run_all, slowly
@@ -509,3 +511,75 @@ async def test_recordings_made_on_any_release_are_replayed_on_this_one(release: 
     assert not diff_recordings(recording, again), str(diff_recordings(recording, again))
     assert [run.text for run in again.runs] == ["Write.", "Again."]
     assert again.state_snapshots[-1]["round"] == 2
+
+
+async def test_a_pipeline_is_the_same_whatever_its_functions_have_counted() -> None:
+    """A counter and a list in a closure, which each run changes, make no other pipeline."""
+    count, seen = 0, list[int]()
+
+    def note(state: Any) -> dict[str, int]:
+        nonlocal count
+        count += 1
+        seen.append(count)
+        return {"n": 1}
+
+    pipeline = (A >> note) * until(lambda state: len(seen) > 0 and count > 0)
+    recording = await recorded(pipeline, {"a": "one"}, turns=2)
+    assert recording.of_same_pipeline(pipeline)
+    difference = diff_recordings(recording, await recording.replay(pipeline))
+    assert str(difference).startswith("No difference: ")
+    assert "The pipelines differ" not in str(difference)
+
+
+async def until_the_limit() -> Any:
+    """Works until the time is over, which is now."""
+    limit = next_limit()
+    assert limit is not None
+    limit.expire()
+    await asyncio.get_running_loop().create_future()
+
+
+def timing_out(request: LlmRequest) -> Any:
+    """A model that does not answer in time."""
+
+    async def answer() -> Any:
+        yield await until_the_limit()
+
+    return answer()
+
+
+async def wait(order: str) -> str:
+    """Wait for an order."""
+    return await until_the_limit()
+
+
+HOUR = 3600
+LATE: Mapping[str, tuple[Any, Any]] = {
+    "a model": (A.timeout(HOUR) // B, {"a": timing_out, "b": "two"}),
+    "after another": ((B >> A).timeout(HOUR) // Agent("d"), {"b": "one", "a": timing_out, "d": "three"}),
+    "a tool": (A.tool(wait).timeout(HOUR) // B, {"a": call_tool("wait", order="7"), "b": "two"}),
+    "the inner one": (
+        ((A.timeout(HOUR) // B) >> Agent("d")).timeout(2 * HOUR),
+        {"a": timing_out, "b": "two", "d": "three"},
+    ),
+    "beside others": (
+        (A.timeout(HOUR) // B) | Agent("d"),
+        {"a": timing_out, "b": "two", "d": slowly(9, "three")},
+    ),
+    "uncaught": (B >> A.timeout(HOUR), {"b": "one", "a": timing_out}),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+async def test_a_timeout_fires_again(name: str) -> None:
+    """What was cut off by `.timeout` is cut off again where it was, without waiting for the time."""
+    expression, script = LATE[name]
+    tape, backend = Recorder(), mock_backend(script)
+    for turn in ("first", "second"):
+        with suppress(AgentTimeoutError):
+            await tape.install(expression).run(turn, backend=backend, session_id="s")
+    recording = Recording.from_json(tape.get_recording().to_json())
+    again = await within_limit(recording.replay(expression))
+    assert any(call.ended is None for call in (*again.llm_interactions, *again.tool_interactions))
+    assert str(diff_recordings(recording, again)).startswith("No difference: ")
+    assert [run.error for run in again.runs] == [run.error for run in recording.runs]

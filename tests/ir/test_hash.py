@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from adk_fluent import Agent, Route, S, gate
+from adk_fluent import Agent, Route, S, gate, until
 from adk_fluent.ir import Node, ir_hash
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.nodes import TransformFn
@@ -134,3 +134,30 @@ def test_the_hash_follows_the_tree(name: str) -> None:
     node = EXPRESSIONS[name].node
     assert ir_hash(node.replace()) == ir_hash(node)
     assert ir_hash(node.replace(name="other")) != ir_hash(node)
+
+
+def test_what_changes_in_a_run_does_not_count() -> None:
+    """A counter, a list and a client that functions hold leave a tree the hash it has; a constant counts."""
+
+    class Client:
+        calls = 0
+
+    def build(step: int) -> Any:
+        seen: list[str] = []
+        client, count = Client(), 0
+
+        def bump(state: StateView, kept: list[str] = seen) -> dict[str, int]:
+            nonlocal count
+            count += step
+            seen.append("x")
+            client.calls += 1
+            return {"x": count}
+
+        rounds = (a >> bump) * until(lambda state: count > 3 and len(seen) > step)
+        return rounds >> a.tool(partial(add, seen)), bump  # pyright: ignore[reportArgumentType]
+
+    tree, bump = build(1)
+    before = ir_hash(tree.node)
+    assert bump({}) == {"x": 1}
+    assert ir_hash(tree.node) == before == ir_hash(build(1)[0].node)
+    assert ir_hash(build(2)[0].node) != before

@@ -16,7 +16,7 @@ from adk_fluent import __version__
 from adk_fluent._redaction import Redactor
 from adk_fluent.debug.events import event_from
 from adk_fluent.debug.recording import Recording, pipeline_hash
-from adk_fluent.debug.requests import plain, request_json
+from adk_fluent.debug.requests import DEEPEST, deeper_than, plain, request_json
 from adk_fluent.debug.spans import Spans
 from adk_fluent.debug.values import (
     Choice,
@@ -274,13 +274,16 @@ def _text_of(response: Mapping[str, Any]) -> tuple[bool, str] | None:
 
 def _as_json(event: AgentEvent) -> dict[str, Any]:
     try:
-        return event.to_dict()
-    except Exception:  # noqa: BLE001  # it holds something that cannot be converted
-        calls = [replace(call, args=plain(call.args)) for call in event.tool_calls]
-        answers = [replace(answer, result=plain(answer.result)) for answer in event.tool_responses]
-        names = ("state_delta", "metadata", "agent_state")
-        rest = {name: plain(getattr(event, name)) for name in names}
-        return replace(event, tool_calls=calls, tool_responses=answers, **rest).to_dict()
+        made = event.to_dict()
+        if not deeper_than(made, DEEPEST):
+            return made
+    except Exception:  # noqa: BLE001, S110  # it holds something that cannot be converted
+        pass
+    calls = [replace(call, args=plain(call.args)) for call in event.tool_calls]
+    answers = [replace(answer, result=plain(answer.result)) for answer in event.tool_responses]
+    names = ("state_delta", "metadata", "agent_state")
+    rest = {name: plain(getattr(event, name)) for name in names}
+    return replace(event, tool_calls=calls, tool_responses=answers, **rest).to_dict()
 
 
 def _hash_of(tree: Node | None) -> str:

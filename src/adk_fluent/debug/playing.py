@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from adk_fluent.debug.lanes import is_within, lane_of
 from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end
 from adk_fluent.debug.requests import Asked
 from adk_fluent.debug.tape import Tape
-from adk_fluent.debug.values import Choice
+from adk_fluent.debug.values import Choice, ToolInteraction
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
@@ -108,6 +108,29 @@ class Played:
             self.tools[lane] -= 1
             if afoot is not None and self.tools[lane]:
                 afoot.end()
+
+
+def redo(call: ToolInteraction, native: Any, state: Any) -> None:
+    """Do what a tool did beside its result, again; under the id that the call has now.
+
+    Args:
+        native: ADK's context of the call that is made now.
+        state: the state as a tool sees it.
+    """
+    from adk_fluent.backends.adk.events.parts import act
+
+    wrote: Mapping[str, Any] = call.actions.get("state_delta") or {}
+    for key, value in wrote.items():
+        state[key] = value
+    others = {name: value for name, value in call.actions.items() if name != "state_delta"}
+    act(native.actions, {name: _renamed(value, call, native) for name, value in others.items()})
+
+
+def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:
+    if not isinstance(value, dict) or call.call_id not in value:
+        return cast(Any, value)
+    held = cast("dict[str, Any]", value)
+    return {native.function_call_id if key == call.call_id else key: item for key, item in held.items()}
 
 
 class Watching(Middleware):

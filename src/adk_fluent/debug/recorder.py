@@ -208,6 +208,7 @@ class Recorder(Middleware):
                 ctx.agent_name,
                 call_id=native.function_call_id or "",
                 args=plain(args),
+                inside=_works_inside(ctx),
                 branch=cast(Placed, ctx).branch,
                 run=max(run.index, 0),
             )
@@ -245,6 +246,12 @@ def asked_of(ctx: Context, request: LlmRequest) -> Asked:
         tuple(getattr(node, "templates", ())),
         {key: plain(value) for key, value in read.items()},
     )
+
+
+def _works_inside(ctx: Context) -> bool:
+    from adk_fluent.backends.adk.tools.inside import works_inside
+
+    return works_inside(ctx.tool)
 
 
 def default_model() -> str:

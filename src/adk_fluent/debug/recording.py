@@ -221,11 +221,13 @@ class Recording:
     def to_case(self) -> FluentCase:
         """A case for a `FluentEvalSuite`: the turns of the first session, with the tools that were called.
 
-        The answers are its references, and tools give what they gave; its id is the pipeline and the start of
-        `ir_hash`.
+        The answers are its references. Tools give what they gave, write the state that they wrote and steer
+        the run as they did; those that work inside the run, such as agents, `transfer_to_agent` and
+        `exit_loop`, run. Its id is the pipeline and the start of `ir_hash`.
 
         Raises:
-            RecordingError: nothing was recorded, or a person approved something, which a case cannot say.
+            RecordingError: nothing was recorded; or it holds what a case cannot say: a question to a person,
+                a live conversation, or a run that failed.
         """
         from adk_fluent.debug.writing import to_case
 
@@ -242,7 +244,7 @@ class Recording:
             target: the expression: `module:attr`, or `path/file.py:attr`.
 
         Raises:
-            RecordingError: `target` is neither.
+            RecordingError: `target` is neither, or no name that Python can import.
         """
         from adk_fluent.debug.writing import to_test
 

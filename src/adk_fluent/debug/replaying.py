@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from adk_fluent.backends.adk.events.parts import act, response_from, silence
+from adk_fluent._limit import next_limit
+from adk_fluent.backends.adk.events.parts import actions_from, content_from, response_from, silence
 from adk_fluent.backends.adk.middleware.stack import as_outcome
 from adk_fluent.backends.adk.remote.noting import event_of
 from adk_fluent.backends.adk.running.backend import ADKBackend
@@ -15,7 +18,8 @@ from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
 from adk_fluent.debug.errors import raised
-from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making
+from adk_fluent.debug.lanes import has_lost
+from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo
 from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
@@ -64,7 +68,7 @@ class ReplayerBackend(ScriptedBackend):
 
     Raises:
         ArgumentError: an argument is none of these.
-        RecordingError: it was recorded without its content, or live.
+        RecordingError: it was recorded without its content, or live, or the installed ADK cannot read it.
 
     Example:
         >>> import asyncio
@@ -103,6 +107,7 @@ class ReplayerBackend(ScriptedBackend):
             )
         if any(run.live for run in recording.runs):
             raise RecordingError(_LIVE)
+        check_readable(recording)
         self._tape = Tape(recording, until)
         self._on_mismatch, self._tools = on_mismatch, tools
         self._live = live or ADKBackend()
@@ -221,6 +226,10 @@ class ReplayerBackend(ScriptedBackend):
         """The end of a call as it was recorded: well, with an error, or none at all."""
         if call.ended is None:
             await self._tape.order.last()
+            limit = None if has_lost(self._tape.recording, call) else next_limit()
+            if limit is not None:  # it was cut off when the time was over; nobody waits for that again
+                limit.expire()
+                await asyncio.get_running_loop().create_future()
             raise ReplayError(
                 f"A call of agent {call.agent_name!r} was given up in the recording, as in the branch of a "
                 "race that lost, and here it is waited for. Take on_mismatch='live', or record it again."
@@ -275,7 +284,7 @@ class ReplayerBackend(ScriptedBackend):
             if known.ended is not None and known.error is None:
                 await self._tape.order.turn(known.ended)
                 self._tape.order.mark(known.ended)
-                _do(known, ctx)
+                redo(known, ctx.native, ctx.state)
             await self._ended(known)
             return known.result
         if recorded and self._on_mismatch == "skip" and self._tape.until is None:
@@ -302,23 +311,36 @@ _LIVE: Final = (
 )
 
 
+def check_readable(recording: Recording) -> None:
+    """Refuse what the installed ADK cannot read, before anything runs.
+
+    Raises:
+        RecordingError: something in it is no message, answer or action of ADK.
+    """
+    for place, make in _natives(recording):
+        try:
+            make()
+        except ValueError as error:
+            what = " ".join(str(error).split())
+            raise RecordingError(
+                f"{place} of this recording cannot be read by the installed google-adk: {what:.160}. "
+                "Record it again."
+            ) from error
+
+
+def _natives(recording: Recording) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Place → what makes ADK's value of what was recorded there."""
+    for number, run in enumerate(recording.runs):
+        yield f"runs[{number}].prompt", partial(content_from, run.prompt)
+    for number, call in enumerate(recording.llm_interactions):
+        for piece, chunk in enumerate(call.chunks):
+            place = f"llm_interactions[{number}].chunks[{piece}].response"
+            yield place, partial(response_from, chunk.response)
+    for number, used in enumerate(recording.tool_interactions):
+        yield f"tool_interactions[{number}].actions", partial(actions_from, used.actions)
+
+
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         choices = ", ".join(map(repr, known[:-1]))
         raise ArgumentError(f"ReplayerBackend({name}=) is {choices} or {known[-1]!r}, not {value!r:.40}.")
-
-
-def _do(call: ToolInteraction, ctx: Context) -> None:
-    """What a tool did beside its result, again; under the id that the call has now."""
-    native, wrote = cast(Any, ctx.native), cast("Mapping[str, Any]", call.actions.get("state_delta") or {})
-    for key, value in wrote.items():
-        ctx.state[key] = value
-    others = {name: value for name, value in call.actions.items() if name != "state_delta"}
-    act(native.actions, {name: _renamed(value, call, native) for name, value in others.items()})
-
-
-def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:
-    if not isinstance(value, dict) or call.call_id not in value:
-        return cast(Any, value)
-    held = cast("dict[str, Any]", value)
-    return {native.function_call_id if key == call.call_id else key: item for key, item in held.items()}

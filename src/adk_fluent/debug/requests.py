@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast, get_origin
 
@@ -43,9 +43,11 @@ def plain(value: Any) -> Any:
     """A value as JSON holds it; what JSON has no form for is called by its type.
 
     Nothing raises: of a value that cannot be converted as a whole, such as one that contains itself, the
-    parts that can be are kept.
+    parts that can be are kept. What stands in more than `DEEPEST` lists and objects is called by its type,
+    too.
     """
-    return _converted(value, ())
+    made = _converted(value, ())
+    return cut(made) if deeper_than(made, DEEPEST) else made
 
 
 def _converted(value: Any, around: tuple[int, ...]) -> Any:
@@ -61,7 +63,7 @@ def _converted(value: Any, around: tuple[int, ...]) -> Any:
             fallback=_named,
         )
     except Exception:  # noqa: BLE001  # a value may raise anything
-        if id(value) in around or len(around) > DEEPEST:
+        if id(value) in around or len(around) > DEEPEST_BY_HAND:
             return f"<{type(value).__name__}>"
         inner = (*around, id(value))
         if isinstance(value, Mapping):
@@ -83,8 +85,43 @@ def _named(value: Any) -> Any:
     return f"<{type(value).__name__}>"
 
 
-DEEPEST: Final = 32
+DEEPEST_BY_HAND: Final = 32
 """Levels of a value that are looked into where it cannot be converted as a whole."""
+
+
+DEEPEST: Final = 100
+"""Levels of a value that are recorded; Python and pydantic reach their own limits at about 250."""
+
+
+def deeper_than(value: Any, most: int) -> bool:
+    """Whether more lists and objects than this stand in each other."""
+    level = [cast(object, value)]
+    for _ in range(most):
+        level = [item for each in level for item in _items(each)]
+        if not level:
+            return False
+    return any(isinstance(each, dict | list) for each in level)
+
+
+def _items(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, object]", value).values())
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def cut(value: Any, most: int = DEEPEST) -> Any:
+    """A value of JSON, without what stands in more lists and objects than this.
+
+    >>> cut([[["deep"]], 1], 2)
+    [['<list>'], 1]
+    """
+    if not isinstance(value, dict | list):
+        return value
+    if most == 0:
+        return f"<{type(cast(object, value)).__name__}>"
+    if isinstance(value, dict):
+        return {key: cut(item, most - 1) for key, item in cast(Json, value).items()}
+    return [cut(item, most - 1) for item in cast("list[Any]", value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +324,27 @@ def lines_between(old: str, new: str) -> Iterator[str]:
     >>> list(lines_between("one\\ntwo", "one\\n2"))
     ['- two', '+ 2']
     """
-    for line in difflib.ndiff(old.splitlines(), new.splitlines()):
-        if line[:2] in ("- ", "+ "):
-            yield line
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) * len(after) > MOST_PAIRS:
+        start = _alike_at_start(before, after)
+        end = _alike_at_start(before[start:][::-1], after[start:][::-1])
+        yield from (f"- {line}" for line in before[start : len(before) - end])
+        yield from (f"+ {line}" for line in after[start : len(after) - end])
+        return
+    matcher = difflib.SequenceMatcher(None, before, after)
+    for kind, start, end, begin, until in matcher.get_opcodes():
+        if kind != "equal":
+            yield from (f"- {line}" for line in before[start:end])
+            yield from (f"+ {line}" for line in after[begin:until])
+
+
+def _alike_at_start(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+MOST_PAIRS: Final = 1_000_000
+"""Lines of one text times those of the other; beyond it, all from the first to the last change differs."""
 
 
 def _text(value: Any) -> str:

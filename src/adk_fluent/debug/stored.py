@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import reprlib
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -28,7 +29,7 @@ from adk_fluent.errors import RecordingError
 
 FORMAT: Final = "adk-fluent recording"
 MAJOR: Final = 1
-MINOR: Final = 2
+MINOR: Final = 3
 
 Json = dict[str, Any]
 V = TypeVar("V", RecordedRun, Step, End, Choice, LLMInteraction, ToolInteraction, Chunk, Failure)
@@ -43,7 +44,12 @@ _UNSAID: Final[tuple[object, ...]] = (None, False, "", [], {})
 def document_of(recording: Any) -> str:
     """The text of a file; the layout is stable, and `version` says which it is."""
     made = {"format": FORMAT, "version": f"{MAJOR}.{MINOR}", **_document_data(recording)}
-    return json.dumps(made, ensure_ascii=False, indent=1, default=plain)
+    text = json.dumps(made, ensure_ascii=False, indent=1, default=plain)
+    return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+_LONE: Final = re.compile("[\ud800-\udfff]")
+"""Halves of a character, which UTF-8 has no form for."""
 
 
 def _document_data(recording: Any) -> Json:
@@ -98,7 +104,7 @@ def write(text: str, path: str | os.PathLike[str]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
             os.replace(name, target)
         except BaseException:
@@ -136,12 +142,26 @@ def fields_in(text: str, where: str) -> Json:
     Raises:
         RecordingError: it is no whole recording, or one of a later format.
     """
+    from adk_fluent.debug.layout import damage  # it needs pydantic, which the import of this module does not
+
     found = _document(text, where)
-    try:
-        made = _fields(found)
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
-        what = " ".join(str(error).split())
-        raise RecordingError(f"{where} is no whole recording: {what:.120}. Record it again.") from error
+    wrong = damage(found)
+    if wrong is None:
+        try:
+            return _fields(found)
+        except ValueError as error:  # a part of a message that the installed ADK does not know
+            wrong = f"the installed google-adk cannot read a part of an event ({_line(error):.200})"
+    raise RecordingError(f"{where} is no whole recording: {wrong}. Record it again.")
+
+
+def _line(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def _number(text: str) -> float:
+    made = float(text)
+    if made - made != 0:
+        raise ValueError(f"{text:.20} is no number that JSON can hold")
     return made
 
 
@@ -149,7 +169,7 @@ def _document(text: str, where: str) -> Json:
     if not isinstance(cast(object, text), str):
         raise RecordingError(f"A recording is made of text, not {text!r:.40}; Recording.load reads a file.")
     try:
-        found: Any = json.loads(text)
+        found: Any = json.loads(text, parse_constant=_number, parse_float=_number)
     except json.JSONDecodeError as error:
         # A text in it may itself be JSON, so that a file cut there ends with a bracket all the same.
         unended = error.msg.startswith("Unterminated string")
@@ -165,12 +185,18 @@ def _document(text: str, where: str) -> Json:
         ) from error
     except RecursionError as error:
         raise RecordingError(f"{where} is no recording: it is nested too deep.") from error
+    except ValueError as error:  # a number that is too long, or none
+        what = _line(error).partition(";")[0]
+        raise RecordingError(f"{where} is no whole recording: {what}. Record it again.") from error
     if not isinstance(found, dict) or cast(Json, found).get("format") != FORMAT:
         raise RecordingError(f"{where} is no recording of adk-fluent; `adk-fluent record` makes one.")
-    version = str(cast(Json, found).get("version"))
+    version = cast(Json, found).get("version")
+    if not isinstance(version, str):
+        what = f"version is {reprlib.repr(version):.60}; it should be text"
+        raise RecordingError(f"{where} is no whole recording: {what}. Record it again.")
     if version.partition(".")[0] != str(MAJOR):
         raise RecordingError(
-            f"{where} is a recording of format {version}, and this adk-fluent reads {MAJOR}.x. "
+            f"{where} is a recording of format {_line(version):.20}, and this adk-fluent reads {MAJOR}.x. "
             "Upgrade adk-fluent, or record it again."
         )
     return cast(Json, found)
@@ -189,28 +215,17 @@ def _fields(found: Json) -> Json:
         "spans": tuple(dict(each) for each in found.get("spans", ())),
         **{name: dict(found.get(name, {})) for name in ("places", "versions", "metadata")},
     }
-    runs = len(made["runs"])
-    parts = ("steps", "llm_interactions", "tool_interactions", "ends", "choices")
-    for each in chain.from_iterable(made[part] for part in parts):
-        if not 0 <= each.run < runs:
-            raise ValueError(f"something in it belongs to run {each.run}, of {runs}")
     return made
 
 
-def _made(cls: type[V], data: Any) -> V:
+def _made(cls: type[V], data: Json) -> V:
     """A value of its JSON; what is not known of it is left out."""
-    if not isinstance(data, dict):
-        raise TypeError(f"a {cls.__name__} is {data!r:.40}")
-    found = cast(Json, data)
-    given: Json = {each.name: found[each.name] for each in fields(cls) if each.name in found}
+    given: Json = {each.name: data[each.name] for each in fields(cls) if each.name in data}
     for name, made in _INNER.items():
         if given.get(name) is not None:
             given[name] = made(given[name])
     for name in given.keys() & _WORDS.get(cls.__name__, ()):
-        given[name] = tuple(map(str, given[name]))
-    for name in ("run", "seq", "started"):
-        if not isinstance(given.get(name, 0), int):
-            raise TypeError(f"{name} of a {cls.__name__} is {given[name]!r:.40}")
+        given[name] = tuple(given[name])
     return cls(**given)
 
 

@@ -119,6 +119,7 @@ class ToolInteraction:
         result: what it gave.
         error: what it raised.
         actions: what it did beside: the fields of ADK's `EventActions` that it changed.
+        inside: whether it works inside the run alone, as an agent does that is a tool; a replay runs it.
         branch: the parallel branch it was called on.
         run: which of the recorded runs it belongs to, from 0.
         started: its place among everything that was recorded.
@@ -135,6 +136,7 @@ class ToolInteraction:
     result: Any = None
     error: Failure | None = None
     actions: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    inside: bool = False
     branch: str | None = None
     run: int = 0
     started: int = 0

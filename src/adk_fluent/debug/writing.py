@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import keyword
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.backends.events import AgentEvent, final_text
 from adk_fluent.debug.errors import raised
+from adk_fluent.debug.playing import redo
+from adk_fluent.debug.replaying import check_readable
+from adk_fluent.debug.requests import plain
 from adk_fluent.errors import RecordingError
 
 if TYPE_CHECKING:
@@ -26,12 +30,14 @@ def to_case(recording: Recording) -> FluentCase:
     for number, run in enumerate(recording.runs, 1):
         if run in runs:
             _check(recording, run, number)
+    _check_answers(recording, runs)
+    check_readable(recording)
     cases: Any = importlib.import_module("adk_fluent.eval")
     turns = [_events(recording, run) for run in runs]
     calls = [[_call(cases, call) for event in turn for call in event.tool_calls] for turn in turns]
     answers = [final_text(turn) or None for turn in turns]
     return cases.FluentCase(
-        input=[run.text for run in runs],
+        input=[_said(run) for run in runs],
         expected_trajectory=[each or None for each in calls] if any(calls) else None,
         reference_response=answers if any(answers) else None,
         mock_tool_outputs=_mocks(recording) or None,
@@ -41,7 +47,16 @@ def to_case(recording: Recording) -> FluentCase:
     )
 
 
+def _said(run: RecordedRun) -> Any:
+    """What the user said: its text, or all of it where there is more, such as an image."""
+    from adk_fluent.backends.adk.events.parts import content_from
+
+    parts: list[Any] = run.prompt.get("parts") or []
+    return run.text if [part.keys() for part in parts] == [{"text"}] else content_from(run.prompt)
+
+
 def _check(recording: Recording, run: RecordedRun, number: int) -> None:
+    """Refuse a run that an eval case cannot say."""
     parts: list[Any] = run.prompt.get("parts") or []
     answered = [part["function_response"].get("id") for part in parts if part.get("function_response")]
     if answered:
@@ -56,10 +71,26 @@ def _check(recording: Recording, run: RecordedRun, number: int) -> None:
         raise RecordingError(
             f"Run {number} of this recording is a live conversation, and an eval case holds turns of text."
         )
-    if not run.text:
+    if not any(parts):
         raise RecordingError(
             f"Run {number} of this recording has no words of the user, which an eval case needs."
         )
+    if run.error is not None:
+        raise RecordingError(
+            f"Run {number} of this recording failed ({run.error.type}: {run.error.message:.80}), and a case "
+            "that fails does not pass. Use to_test(), which expects the same failure."
+        )
+
+
+def _check_answers(recording: Recording, runs: list[RecordedRun]) -> None:
+    """Refuse a question to a person, which no case answers."""
+    for step in recording.steps:
+        if step.event.pending and recording.runs[step.run] in runs:
+            raise RecordingError(
+                "This recording waits for a person's answer to a question of "
+                f"{step.event.pending[0].agent!r}, which an eval case cannot give. Use to_test(), whose "
+                "replay stops at the question as well."
+            )
 
 
 def _events(recording: Recording, run: RecordedRun) -> list[AgentEvent]:
@@ -70,26 +101,31 @@ def _call(cases: Any, call: Any) -> Any:
     return {call.tool_name: dict(call.args)}
 
 
+_STEERING: Final = frozenset({"transfer_to_agent", "set_model_response", "exit_loop", "finish_task"})
+"""Tools of ADK that work inside the run; recordings of older formats do not say so."""
+
+
 def _mocks(recording: Recording) -> dict[str, Any]:
-    """Tool → what its calls give; agents that are tools still run."""
-    agents = {call.agent_name for call in recording.llm_interactions}
+    """Tool → what its calls give; those that work inside the run, such as agents, still run."""
+    running = {call.agent_name for call in recording.llm_interactions} | _STEERING
+    running |= {call.tool_name for call in recording.tool_interactions if call.inside}
     found: dict[str, list[ToolInteraction]] = {}
     for call in recording.tool_interactions:
-        if call.tool_name not in agents:
+        if call.tool_name not in running:
             found.setdefault(call.tool_name, []).append(call)
     return {name: _given(calls) for name, calls in found.items()}
 
 
 def _given(calls: list[ToolInteraction]) -> Any:
-    """What the calls of a tool gave: one outcome, or a function of the arguments where they differ."""
+    """What the calls of a tool gave: one outcome, or what gives them again where they differ or did more."""
     first = calls[0]
-    if all((call.result, call.error) == (first.result, first.error) for call in calls):
+    if all((call.result, call.error, call.actions) == (first.result, first.error, {}) for call in calls):
         return first.result if first.error is None else raised(first.error)
     return Given(calls)
 
 
 class Given:
-    """What a tool gave, by its arguments; asked again with the same, what it gave then.
+    """What a tool gave and did, by its arguments; asked again with the same, what it gave then.
 
     Its runs know nothing of each other: each takes a `per_run`.
     """
@@ -98,7 +134,8 @@ class Given:
         self._calls = tuple(calls)
         self._left: dict[str, list[ToolInteraction]] = {}
         for call in self._calls:
-            self._left.setdefault(_key(call.args), []).append(call)
+            for agent in ("", call.agent_name):
+                self._left.setdefault(_key(agent, call.args), []).append(call)
 
     def per_run(self) -> Given:
         """The same, from its beginning."""
@@ -110,19 +147,38 @@ class Given:
         Raises:
             RecordingError: it was never called so.
         """
-        left = self._left.get(_key(args))
+        return self._outcome(self._next("", args))
+
+    def again(self, context: Any, args: Mapping[str, Any]) -> Any:
+        """The next outcome for these arguments of this agent, with what the tool did beside.
+
+        Args:
+            context: ADK's context of the call.
+
+        Raises:
+            RecordingError: it was never called so.
+        """
+        call = self._next(context.agent_name, args)
+        if call.error is None:
+            redo(call, context, context.state)
+        return self._outcome(call)
+
+    def _next(self, agent: str, args: Mapping[str, Any]) -> ToolInteraction:
+        left = self._left.get(_key(agent, args)) or self._left.get(_key("", args))
         if left is None:
             known = ", ".join(str(dict(call.args)) for call in self._calls)
             name = self._calls[0].tool_name
             raise RecordingError(f"{name!r} was not called with {args} in the recording, but with {known}.")
-        call = left.pop(0) if len(left) > 1 else left[0]
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    def _outcome(self, call: ToolInteraction) -> Any:
         if call.error is not None:
             raise raised(call.error)
         return call.result
 
 
-def _key(args: Mapping[str, Any]) -> str:
-    return json.dumps(dict(args), sort_keys=True)
+def _key(agent: str, args: Mapping[str, Any]) -> str:
+    return json.dumps([agent, plain(args)], sort_keys=True)
 
 
 _TEST = '''\
@@ -145,20 +201,35 @@ def test_{name}_does_what_was_recorded() -> None:
 '''
 
 
+_OURS: Final = frozenset(
+    {"asyncio", "runpy", "Recording", "RECORDING", "diff_recordings", "recorded", "difference"}
+)
+"""Names that mean something else in the test."""
+
+
 def to_test(recording: Recording, target: str) -> str:
     """The source of a test; see `Recording.to_test`."""
-    place, colon, attribute = str(target).rpartition(":")
+    place, _, attribute = str(target).rpartition(":")
     names = attribute.split(".")
-    if not colon or not all(name.isidentifier() for name in names):
-        raise RecordingError(f"to_test() takes 'module:attr' or 'path/file.py:attr', not {target!r}.")
     if place.endswith(".py"):
-        imports = f"\nimport runpy\n\npipeline = runpy.run_path({Path(place).as_posix()!r})[{names[0]!r}]\n"
-        pipeline = ".".join(["pipeline", *names[1:]])
-    elif all(part.isidentifier() for part in place.split(".")):
-        imports = f"from {place} import {names[0]}\n"
-        pipeline = attribute
+        path = Path(place).as_posix()
+        imports = f"\nimport runpy\n\npipeline = runpy.run_path({path!r})[{names[0]!r}]\n"
+        names[0] = "pipeline"
+    elif names[0] in _OURS or names[0].startswith("test"):  # pytest calls what is named so
+        imports, names[0] = f"from {place} import {names[0]} as pipeline\n", "pipeline"
     else:
-        raise RecordingError(f"to_test() takes 'module:attr' or 'path/file.py:attr', not {target!r}.")
-    text = recording.to_json().replace('"""', r'"\u0022\u0022')
+        imports = f"from {place} import {names[0]}\n"
+    pipeline = ".".join(names)
+    modules = [] if place.endswith(".py") else place.split(".")
+    if not all(map(_is_name, [*modules, *attribute.split(".")])) or "\0" in place:
+        raise RecordingError(
+            f"to_test() takes 'module:attr' or 'path/file.py:attr', whose names Python can import, "
+            f"not {target!r:.60}."
+        )
     name = recording.pipeline if recording.pipeline.isidentifier() else "pipeline"
-    return _TEST.format(imports=imports, recording=text, name=name, pipeline=pipeline)
+    return _TEST.format(imports=imports, recording=recording.to_json(), name=name, pipeline=pipeline)
+
+
+def _is_name(text: str) -> bool:
+    """Whether code can import something of this name."""
+    return text.isidentifier() and not keyword.iskeyword(text) and text not in ("__debug__", "__future__")

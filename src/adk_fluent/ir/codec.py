@@ -14,7 +14,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from math import isfinite
-from types import CellType, CodeType, FunctionType, GenericAlias, MethodType, UnionType
+from types import CodeType, FunctionType, GenericAlias, MethodType, UnionType
 from typing import Any, Final, Union, cast, get_args, get_origin
 
 from adk_fluent.errors import CodecError, InvalidNameError
@@ -22,7 +22,7 @@ from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.base import UNSET, Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen
-from adk_fluent.ir.functions import find, import_path
+from adk_fluent.ir.functions import bound_values, find, import_path, lasting, rebound_cells
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.native import Native, is_native, object_at, object_path
 from adk_fluent.ir.nodes import NODE_TYPES
@@ -77,8 +77,9 @@ def from_dict(data: Mapping[str, Json]) -> Node:
 def ir_hash(root: object) -> str:
     """A SHA-256 of the tree, the same in every process of one Python version; equal trees have equal hashes.
 
-    A function without an import path counts by its name, its byte code and what it holds; any other live
-    object by its type. Numbers count by type as well: `1`, `1.0` and `True` differ.
+    A function without an import path counts by its name, its byte code and what it holds that cannot change;
+    any other live object by its type, also one that a function holds. Numbers count by type as well: `1`,
+    `1.0` and `True` differ.
 
     Args:
         root: an IR node, or an expression.
@@ -91,7 +92,9 @@ def ir_hash(root: object) -> str:
 
 def value_hash(value: object) -> str:
     """The hash that `ir_hash` gives, of anything that a node can hold."""
-    encoded = _encode(value, "The value", _by_code)
+    functions: list[object] = []
+    _encode(value, "", lambda held, where: functions.append(held))
+    encoded = _encode(value, "The value", partial(_by_code, rebound_cells(functions)))
     data = json.dumps(_canonical(encoded), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode()).hexdigest()
 
@@ -151,17 +154,19 @@ def _by_path(value: object, where: str) -> Json:
     return {"$ref": path}
 
 
-def _by_code(value: object, where: str) -> Json:
+def _by_code(rebound: frozenset[int], value: object, where: str) -> Json:
     if (path := import_path(value)) is not None:
         return {"$ref": path}
     if isinstance(value, FunctionType):
-        held = (value.__defaults__, value.__kwdefaults__, _closure(value))
+        held = bound_values(value, rebound)
         return {**_code_of(value, where), "held": _encode(held, where, _code_of)}
     if isinstance(value, partial):
         call = cast("partial[object]", value)
-        return {"$partial": _encode((call.func, call.args, call.keywords), where, _by_code)}
+        named = {name: lasting(item) for name, item in call.keywords.items()}
+        bound = (call.func, lasting(call.args), named)
+        return {"$partial": _encode(bound, where, partial(_by_code, rebound))}
     if isinstance(value, MethodType):
-        return {"$method": [_by_code(value.__func__, where), type(value.__self__).__qualname__]}
+        return {"$method": [_by_code(rebound, value.__func__, where), type(value.__self__).__qualname__]}
     return {"$type": getattr(value, "__qualname__", type(value).__qualname__)}
 
 
@@ -181,11 +186,6 @@ def _code(value: object) -> Json:
             return sorted(repr(item) for item in cast("frozenset[object]", value))
         case _:
             return repr(value)
-
-
-def _closure(fn: FunctionType) -> list[object]:
-    cells = (cell for cell in fn.__closure__ or () if cell != CellType())  # an empty cell has no contents
-    return [cell.cell_contents for cell in cells]
 
 
 def _encode_node(node: Node, namer: Namer) -> Json:

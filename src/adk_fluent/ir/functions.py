@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
-from collections.abc import Callable, Iterable
-from types import ModuleType
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
@@ -179,6 +181,68 @@ def function_name(fn: object, default: str) -> str:
     """An identifier to name a step after: the function's own name, or `default` for a lambda."""
     name = getattr(fn, "__name__", "")
     return name if isinstance(name, str) and name.isidentifier() else default
+
+
+def bound_values(fn: FunctionType, rebound: Collection[int]) -> list[object]:
+    """What a function holds that cannot change, in its defaults and its closure; of the rest, the types.
+
+    A list that grows, a client, or a counter that it binds anew (`nonlocal`) is another value in each run of
+    the same function.
+
+    Args:
+        rebound: the ids of the cells that some function binds anew, as `rebound_cells` gives them.
+    """
+    cells = fn.__closure__ or ()
+    held = [cell.cell_contents for cell in cells if id(cell) not in rebound and cell != CellType()]
+    named = sorted((fn.__kwdefaults__ or {}).items())
+    return [lasting(item) for item in (*(fn.__defaults__ or ()), *named, *held)]
+
+
+def lasting(value: object) -> object:
+    """A value that cannot change; of another its type."""
+    match value:
+        case None | bool() | int() | float() | str() | bytes() | Enum() | Frozen() | type():
+            return value
+        case FunctionType() | BuiltinFunctionType() | MethodType():
+            return value
+        case tuple() if type(cast(object, value)) is tuple:
+            return tuple(map(lasting, cast("tuple[object, ...]", value)))
+        case frozenset():
+            return frozenset(map(lasting, cast("frozenset[object]", value)))
+        case _:
+            return type(value)
+
+
+def rebound_cells(functions: Iterable[object]) -> frozenset[int]:
+    """The ids of the cells of closures that one of some functions, or one in it, binds anew (`nonlocal`).
+
+    Those that the functions hold count as well; what is no function is passed over.
+    """
+    found: set[int] = set()
+    seen: set[int] = set()
+    left = list(functions)
+    while left:
+        fn = left.pop()
+        if isinstance(fn, functools.partial):
+            left.append(cast("functools.partial[object]", fn).func)
+        elif isinstance(fn, MethodType):
+            left.append(fn.__func__)
+        elif isinstance(fn, FunctionType) and id(fn) not in seen:
+            seen.add(id(fn))
+            cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+            found |= {id(cells[name]) for name in _rebound(fn.__code__)}
+            left += [cell.cell_contents for cell in cells.values() if cell != CellType()]
+    return frozenset(found)
+
+
+@functools.cache
+def _rebound(code: CodeType) -> frozenset[str]:
+    """The names from around it that a function binds anew."""
+    own = {
+        each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_DEREF", "DELETE_DEREF")
+    }
+    inner = (_rebound(each) for each in code.co_consts if isinstance(each, CodeType))
+    return frozenset(own.union(*inner)) & frozenset(code.co_freevars)
 
 
 def import_path(target: object) -> str | None:

@@ -27,7 +27,7 @@ from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
 from adk_fluent.backends.adk.events.signals import live, unanswered
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
-from adk_fluent.backends.adk.tools.around import Pretending, around_tool
+from adk_fluent.backends.adk.tools.around import Around, Call, Pretending, around_tool
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
 from adk_fluent.backends.recent import Recent
 from adk_fluent.errors import EvalError, MissingExtraError, no_answer, what_happened
@@ -344,6 +344,13 @@ class ToolMocks(BasePlugin):
 _MOCKED: Final = "_adk_fluent_mocked"
 
 
-def _pretending(output: Any) -> Pretending:
+def _pretending(output: Any) -> Around:
+    again: object = getattr(output, "again", None)
+    if callable(again):  # what was recorded also does what the tool did beside its result
+
+        async def repeat(call: Call) -> Any:
+            return again(call.context, call.args)
+
+        return repeat
     raised = isinstance(output, BaseException) or callable(output)
     return Pretending(None, output) if raised else Pretending(output, None)

@@ -32,11 +32,15 @@ def silence() -> LlmResponse:
     return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="")]))
 
 
+def actions_from(changes: Mapping[str, Any]) -> EventActions:
+    """What a tool did; fields that the installed ADK does not have are left out."""
+    known = {name: value for name, value in changes.items() if name in EventActions.model_fields}
+    return EventActions.model_validate(known)
+
+
 def act(actions: EventActions, changes: Mapping[str, Any]) -> None:
     """Do what a tool did to the actions of its event, again."""
-    made = EventActions.model_validate(
-        {name: value for name, value in changes.items() if name in EventActions.model_fields}
-    )
+    made = actions_from(changes)
     for name in made.model_fields_set:
         value, held = getattr(made, name), getattr(actions, name)
         if isinstance(held, dict):
