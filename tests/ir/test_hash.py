@@ -154,7 +154,7 @@ def test_what_changes_in_a_run_does_not_count() -> None:
             return {"x": count}
 
         rounds = (a >> bump) * until(lambda state: count > 3 and len(seen) > step)
-        return rounds >> a.tool(partial(add, seen)), bump  # pyright: ignore[reportArgumentType]
+        return rounds >> a.tool(partial(add, seen)), bump  # pyright: ignore[reportArgumentType]  # a partial has no name
 
     tree, bump = build(1)
     before = ir_hash(tree.node)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from adk_fluent.backends.events import AgentEvent, final_text
 from adk_fluent.debug.errors import raised
 from adk_fluent.debug.playing import redo
-from adk_fluent.debug.replaying import check_readable
 from adk_fluent.debug.requests import plain
 from adk_fluent.errors import RecordingError
 
@@ -26,6 +25,8 @@ _ASKS_A_PERSON = "adk_request_confirmation"
 
 def to_case(recording: Recording) -> FluentCase:
     """A case of an evaluation suite; see `Recording.to_case`."""
+    from adk_fluent.debug.replaying import check_readable
+
     runs = [run for run in recording.runs if run.session_id == recording.runs[0].session_id]
     for number, run in enumerate(recording.runs, 1):
         if run in runs:

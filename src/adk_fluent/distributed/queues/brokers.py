@@ -143,7 +143,7 @@ class Outage:
         self.error, self.pause = None, FIRST_PAUSE
 
 
-class Connection:
+class BrokerConnection:
     """The connection of one event loop to the broker of an endpoint, for all that put messages there.
 
     If it is lost, the next message makes it again. While that fails, attempts are made one at a time, with
@@ -151,7 +151,7 @@ class Connection:
     """
 
     def __init__(self, endpoint: str) -> None:
-        self.users = WeakSet[object]()
+        self.users: WeakSet[object] = WeakSet()
         self._endpoint = endpoint
         self._alone = asyncio.Lock()
         self._broker: Broker | None = None
@@ -198,7 +198,7 @@ class Connection:
             await _closed(broker)
 
 
-def connection_to(endpoint: str, user: object) -> Connection:
+def connection_to(endpoint: str, user: object) -> BrokerConnection:
     """The connection of this event loop to the broker of an endpoint; it closes at the end of the loop.
 
     Args:
@@ -206,7 +206,7 @@ def connection_to(endpoint: str, user: object) -> Connection:
     """
     here = _connections.here()
     server = place_of_queue(endpoint).server
-    connection = here.setdefault(server, Connection(endpoint))
+    connection = here.setdefault(server, BrokerConnection(endpoint))
     connection.users.add(user)
     return connection
 
@@ -225,12 +225,12 @@ async def _closed(broker: Broker) -> None:
         await broker.close()
 
 
-async def _all_closed(connections: Mapping[str, Connection]) -> None:
+async def _all_closed(connections: Mapping[str, BrokerConnection]) -> None:
     for connection in connections.values():
         await connection.close()
 
 
-_connections: Final = PerLoop(dict[str, Connection], close=_all_closed)
+_connections: Final = PerLoop(dict[str, BrokerConnection], close=_all_closed)
 
 
 SECRET: Final = re.compile(r"(?<=://)[^/@\s]*@")

@@ -228,14 +228,14 @@ def judge_evaluator(judge: FluentJudge, complain: Complain) -> type[Evaluator]:
 def refused_evaluator(error: Exception) -> type[Evaluator]:
     """The evaluator of a metric that must not be computed; this error says why."""
 
-    class Refused(Evaluator):
+    class ForbiddenJudge(Evaluator):
         def __init__(self, eval_metric: EvalMetric) -> None:
             """Take what ADK gives every evaluator."""
 
         async def evaluate_invocations(self, *args: object, **options: object) -> EvaluationResult:
             raise error
 
-    return Refused
+    return ForbiddenJudge
 
 
 def only_stated(inner: type[Evaluator], stated: Sequence[bool]) -> type[Evaluator]:

@@ -22,7 +22,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
-from adk_fluent.backends.adk.evaluation.users import User
+from adk_fluent.backends.adk.evaluation.users import SimulatedUser
 from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
 from adk_fluent.backends.adk.events.signals import live, unanswered
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
@@ -67,7 +67,7 @@ async def play(
     backend: ADKBackend,
     compiled: Compiled,
     case: EvalCase,
-    user: User,
+    user: SimulatedUser,
     *,
     services: Services,
     session_id: str,
@@ -135,7 +135,7 @@ async def play(
     )
 
 
-async def _messages(user: User, log: _Log) -> AsyncIterator[types.Content | None]:
+async def _messages(user: SimulatedUser, log: _Log) -> AsyncIterator[types.Content | None]:
     """Yield what the user says, turn by turn, having heard the log so far; `None` when it is content.
 
     Raises:

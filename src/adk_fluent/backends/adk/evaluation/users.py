@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from adk_fluent.eval.simulation import UserSimulation
 
 
-class User(Protocol):
+class SimulatedUser(Protocol):
     """Speaks for the user of a case, as ADK's `UserSimulator` does."""
 
     async def get_next_user_message(self, events: list[Event]) -> NextUserMessage:
@@ -28,7 +28,7 @@ class User(Protocol):
         ...
 
 
-def user_of(case: EvalCase, simulation: UserSimulation | None) -> User:
+def user_of(case: EvalCase, simulation: UserSimulation | None) -> SimulatedUser:
     """The user of a case: what the case says, or a model that plays it."""
     with knowingly():
         if simulation is None:
@@ -40,7 +40,7 @@ def user_of(case: EvalCase, simulation: UserSimulation | None) -> User:
 class _Guarded:
     """A simulated user that asks no real model where that is forbidden."""
 
-    def __init__(self, inner: User, model: str) -> None:
+    def __init__(self, inner: SimulatedUser, model: str) -> None:
         self._inner, self._model = inner, model
 
     async def get_next_user_message(self, events: list[Event]) -> NextUserMessage:
