@@ -218,7 +218,10 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# google-adk 1 takes the result of exit_loop for the answer, and so does its evaluation.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.newest] * (name == "exit_loop")) for name in CASES]
+)
 async def test_a_case_does_what_was_done(name: str) -> None:
     """What tools did beside their result happens again in a case, and all that the user said is in it."""
     expression, script, prompt = CASES[name]
