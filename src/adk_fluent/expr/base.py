@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
@@ -321,8 +322,12 @@ class Expr(Terminals[T_co], Declarations):
             raise UnknownMethodError(f"{kind.__name__} has no method {name!r}{_instead(kind, name)}")
 
 
+@lru_cache(maxsize=256)
 def _instead(cls: type[Expr[Any]], name: str) -> str:
-    """What to say after "has no method": whose it is, or the nearest name there is."""
+    """What to say after "has no method": whose it is, or the nearest name there is.
+
+    It is kept, since whoever asks an object what it is (`hasattr(x, "root_agent")`) asks again and again.
+    """
     from adk_fluent.expr.agent import Agent
 
     if hasattr(Agent, name):
