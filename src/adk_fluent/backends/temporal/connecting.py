@@ -20,6 +20,7 @@ from adk_fluent.backends.temporal.versions import version_of
 from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
+from adk_fluent.middleware.arguments import of_type
 
 LOCAL = "127.0.0.1:7233"
 """Where a server listens that was started without further ado."""
@@ -46,6 +47,9 @@ class Address:
         name, _, port = host.rpartition(":") if isinstance(host, str) else ("", "", "")
         if not name or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ArgumentError(f"address={host!r:.60}: it is HOST:PORT, such as {LOCAL!r}.")
+        of_type(self.namespace, str, "namespace=", "text")
+        of_type(self.tls, bool | TLSConfig, "tls=", "True, False or a temporalio.client.TLSConfig")
+        of_type(self.api_key, str | None, "api_key=", "text", secret=True)
 
     def at(self, host: str) -> Address:
         """The same on another host."""
