@@ -93,8 +93,14 @@ def ir_hash(root: object) -> str:
 def value_hash(value: object) -> str:
     """The hash that `ir_hash` gives, of anything that a node can hold."""
     functions: list[object] = []
-    _encode(value, "", lambda held, where: functions.append(held))
-    encoded = _encode(value, "The value", partial(_by_code, rebound_cells(functions)))
+
+    def noted(held: object, where: str) -> Json:
+        functions.append(held)
+        return _by_code(frozenset(), held, where)
+
+    encoded = _encode(value, "The value", noted)
+    if rebound := rebound_cells(functions):  # only known once all functions are; few trees have any
+        encoded = _encode(value, "The value", partial(_by_code, rebound))
     data = json.dumps(_canonical(encoded), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode()).hexdigest()
 
