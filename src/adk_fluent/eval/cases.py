@@ -87,8 +87,8 @@ class FluentCase:
             `None`, per turn.
         mock_tool_outputs: tool → what its calls give, in its place: a value, an exception or its class to
             raise, or a function (async or not) or class of the call's arguments. It takes the place of the
-            tool and of the `T` operations around it; middleware, callbacks and retries act as ever. The call
-            is approved where the tool would ask a person.
+            tool and of the `T` operations around it; middleware, callbacks and retries act as ever. Where
+            the tool would ask a person, the answer in a later turn counts; without one the call is approved.
         initial_state: what the session's state holds before the first turn.
         tags: what the case is counted under in the report.
         target_node: the name of the agent or step that is evaluated, cut out of the pipeline with what holds
