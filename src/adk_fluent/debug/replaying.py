@@ -23,7 +23,7 @@ from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, 
 from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
-from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
+from adk_fluent.errors import ArgumentError, RecordingError, ReplayError, on_one_line
 from adk_fluent.middleware.arguments import of_type, whole
 from adk_fluent.middleware.protocol import CallTool, Context
 
@@ -326,7 +326,7 @@ def check_readable(recording: Recording) -> None:
         try:
             make()
         except ValueError as error:
-            what = " ".join(str(error).split())
+            what = on_one_line(error)
             raise RecordingError(
                 f"{place} of this recording cannot be read by the installed google-adk: {what:.160}. "
                 "Record it again."

@@ -17,7 +17,7 @@ from math import isfinite
 from types import CodeType, FunctionType, GenericAlias, MethodType, UnionType
 from typing import Any, Final, Union, cast, get_args, get_origin
 
-from adk_fluent.errors import CodecError, InvalidNameError
+from adk_fluent.errors import CodecError, InvalidNameError, on_one_line
 from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.base import UNSET, Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
@@ -284,7 +284,7 @@ def _decode(data: Json) -> object:
     try:
         return decoder(entries)
     except (TypeError, ValueError, KeyError, AttributeError, InvalidNameError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else on_one_line(error)
         raise CodecError(f"A stored {tag[1:]} is malformed: {reason}.") from error
 
 

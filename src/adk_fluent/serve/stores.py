@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.backends.adk.remote import sdk
-from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
+from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError, on_one_line
 from adk_fluent.middleware.arguments import of_type
 from adk_fluent.serve.owners import Owned
 
@@ -75,7 +75,7 @@ class Stores:
         try:
             yield
         except (SQLAlchemyError, OSError) as error:
-            why = " ".join(str(getattr(error, "orig", None) or error).split())
+            why = on_one_line(getattr(error, "orig", None) or error)
             raise ServerError(f"store={self.place!r} cannot be used: {why:.200}.") from error
 
     async def left_running(self) -> list[tuple[Any, str]]:
