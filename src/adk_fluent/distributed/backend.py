@@ -72,6 +72,11 @@ class DistributedBackend(BackendOver):
         >>> run = (Agent("clerk").writes("task") >> heavy).run("Go", backend=DistributedBackend(script))
         >>> asyncio.run(run).text
         '42'
+
+        Workers of queues begin each step up to three times, each time for two minutes at most:
+
+        >>> from adk_fluent.backends import StepPolicy
+        >>> backend = DistributedBackend(script, policy=StepPolicy(timeout=120, attempts=3))
     """
 
     def __init__(

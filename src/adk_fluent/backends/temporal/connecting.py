@@ -67,7 +67,7 @@ class Address:
             EngineError: no server answers there, it does not let this key in, or has no such namespace; or
                 this process was forked from one that had a connection.
         """
-        _refuse_fork()
+        _claim_process()
         clients = _clients.here()
         if self not in clients:
             clients[self] = await self.connect()
@@ -79,7 +79,7 @@ class Address:
         Raises:
             EngineError: as for `client`.
         """
-        _refuse_fork()
+        _claim_process()
         # Temporal's own client would try for longer before it says that nobody listens.
         try:
             _, writer = await asyncio.open_connection(self.host.rpartition(":")[0], self.port)
@@ -147,8 +147,10 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 
-def _refuse_fork() -> None:
-    """Refuse what Temporal's client cannot do: in one of twenty children, it hangs or crashes the process.
+def _claim_process() -> None:
+    """Note that connections belong to this process; refuse one that was forked from their process.
+
+    In one of twenty such children Temporal's client hangs or crashes the process.
 
     Raises:
         EngineError: this process was forked from one that had a connection.
