@@ -88,7 +88,7 @@ class ToolMocks(BasePlugin, Replacing):
 
 async def _never(args: dict[str, Any]) -> Any:
     """Stand for the call of the tool itself, which no mock makes."""
-    raise NotImplementedError
+    raise AssertionError("a mock does not call its tool")
 
 
 _MOCKED: Final = "_adk_fluent_mocked"
