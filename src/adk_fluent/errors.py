@@ -288,13 +288,22 @@ class ReplayError(MockError):
     """A replay was asked for what its recording does not hold; the message shows what differs."""
 
 
+def on_one_line(text: object) -> str:
+    """A text, or the message of an error, on one line.
+
+    >>> on_one_line(ValueError("first\\n  second"))
+    'first second'
+    """
+    return " ".join(str(text).split())
+
+
 def what_happened(error: BaseException) -> str:
     """The type and message of an error, on one line, cut where it gets long.
 
     >>> what_happened(ValueError("first\\n  second"))
     'ValueError: first second'
     """
-    name, text = type(error).__name__.lstrip("_"), " ".join(str(error).split())
+    name, text = type(error).__name__.lstrip("_"), on_one_line(error)
     return f"{name}: {text:.{MAX_CAUSE}}{'…' * (len(text) > MAX_CAUSE)}" if text else name
 
 

@@ -176,7 +176,7 @@ async def test_messages_go_on_when_a_broker_is_back(
         await way.open()
         clock.now += brokers.LONGEST_PAUSE
         await connection.put("jobs", Message(b"after", {}))
-        await brokers.leave(f"{way.url}/jobs", way)
+        await brokers.disconnect(f"{way.url}/jobs", way)
     where = f"The broker of {way.url}/jobs is"
     assert [line.partition(",")[0] for line in caplog.messages] == [f"{where} away", f"{where} back."]
 

@@ -13,7 +13,7 @@ import pytest
 
 from adk_fluent import Agent, StateSchema
 from adk_fluent.backends import MockBackend
-from adk_fluent.eval import FluentCase, FluentEvalSuite
+from adk_fluent.eval import FluentCase, FluentEvalReport, FluentEvalSuite
 from adk_fluent.testing import call_tool, mock_backend
 
 opened: list[str] = []
@@ -91,3 +91,9 @@ def adk_eval(
         whole = json.loads(stored) if isinstance(stored, str) else stored
         found |= {one["eval_id"]: one["final_eval_status"] == 1 for one in whole["eval_case_results"]}
     return found
+
+
+def scores(report: FluentEvalReport) -> dict[str, float | None]:
+    """The scores of the only run."""
+    (result,) = report.case_results
+    return {score.metric: score.value for score in result.scores}

@@ -41,8 +41,8 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: FluentEvalSuite("pipeline"), "This takes an expression"),
     (lambda: FluentEvalSuite(pipeline, FluentCase("x")), "FluentEvalSuite(cases=) takes a list, not Flu"),  # pyright: ignore[reportArgumentType]  # the point
     (lambda: FluentEvalSuite(pipeline, metrics="x"), "FluentEvalSuite(metrics=) takes a list, not 'x'"),
-    (lambda: FluentEvalSuite(pipeline, rubrics="x"), "FluentEvalSuite(rubrics=) takes a list, not 'x'"),
-    (lambda: FluentEvalSuite(pipeline, tags="x"), "FluentEvalSuite(tags=) takes a list, not 'x'"),
+    (lambda: FluentEvalSuite(pipeline, rubrics="x"), "FluentEvalSuite(rubrics=) takes a list of text, not 'x'"),
+    (lambda: FluentEvalSuite(pipeline, tags="x"), "FluentEvalSuite(tags=) takes a list of text, not 'x'"),
     (lambda: FluentEvalSuite(pipeline, custom_judges=JUDGE), "custom_judges=) takes a list, not FluentJ"),  # pyright: ignore[reportArgumentType]  # the point
     (lambda: FluentEvalSuite(pipeline, metrics=[JUDGE]), "'short' is a judge of your own, which goes into custom_judges=["),  # pyright: ignore[reportArgumentType]  # the point
     (lambda: desk("x"), "takes FluentCase objects, not 'x'"),  # pyright: ignore[reportArgumentType]  # the point

@@ -13,8 +13,9 @@ from google.genai import types
 
 from adk_fluent import Agent, T, gate
 from adk_fluent.backends import MockBackend
-from adk_fluent.eval import FluentEvalSuite
+from adk_fluent.eval import FluentCase, FluentEvalSuite
 from adk_fluent.eval.results import CaseResult
+from adk_fluent.middleware import tool_approval
 from adk_fluent.testing import call_tool, mock_backend
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ async def test_a_run_that_nobody_answered_is_judged_up_to_its_question(
     """It passes if it asks again, under whichever ids; the tool does not run."""
     turns = await recorded(PIPELINES[name], None)
     result = await judged(PIPELINES[name], turns, tmp_path, engine)
-    assert result.passed, result.failures
+    assert result.passed, (result.failures, result.turns)
     assert [call for call, _ in result.turns[0].calls][-1] == "adk_request_confirmation"
     assert paid == []
 
@@ -182,7 +183,7 @@ async def test_an_approval_that_a_person_wrote_answers_the_run(tmp_path: Path) -
         Invocation(user_content=approval(), final_response=second),
     ]
     result = await judged(gated, turns, tmp_path, "light")
-    assert result.passed, result.failures
+    assert result.passed, (result.failures, result.turns)
     assert result.turns[1].answer == "Second."
     assert [[name for name, _ in turn.calls] for turn in result.turns] == [["adk_request_confirmation"], []]
 
@@ -221,3 +222,86 @@ async def test_questions_of_an_adk_workflow_are_answered(engine: str, tmp_path: 
     result = await judged(pipeline, turns, tmp_path, engine)
     assert heard == ["seven"]
     assert [[name for name, _ in turn.calls] for turn in result.turns] == [["adk_request_input"], []]
+
+
+def is_much(amount: int) -> bool:
+    """Which amounts need an approval."""
+    return amount > 4
+
+
+sometimes = Agent("payer").tools(T.fn(pay, confirm=is_much))
+ASKING: Final[dict[str, Any]] = {
+    "a function": payer,
+    "a function of the amount": sometimes,
+    "a wrapper": Agent("payer").tools(T.confirm(pay)),
+    "middleware": Agent("payer").tool(pay).middleware(tool_approval(["pay"])),
+}
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+@pytest.mark.parametrize("asking", ASKING)
+async def test_a_mock_waits_for_the_answer_of_its_case(asking: str, confirmed: bool) -> None:
+    """Where the case says what the person answers; a refusal keeps the mock from being called."""
+    mocked: list[int] = []
+
+    def mock(amount: int) -> str:
+        mocked.append(amount)
+        return "paid"
+
+    case = FluentCase(
+        ["Pay 5", approval(confirmed=confirmed)],
+        expected_response_contains="Done.",
+        mock_tool_outputs={"pay": mock},
+    )
+    suite = FluentEvalSuite(ASKING[asking], [case], backend=script())
+    result = (await suite.run(engine="light")).case_results[0]
+    assert result.passed, (result.failures, result.turns)
+    assert [turn.answer for turn in result.turns] == ["", "Done."]
+    assert (mocked, paid) == ([5] if confirmed else [], [])
+
+
+@pytest.mark.newest  # older ones do not list the questions
+async def test_a_mock_that_the_case_says_nothing_of_is_approved() -> None:
+    """A call that need not be approved asks nothing, and one answer is for one question."""
+    calls = [call_tool("pay", amount=1), call_tool("pay", amount=5), call_tool("pay", amount=6)]
+    for turns, asked in ((["Pay"], 0), (["Pay", approval()], 1), (["Pay", approval(), approval()], 2)):
+        mocked: list[int] = []
+
+        def mock(amount: int, mocked: list[int] = mocked) -> None:
+            mocked.append(amount)
+
+        case = FluentCase(turns, mock_tool_outputs={"pay": mock}, expected_response_contains="Done.")
+        backend = mock_backend({"payer": [*calls, "Done."]})
+        suite = FluentEvalSuite(sometimes, [case], backend=backend)
+        result = (await suite.run(engine="light")).case_results[0]
+        assert result.passed, (result.failures, result.turns)
+        questions = [name for turn in result.turns for name, _ in turn.calls if name != "pay"]
+        assert (mocked, len(questions), paid) == ([1, 5, 6], asked, [])
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_a_mock_of_an_agent_of_adk_waits_likewise(confirmed: bool) -> None:
+    """ADK makes the approved call with the tool itself, which never runs."""
+    from google.adk.agents import LlmAgent
+    from google.adk.tools.function_tool import FunctionTool
+
+    mocked: list[int] = []
+
+    def mock(amount: int) -> str:
+        mocked.append(amount)
+        return "paid"
+
+    class Theirs(LlmAgent):
+        """Not of a class that is compiled."""
+
+    native = Theirs(name="payer", tools=[FunctionTool(pay, require_confirmation=True)])
+    case = FluentCase(
+        ["Pay 5", approval(confirmed=confirmed)],
+        expected_response_contains="Done.",
+        mock_tool_outputs={"pay": mock},
+    )
+    suite = FluentEvalSuite(Agent("one") >> native, [case], backend=script())
+    result = (await suite.run(engine="light")).case_results[0]
+    assert result.passed, (result.failures, result.turns)
+    assert (mocked, paid) == ([5] if confirmed else [], [])

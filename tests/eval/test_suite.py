@@ -6,10 +6,6 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +15,14 @@ from google.adk.evaluation.evaluator import EvalStatus
 from google.adk.tools.agent_tool import AgentTool
 
 from adk_fluent import Agent, S, T, tap
-from adk_fluent.backends import MockBackend
 from adk_fluent.errors import ADKFluentError, ArgumentError, BackendError, EvalError
 from adk_fluent.eval import FluentCase, FluentEvalReport, FluentJudge, PrebuiltMetrics
 from adk_fluent.eval.results import NOTHING_JUDGED
-from adk_fluent.middleware import Middleware, cache, retry, tool_approval
-from adk_fluent.middleware.protocol import CallTool
+from adk_fluent.middleware import cache
 from adk_fluent.testing import call_tool, mock_backend
-from tests.eval.support import TICKET, Desk, desk, open_ticket, opened, pipeline, scripted
+from tests.eval.support import TICKET, Desk, desk, pipeline, scores, scripted
 
 TRAJECTORY, MATCH = "tool_trajectory_avg_score", "response_match_score"
-
-
-def scores(report: FluentEvalReport) -> dict[str, float | None]:
-    """The scores of the only run."""
-    (result,) = report.case_results
-    return {score.metric: score.value for score in result.scores}
 
 
 async def test_all_that_a_case_can_expect() -> None:
@@ -96,174 +84,6 @@ async def test_a_trajectory_may_leave_calls_out(match: Any, expected: list[Any],
         trajectory_match=match,
     )
     assert scores(await suite.run(engine="light")) == {TRAJECTORY: score}
-
-
-@dataclass
-class Ticket:
-    """What a class gives that is a mock."""
-
-    title: str
-
-
-def numbered(title: str) -> str:
-    """A mock of the ticket's title."""
-    return f"T-{title}"
-
-
-async def later(title: str) -> dict[str, str]:
-    """The same, async."""
-    await asyncio.sleep(0)
-    return {"ticket": title}
-
-
-class Remembering:
-    """A mock that is an object, and async."""
-
-    async def __call__(self, **args: Any) -> Any:
-        return args
-
-
-def tool_results(backend: MockBackend) -> list[Any]:
-    """What the resolver's model was told of its calls at last."""
-    contents = backend.calls["resolver"][-1].contents
-    found = [part.function_response for content in contents for part in content.parts or ()]
-    return [response.response for response in found if response]
-
-
-@pytest.mark.parametrize(
-    ("mock", "told"),
-    [
-        ("T-1", {"result": "T-1"}),
-        ({}, {}),
-        ({"id": 1}, {"id": 1}),
-        (["T-1", "T-2"], {"result": ["T-1", "T-2"]}),
-        (("T-1", "T-2"), {"result": ("T-1", "T-2")}),
-        (None, {"result": None}),
-        (numbered, {"result": "T-bill"}),
-        (lambda: "T-1", {"result": "T-1"}),
-        (later, {"ticket": "bill"}),
-        (Remembering(), {"title": "bill"}),
-        (dict, {"title": "bill"}),
-        (Ticket, {"result": Ticket("bill")}),
-    ],
-)
-async def test_a_mock_replaces_the_tool(mock: Any, told: Any) -> None:
-    """The real tool is not called; the model gets what the mock gives, as the tool would have given it."""
-    opened.clear()
-    backend = scripted(*TICKET)()
-    case = FluentCase("x", mock_tool_outputs={"open_ticket": mock}, expected_trajectory=["open_ticket"])
-    report = await desk(case).run(backend=backend, engine="light")
-    assert report.passed, report.case_results[0].failures
-    assert (tool_results(backend), opened) == ([told], [])
-
-
-async def test_a_tool_without_a_mock_is_called() -> None:
-    """Mocks of one case are not those of another, at the same time and on one backend."""
-    opened.clear()
-    cases = [
-        FluentCase("a", mock_tool_outputs={"open_ticket": "T-1"}, expected_response_contains="T-1"),
-        FluentCase("b", expected_response_contains="T-9"),
-    ]
-    backend = mock_backend({"classifier": "billing", "resolver": told_ticket})
-    assert (await desk(*cases, backend=backend).run(engine="light", parallelism=2)).passed
-    assert opened == ["bill"]
-
-
-def told_ticket(request: Any) -> Any:
-    """Open a ticket, then say which."""
-    responses = [part.function_response for content in request.contents for part in content.parts]
-    told = [response.response["result"] for response in responses if response]
-    return str(told) if told else call_tool("open_ticket", title="bill")
-
-
-class Caught(Middleware):
-    """Takes down what happens around tools, and answers for errors."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    async def around_tool(self, ctx: Any, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
-        self.seen.append(f"around {tool_name}")
-        return await call(args)
-
-    async def on_tool_error(
-        self, ctx: Any, tool_name: str, args: dict[str, Any], error: Exception
-    ) -> dict[str, str]:
-        self.seen.append(f"{type(error).__name__}: {error}")
-        return {"problem": str(error)}
-
-
-def raising(title: str) -> None:
-    """A mock that fails."""
-    raise ConnectionError(f"no desk for {title}")
-
-
-async def raising_later(title: str) -> None:
-    """The same, async."""
-    raising(title)
-
-
-@pytest.mark.parametrize(
-    ("mock", "told"),
-    [
-        (ValueError("no desk"), "ValueError: no desk"),
-        (ValueError, "ValueError: "),
-        (raising, "ConnectionError: no desk for bill"),
-        (raising_later, "ConnectionError: no desk for bill"),
-    ],
-)
-async def test_a_mock_that_raises_is_a_tool_that_raises(mock: Any, told: str) -> None:
-    """Middleware sees the error and may answer for it; else the case fails and names the tool."""
-    case = FluentCase("x", mock_tool_outputs={"open_ticket": mock}, expected_response_contains="T-1")
-    (alone,) = (await desk(case).run(engine="light")).case_results
-    assert alone.failures == (
-        f"ToolError: Agent 'resolver': its tool 'open_ticket' raised {told.rstrip(': ')}.",
-    )
-    caught, backend = Caught(), scripted(*TICKET)()
-    report = await desk(case, pipeline=pipeline.middleware(caught), backend=backend).run(engine="light")
-    assert report.passed, report.case_results[0].failures
-    assert caught.seen == ["around open_ticket", told]
-    assert tool_results(backend) == [{"problem": told.partition(": ")[2]}]
-
-
-async def test_a_mock_is_called_again_by_retries() -> None:
-    """As the real tool would be."""
-    titles: list[str] = []
-
-    def flaky(title: str) -> str:
-        titles.append(title)
-        if len(titles) < 3:
-            raise ConnectionError("busy")
-        return "T-1"
-
-    case = FluentCase("x", mock_tool_outputs={"open_ticket": flaky}, expected_response_contains="T-1")
-    flow = pipeline.middleware(retry(3, backoff_base=0, tools=True))
-    report = await desk(case, pipeline=flow).run(engine="light")
-    assert report.passed, report.case_results[0].failures
-    assert titles == ["bill"] * 3
-
-
-ASKING: dict[str, Callable[[Agent[str]], Any]] = {
-    "a function": lambda agent: agent.tool(open_ticket, require_confirmation=True),
-    "a wrapper": lambda agent: agent.tools(T.confirm(open_ticket)),
-    "middleware": lambda agent: agent.tool(open_ticket).middleware(tool_approval(["open_ticket"])),
-}
-
-
-@pytest.mark.parametrize("asking", ASKING)
-async def test_a_mock_needs_no_approval(asking: str) -> None:
-    """No case can say that a person approves a call, so a call of a mock has been approved."""
-    opened.clear()
-    case = FluentCase(
-        "x",
-        mock_tool_outputs={"open_ticket": "T-1"},
-        expected_trajectory=["open_ticket"],
-        expected_response_contains="T-1",
-    )
-    flow = ASKING[asking](Agent("resolver", "gemini-2.5-flash"))
-    report = await desk(case, pipeline=flow).run(engine="light")
-    assert report.passed, report.case_results[0].failures
-    assert opened == []
 
 
 async def test_several_turns_share_a_session() -> None:
@@ -341,88 +161,6 @@ async def test_an_empty_suite_is_an_error(cases: Any) -> None:
     with pytest.raises(EvalError, match=r"^Suite 'eval' has no cases, so it would judge nothing"):
         await desk(*cases).run(engine="light")
     assert not FluentEvalReport(()).passed
-
-
-ENGINES = ["light", pytest.param("adk", marks=pytest.mark.newest)]
-
-
-class _Number:
-    """As numpy's numbers are: no float, but a number."""
-
-    def __init__(self, value: float) -> None:
-        self.value = value
-
-    def __float__(self) -> float:
-        return self.value
-
-
-@pytest.mark.parametrize(
-    ("given", "score"),
-    [
-        (Fraction(1, 2), 0.5),
-        (Decimal("0.25"), 0.25),
-        (_Number(0.75), 0.75),
-        (1.0000000000000002, 1.0),
-        (-1e-17, 0.0),
-        (True, 1.0),
-    ],
-)
-@pytest.mark.parametrize("engine", ENGINES)
-async def test_any_kind_of_number_is_a_score(given: Any, score: float, engine: Any) -> None:
-    """A judge may compute with whatever it likes; a rounding error is no reason to reject its score."""
-    judge = FluentJudge("own", lambda answer, reference, tools: given, threshold=0.0)
-    report = await desk(FluentCase("x"), custom_judges=[judge]).run(engine=engine)
-    assert scores(report) == {"own": score}
-    assert report.passed
-
-
-@pytest.mark.newest
-@pytest.mark.parametrize("engine", ENGINES)
-async def test_numbers_of_numpy_are_scores(engine: Any) -> None:
-    """Of any of its types; its NaN is none."""
-    numpy: Any = import_module("numpy")
-    given = [
-        numpy.float32(0.25),
-        numpy.int64(1),
-        numpy.bool_(True),
-        numpy.float64("nan"),
-        numpy.float32("inf"),
-    ]
-    judges = [
-        FluentJudge(f"j{index}", lambda answer, reference, tools, one=one: one, threshold=0.0)
-        for index, one in enumerate(given)
-    ]
-    report = await desk(FluentCase("x"), custom_judges=judges).run(engine=engine)
-    passed = {score.metric: score.value for score in report.case_results[0].scores if score.passed}
-    assert passed == {"j0": 0.25, "j1": 1, "j2": 1}
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-async def test_no_threshold_is_missed_by_the_rounding_of_a_mean(engine: Any) -> None:
-    """Three turns that score 0.7 have a mean of 0.7."""
-    judge = FluentJudge("own", lambda answer, reference, tools: 0.7, threshold=0.7)
-    report = await desk(FluentCase(["a", "b", "c"]), custom_judges=[judge]).run(engine=engine)
-    assert report.passed, report.summary
-
-
-NUMBERS = ["0.5", None, float("nan"), float("inf"), Decimal("NaN"), 1.1, -0.1, object(), 10**400]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("given", NUMBERS)
-async def test_anything_else_is_no_score(given: Any, engine: Any) -> None:
-    """Text, `None`, NaN and numbers outside 0 to 1 fail the case, which names the judge."""
-    judge = FluentJudge("own", lambda answer, reference, tools: given, threshold=0.0)
-    (result,) = (await desk(FluentCase("x"), custom_judges=[judge]).run(engine=engine)).case_results
-    assert not result.passed
-    assert "judge 'own' gave " in result.failures[0]
-
-
-async def test_a_score_just_below_its_threshold_is_told_apart_from_it() -> None:
-    """The line shows as many digits as it takes."""
-    judge = FluentJudge("own", lambda answer, reference, tools: 0.49999, threshold=0.5)
-    (result,) = (await desk(FluentCase("x"), custom_judges=[judge]).run(engine="light")).case_results
-    assert result.failures == ("own is 0.49999, below 0.5",)
 
 
 async def test_initial_state_reaches_the_agents_and_no_other_case() -> None:
@@ -634,64 +372,12 @@ async def test_the_cache_of_a_judge_is_not_bypassed() -> None:
     assert (report.pass_rate, len(judge_backend.calls["helper"]), report.notes) == (1, 1, ())
 
 
-async def test_thresholds_of_suite_case_and_judge() -> None:
-    """A case's threshold wins over the suite's, and that over a judge's own and the default of one half."""
-    half = FluentJudge("half", lambda answer, reference, tools: 0.5, threshold=0.6)
-    for suite_level, case_level, passes in [
-        ({}, {}, False),
-        ({"half": 0.4}, {}, True),
-        ({"half": 0.4}, {"half": 0.7}, False),
-    ]:
-        suite = desk(FluentCase("x", thresholds=case_level), custom_judges=[half], thresholds=suite_level)
-        assert (await suite.run(engine="light")).passed is passes
-
-
 async def test_a_threshold_of_one_case() -> None:
     """The metrics of the suite are held to it, there alone."""
     loose = FluentCase("a", reference_response="Your ticket", thresholds={MATCH: 0.1})
     strict = FluentCase("b", reference_response="Your ticket")
     suite = desk(loose, strict, metrics=[MATCH], thresholds={MATCH: 1})
     assert [run.passed for run in (await suite.run(engine="light")).case_results] == [True, False]
-
-
-async def test_judges_are_metrics_of_their_own() -> None:
-    """A judge gets answer, reference and the names of the tools; it may be async."""
-    got: list[Any] = []
-
-    async def judge(answer: str, reference: str | None, tools: list[str]) -> float:
-        await asyncio.sleep(0)
-        got.append((answer, reference, tools))
-        return 0.9
-
-    suite = desk(FluentCase("x", reference_response="r"), custom_judges=[FluentJudge("q", judge, 0.8)])
-    report = await suite.run(engine="light")
-    assert report.passed
-    assert scores(report) == {"q": 0.9}
-    assert got == [("Your ticket T-1 is open.", "r", ["open_ticket"])]
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (7, "judge 'q' gave 7, and a score is a number from 0 to 1"),
-        ("good", "judge 'q' gave 'good', and a score is a number from 0 to 1"),
-        (float("nan"), "judge 'q' gave nan, and a score is a number from 0 to 1"),
-        (None, "judge 'q' gave None, and a score is a number from 0 to 1"),
-        (ValueError("bad day"), "judge 'q' raised ValueError: bad day"),
-    ],
-)
-async def test_a_broken_judge_fails_its_case_by_name(given: Any, said: str) -> None:
-    """One that raises or gives anything but a score; even with a threshold of 0."""
-
-    def judge(answer: str, reference: str | None, tools: list[str]) -> Any:
-        if isinstance(given, Exception):
-            raise given
-        return given
-
-    report = await desk(FluentCase("x"), custom_judges=[FluentJudge("q", judge, 0.0)]).run(engine="light")
-    (result,) = report.case_results
-    assert not result.passed
-    assert result.failures == (said,)
 
 
 async def test_a_case_that_raises_fails_alone(caplog: pytest.LogCaptureFixture) -> None:

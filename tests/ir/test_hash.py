@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from adk_fluent import Agent, Route, S, gate, until
 from adk_fluent.ir import Node, ir_hash
+from adk_fluent.ir.codec import value_hash
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.nodes import TransformFn
 from tests.limits import LIMIT
@@ -161,3 +162,29 @@ def test_what_changes_in_a_run_does_not_count() -> None:
     assert bump({}) == {"x": 1}
     assert ir_hash(tree.node) == before == ir_hash(build(1)[0].node)
     assert ir_hash(build(2)[0].node) != before
+
+
+def test_a_tree_is_encoded_once() -> None:
+    """Only a function that binds a variable anew makes it encoded again, without that variable."""
+
+    class Dumped:
+        times = 0
+
+        def model_dump(self, **options: object) -> dict[str, int]:
+            self.times += 1
+            return {}
+
+    def counting() -> TransformFn:
+        count = 0
+
+        def bump(state: StateView) -> dict[str, int]:
+            nonlocal count
+            count += 1
+            return {"x": count}
+
+        return bump
+
+    for held, times in ((closing_over(3), 1), (counting(), 2)):
+        seen = Dumped()
+        value_hash((seen, held))
+        assert seen.times == times

@@ -474,7 +474,7 @@ async def test_the_client_closes_an_idle_connection(monkeypatch: pytest.MonkeyPa
         ({"timeout": "5"}, "timeout= takes a positive number, not '5'"),
         ({"timeout": None}, "timeout= takes a positive number, not None"),
         ({"retry": 3}, r"retry= takes RetryConfig\(\.\.\.\), not int 3"),
-        ({"auth": "token"}, r"auth= takes AuthConfig\(\.\.\.\), not str 'token'"),
+        ({"auth": "token"}, r"auth= is an AuthConfig\(\.\.\.\), not str\."),
         ({"auth": AuthConfig()}, "the token of auth= is empty"),
         ({"input_schema": {"x": int}}, "input_schema= takes a pydantic model's class, not dict"),
         ({"output_schema": {"x": int}}, "output_schema= takes a type such as a pydantic model, not dict"),

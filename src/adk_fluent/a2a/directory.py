@@ -15,6 +15,7 @@ from adk_fluent.errors import ArgumentError, DirectoryError
 from adk_fluent.expr.arguments import words
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.urls import is_url
+from adk_fluent.middleware.arguments import flag, of_type, positive
 
 if TYPE_CHECKING:
     import httpx
@@ -77,7 +78,7 @@ class AgentDirectory:
         allow_http: whether it may be asked unencrypted on another machine.
 
     Raises:
-        ArgumentError: the URL is none, or not https.
+        ArgumentError: the URL is none, or not https; or another argument is not of its type.
 
     Example:
         >>> import asyncio
@@ -97,12 +98,15 @@ class AgentDirectory:
     ) -> None:
         if not is_url(url):
             shown = safe_url(url) if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(f"AgentDirectory() takes an http or https URL, not {shown!r:.80}.")
+            raise ArgumentError(f"AgentDirectory(url=) takes an http or https URL, not {shown!r:.80}.")
+        of_type(auth, AuthConfig | None, "AgentDirectory(auth=)", "an AuthConfig(...)", secret=True)
+        flag(allow_http, "AgentDirectory(allow_http=)")
         try:
             cards.check_scheme(url, allow_http=allow_http)
         except cards.CardError as error:
             raise ArgumentError(f"AgentDirectory(): {error}") from error
-        self._url, self._auth, self._timeout = url.rstrip("/"), auth, timeout
+        self._url, self._auth = url.rstrip("/"), auth
+        self._timeout = positive(timeout, "AgentDirectory(timeout=)")
 
     async def discover(self, capabilities: Sequence[str] = (), tags: Sequence[str] = ()) -> list[FoundAgent]:
         """The agents that can do all of this, and have all of these tags, by name.

@@ -11,6 +11,7 @@ from adk_fluent.a2a.proving import verify
 from adk_fluent.backends.adk.remote import cards
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.middleware.arguments import flag, of_type
 from adk_fluent.serve.admission import Admission, check_auth
 from adk_fluent.serve.limits import Authenticate, ServeLimits
 from adk_fluent.serve.listening import Listening, in_url
@@ -40,7 +41,7 @@ class DirectoryServer:
             while it listens on this machine only.
 
     Raises:
-        ArgumentError: the time is not positive, or longer than a day; or the file or `auth` is none.
+        ArgumentError: the time is not positive, or longer than a day; or an argument is of another type.
     """
 
     def __init__(
@@ -52,13 +53,19 @@ class DirectoryServer:
         verify: bool = True,
         allow_private: bool | None = None,
     ) -> None:
-        if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(f"DirectoryServer(seconds=) is a number from 0 to {LONGEST:g}.")
+        number = isinstance(seconds, int | float) and not isinstance(seconds, bool)  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        if not number or not 0 < seconds <= LONGEST:
+            told = f"DirectoryServer(seconds=) is a number from 0 to {LONGEST:g}, not {seconds!r:.40}."
+            raise ArgumentError(told)
+        of_type(store, str | Path | None, "DirectoryServer(store=)", "the path of an SQLite file")
         if "://" in str(store):
             raise ArgumentError("DirectoryServer(store=) takes an SQLite file, not the URL of a database.")
         check_auth(auth, "DirectoryServer(auth=)")
         self._book = Book(MEMORY if store is None else str(store), seconds)
-        self._verify, self._allow_private = verify, allow_private
+        self._verify = flag(verify, "DirectoryServer(verify=)")
+        self._allow_private: bool | None = of_type(
+            allow_private, bool | None, "DirectoryServer(allow_private=)", "True, False or None"
+        )
         self._app: ASGIApp = Admission(self._routed(), auth, ServeLimits(body=cards.LARGEST * 2), _Open())
         self._listening = Listening(self)
         self._bound = ""

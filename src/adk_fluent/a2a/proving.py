@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.a2a.book import Refused
 from adk_fluent.backends.adk.remote import cards
+from adk_fluent.errors import on_one_line
 from adk_fluent.serve.routes import challenge_url
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ async def verify(tokens: Mapping[str, str], *, allow_private: bool) -> None:
                 if await _shown(client, place) != token:
                     missing[place] = token
     except (TimeoutError, httpx.HTTPError, cards.CardError) as error:
-        reason = " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
+        reason = on_one_line(error).partition(". ")[0] or type(error).__name__
         missing = {challenge_url(url, token): token for url, token in tokens.items()}
         raise _unproven(missing, f": {reason:.200}") from error
     if missing:

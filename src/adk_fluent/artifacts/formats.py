@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn, cast
 
+from adk_fluent.errors import on_one_line
 from adk_fluent.state.answers import unfenced
 
 
@@ -75,7 +76,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _reason(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".")
+    return on_one_line(error)[:200].rstrip(".")
 
 
 # --- text -----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from adk_fluent.cost.prices import Tokens, cost_of
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.messages import tokens_in
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class DryRunBackend(MockBackend):
     ) -> None:
         super().__init__(responses, **services)
         self._output_tokens = (
-            TrafficAssumptions().avg_output_tokens if output_tokens is None else output_tokens
+            TrafficAssumptions().avg_output_tokens
+            if output_tokens is None
+            else positive(output_tokens, "DryRunBackend(output_tokens=)", zero=True)
         )
         self._known: dict[str, tuple[AgentNode, Node]] = {}
         self._remote: set[str] = set()

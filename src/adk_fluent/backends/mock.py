@@ -20,6 +20,7 @@ from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
 from adk_fluent.errors import ArgumentError, MockError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.middleware.arguments import of_type
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answered_fields
 
@@ -81,6 +82,7 @@ class MockBackend(ScriptedBackend):
         if remotes not in ("scripted", "real"):
             raise ArgumentError(f"mock_backend(remotes=) is 'scripted' or 'real', not {remotes!r:.40}.")
         self._remotes: Literal["scripted", "real"] = remotes
+        of_type(resources, Mapping | None, "mock_backend(resources=)", "a mapping of names to resources")
         self._overrides = dict(resources or {})
         self._responses = _script({} if responses is None else responses, type(self).__name__)
         if exhaust not in ("repeat", "error"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adk_fluent.errors import ADKFluentError, RunError
+from adk_fluent.errors import ADKFluentError, RunError, on_one_line
 
 KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
 """The settings one of which Gemini needs."""
@@ -25,7 +25,7 @@ def one_line(error: BaseException | str) -> str:
     >>> one_line(ValueError("first\\n  second"))
     'first second'
     """
-    text = " ".join(str(error).split())
+    text = on_one_line(error)
     if not text and isinstance(error, BaseException):
         text = type(error).__name__
     return text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"

@@ -28,7 +28,7 @@ from adk_fluent.debug.values import (
     Step,
     ToolInteraction,
 )
-from adk_fluent.errors import RemoteError
+from adk_fluent.errors import RemoteError, on_one_line
 from adk_fluent.middleware.faults import root_of, status_of
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Notes:
     def failure(self, error: BaseException) -> Failure:
         """What is noted of an error."""
         root = root_of(error) if isinstance(error, Exception) else error
-        message = " ".join(str(root).split()) if self._content else ""
+        message = on_one_line(root) if self._content else ""
         return Failure(type(root).__name__, self._redacted(message), status_of(root))
 
     # --- what is kept -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from adk_fluent.debug.recording import Recording
 from adk_fluent.debug.requests import Asked, plain, request_json
 from adk_fluent.debug.values import LLMInteraction, RecordedRun, ToolInteraction
 from adk_fluent.errors import ArgumentError
+from adk_fluent.middleware.arguments import flag
 from adk_fluent.middleware.keeping import Kept, Shared
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
@@ -70,6 +71,9 @@ def recorder(
         capture_state: whether the state is.
         redact: more keys whose values are secret.
 
+    Raises:
+        ArgumentError: an argument is of another type.
+
     Example:
         >>> import asyncio
         >>> from adk_fluent import Agent
@@ -100,7 +104,8 @@ class Recorder(Middleware):
     def __init__(
         self, capture_content: bool = True, capture_state: bool = True, *, redact: Iterable[str] = ()
     ) -> None:
-        self._kept = bool(capture_content), bool(capture_state), sorted(_keys(redact))
+        content = flag(capture_content, "Recorder(capture_content=)")
+        self._kept = content, flag(capture_state, "Recorder(capture_state=)"), sorted(_keys(redact))
         self._run: Kept[NotedRun] = self.per_run(NotedRun)
         self.clear()
 

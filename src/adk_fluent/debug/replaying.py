@@ -23,7 +23,8 @@ from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, 
 from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
-from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
+from adk_fluent.errors import ArgumentError, RecordingError, ReplayError, on_one_line
+from adk_fluent.middleware.arguments import of_type, whole
 from adk_fluent.middleware.protocol import CallTool, Context
 
 if TYPE_CHECKING:
@@ -96,10 +97,14 @@ class ReplayerBackend(ScriptedBackend):
         given: object = recording
         if not callable(getattr(given, "to_json", None)):
             raise ArgumentError(
-                f"ReplayerBackend() plays a Recording, not {given!r:.60}; Recording.load(path) reads one."
+                f"ReplayerBackend(recording=) is a Recording, not {given!r:.60}; "
+                "Recording.load(path) reads one."
             )
         _one_of("on_mismatch", on_mismatch, ("error", "skip", "live"))
         _one_of("tools", tools, ("recorded", "live"))
+        if until is not None:
+            whole(until, "ReplayerBackend(until=)", 0)
+        of_type(live, ADKBackend | None, "ReplayerBackend(live=)", "ADKBackend() or mock_backend({...})")
         if any(not call.request for call in recording.llm_interactions):
             raise RecordingError(
                 "This was recorded with capture_content=False, and what was not said cannot be played. "
@@ -321,7 +326,7 @@ def check_readable(recording: Recording) -> None:
         try:
             make()
         except ValueError as error:
-            what = " ".join(str(error).split())
+            what = on_one_line(error)
             raise RecordingError(
                 f"{place} of this recording cannot be read by the installed google-adk: {what:.160}. "
                 "Record it again."

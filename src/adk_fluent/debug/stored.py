@@ -25,7 +25,7 @@ from adk_fluent.debug.values import (
     Step,
     ToolInteraction,
 )
-from adk_fluent.errors import RecordingError
+from adk_fluent.errors import RecordingError, on_one_line
 
 FORMAT: Final = "adk-fluent recording"
 MAJOR: Final = 1
@@ -150,12 +150,8 @@ def fields_in(text: str, where: str) -> Json:
         try:
             return _fields(found)
         except ValueError as error:  # a part of a message that the installed ADK does not know
-            wrong = f"the installed google-adk cannot read a part of an event ({_line(error):.200})"
+            wrong = f"the installed google-adk cannot read a part of an event ({on_one_line(error):.200})"
     raise RecordingError(f"{where} is no whole recording: {wrong}. Record it again.")
-
-
-def _line(text: object) -> str:
-    return " ".join(str(text).split())
 
 
 def _number(text: str) -> float:
@@ -186,7 +182,7 @@ def _document(text: str, where: str) -> Json:
     except RecursionError as error:
         raise RecordingError(f"{where} is no recording: it is nested too deep.") from error
     except ValueError as error:  # a number that is too long, or none
-        what = _line(error).partition(";")[0]
+        what = on_one_line(error).partition(";")[0]
         raise RecordingError(f"{where} is no whole recording: {what}. Record it again.") from error
     if not isinstance(found, dict) or cast(Json, found).get("format") != FORMAT:
         raise RecordingError(f"{where} is no recording of adk-fluent; `adk-fluent record` makes one.")
@@ -196,8 +192,8 @@ def _document(text: str, where: str) -> Json:
         raise RecordingError(f"{where} is no whole recording: {what}. Record it again.")
     if version.partition(".")[0] != str(MAJOR):
         raise RecordingError(
-            f"{where} is a recording of format {_line(version):.20}, and this adk-fluent reads {MAJOR}.x. "
-            "Upgrade adk-fluent, or record it again."
+            f"{where} is a recording of format {on_one_line(version):.20}, and this adk-fluent reads "
+            f"{MAJOR}.x. Upgrade adk-fluent, or record it again."
         )
     return cast(Json, found)
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from adk_fluent.backends.adk.compile.boundaries import inside_limit
 from adk_fluent.backends.adk.compile.compiler import compile_tree
@@ -20,6 +20,7 @@ from adk_fluent.distributed.working import InProcess
 from adk_fluent.errors import BackendError, SessionError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import Named
+from adk_fluent.middleware.arguments import of_type, positive
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from adk_fluent.expr.base import Expr
 
 T = TypeVar("T")
+
+_LOCAL: Final = ("127.0.0.1:7233", "default", False, None)
+"""The address, namespace, encryption and key that nobody has to give."""
 
 
 class DistributedBackend(BackendOver):
@@ -56,6 +60,7 @@ class DistributedBackend(BackendOver):
             they are in memory. Workers of a queue are told where by `--artifacts`.
 
     Raises:
+        ArgumentError: an argument is of another type, a time is not positive, or `address` is not HOST:PORT.
         BoundaryError: when compiling, a boundary stands where a pipeline cannot be cut.
 
     Example:
@@ -67,6 +72,11 @@ class DistributedBackend(BackendOver):
         >>> run = (Agent("clerk").writes("task") >> heavy).run("Go", backend=DistributedBackend(script))
         >>> asyncio.run(run).text
         '42'
+
+        Workers of queues begin each step up to three times, each time for two minutes at most:
+
+        >>> from adk_fluent.backends import StepPolicy
+        >>> backend = DistributedBackend(script, policy=StepPolicy(timeout=120, attempts=3))
     """
 
     def __init__(
@@ -83,10 +93,20 @@ class DistributedBackend(BackendOver):
         **services: Any,
     ) -> None:
         super().__init__(backend, **services)
-        self._target, self._patience, self._policy = target, patience, policy
-        self._engine = (address, namespace, tls, api_key)
+        self._target: str | None = of_type(target, str | None, "DistributedBackend(target=)", "text")
+        self._patience = positive(patience, "DistributedBackend(patience=)")
+        self._policy, self._engine = policy, (address, namespace, tls, api_key)
+        if policy is not None or tls is not False or self._engine != _LOCAL:  # else the extra is not needed
+            self._check_engine()
         self._open: list[Processes | Queue] = []
         self._left: str | None = None
+
+    def _check_engine(self) -> None:
+        from adk_fluent.backends.temporal.connecting import Address
+        from adk_fluent.backends.temporal.policy import policy_of
+
+        Address(*self._engine)
+        policy_of(self._policy, "DistributedBackend")
 
     # --- compiling ----------------------------------------------------------------------------------
 
@@ -131,10 +151,10 @@ class DistributedBackend(BackendOver):
         transport = segment.boundary.transport
         if transport is not None and transport.endpoint is not None:
             from adk_fluent.backends.temporal.connecting import Address
-            from adk_fluent.backends.temporal.policy import StepPolicy
+            from adk_fluent.backends.temporal.policy import policy_of
             from adk_fluent.distributed.queues.calling import Queue
 
-            policy = self._policy or StepPolicy()
+            policy = policy_of(self._policy, "DistributedBackend")
             self._open.append(Queue(segment, Address(*self._engine), self._patience, policy))
             return self._open[-1]
         if segment.boundary.isolation == "none":

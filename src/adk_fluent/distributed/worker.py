@@ -6,6 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from adk_fluent.config import TelemetryConfig
+from adk_fluent.expr.base import Expr
+from adk_fluent.middleware.arguments import of_type, whole
+
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService
     from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
@@ -15,8 +19,6 @@ if TYPE_CHECKING:
     from temporalio.client import TLSConfig
 
     from adk_fluent.backends.mock import MockBackend
-    from adk_fluent.config import TelemetryConfig
-    from adk_fluent.expr.base import Expr
 
 
 async def run_worker(
@@ -66,7 +68,7 @@ async def run_worker(
 
     Raises:
         EngineError: no server answers.
-        ArgumentError: there is no such segment.
+        ArgumentError: there is no such segment, or an argument is of another type.
         BoundaryError: a boundary stands where a pipeline cannot be cut.
         MissingExtraError: the extra `temporal` is not installed.
         BackendError: the installed google-adk is too old.
@@ -82,6 +84,11 @@ async def run_worker(
     from adk_fluent.distributed.durable import hosting, queued, shared_services
     from adk_fluent.distributed.queues.serving import consuming
 
+    of_type(expression, Expr, "run_worker(expression=)", "an expression")
+    for name, value in (("segment", segment), ("queue", queue)):
+        of_type(value, str | None, f"run_worker({name}=)", "text")
+    of_type(telemetry, TelemetryConfig | None, "run_worker(telemetry=)", "a TelemetryConfig(...)")
+    whole(concurrency, "run_worker(concurrency=)")
     services = {
         "session_service": session_service,
         "artifact_service": artifact_service,

@@ -38,6 +38,7 @@ To a type checker a schema's field is of the type of its value, so the keys cann
 """
 
 _LONGEST_ID: Final = 48
+_DICTS: Final = ("mock_tool_outputs", "initial_state", "state_assertions", "state_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class FluentCase:
             `None`, per turn.
         mock_tool_outputs: tool → what its calls give, in its place: a value, an exception or its class to
             raise, or a function (async or not) or class of the call's arguments. It takes the place of the
-            tool and of the `T` operations around it; middleware, callbacks and retries act as ever. The call
-            is approved where the tool would ask a person.
+            tool and of the `T` operations around it; middleware, callbacks and retries act as ever. Where
+            the tool would ask a person, the answer in a later turn counts; without one the call is approved.
         initial_state: what the session's state holds before the first turn.
         tags: what the case is counted under in the report.
         target_node: the name of the agent or step that is evaluated, cut out of the pipeline with what holds
@@ -125,19 +126,21 @@ class FluentCase:
     def __post_init__(self) -> None:
         if isinstance(self.tags, str):
             raise EvalError(f"A case's tags are a list, not {self.tags!r}: write [{self.tags!r}].")
-        object.__setattr__(self, "tags", tuple(self.tags))
+        if (tags := several(self.tags)) is None:
+            raise EvalError(f"{self._where}: tags is a list of text, not {self.tags!r:.40}.")
+        for name in ("target_node", "expected_response_contains"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise EvalError(f"{self._where}: {name} is text, not {value!r:.40}.")
+        for name in (*_DICTS, "thresholds", "metadata"):
+            value = getattr(self, name)
+            if not (isinstance(value, Mapping) or (value is None and name in _DICTS)):
+                raise EvalError(f"{self._where}: {name} is a dict, not {value!r:.40}.")
+        object.__setattr__(self, "tags", tags)
         object.__setattr__(
             self,
             "thresholds",
             {str(getattr(name, "value", name)): value for name, value in self.thresholds.items()},
         )
-        for name in ("mock_tool_outputs", "initial_state", "state_assertions", "state_after", "metadata"):
-            if not isinstance(value := getattr(self, name) or {}, Mapping):
-                raise EvalError(f"{self._where}: {name} is a dict, not {value!r:.40}.")
-        if not isinstance(self.expected_response_contains, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise EvalError(
-                f"{self._where}: expected_response_contains is text, not {self.expected_response_contains!r}."
-            )
         object.__setattr__(self, "_turns", self._paired())
 
     @property
@@ -159,7 +162,7 @@ class FluentCase:
             raise EvalError("A case has an input: what the user says, or a list with one text per turn.")
         for text in said:
             if not (isinstance(text, str) or hasattr(text, "parts")):
-                raise EvalError(f"{self._where}: a turn is text or a Content, not {text!r:.40}.")
+                raise EvalError(f"{self._where}: input: a turn is text or a Content, not {text!r:.40}.")
         calls = self._calls(len(said))
         references = self._references(len(said))
         return tuple(map(Turn, said, calls, references))
@@ -211,6 +214,18 @@ class FluentCase:
     def _per_turn(self, name: str, given: int, turns: int) -> None:
         if given != turns:
             raise EvalError(f"{self._where}: {name} has {given} parts for {turns} turns; give one per turn.")
+
+
+def several(value: object, kind: type = str) -> tuple[Any, ...] | None:
+    """Several values of a class; `None` for one text or mapping, or where another value is among them.
+
+    >>> several(["a"]), several("a"), several([1])
+    (('a',), None, None)
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return None
+    given = tuple(cast("Iterable[object]", value))
+    return given if all(isinstance(each, kind) for each in given) else None
 
 
 def key_of(key: str | StateFieldRef) -> str:

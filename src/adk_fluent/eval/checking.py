@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from adk_fluent.backends.protocol import Backend
 from adk_fluent.errors import ArgumentError, EvalError
-from adk_fluent.eval.cases import FluentCase, named
-from adk_fluent.eval.judges import FluentJudge
+from adk_fluent.eval.cases import FluentCase, named, several
+from adk_fluent.eval.judges import FluentJudge, check_score
 from adk_fluent.eval.metrics import BROUGHT, TRAITS, PrebuiltMetrics
+from adk_fluent.eval.simulation import UserSimulation
 from adk_fluent.eval.targets import cut, missing_keys, names, tools
 from adk_fluent.ir.base import root_of
 from adk_fluent.spelling import did_you_mean
@@ -17,6 +19,50 @@ if TYPE_CHECKING:
     from adk_fluent.eval.suite import FluentEvalSuite
 
 _MATCHES: Final = ("exact", "in_order", "any_order")
+_LISTS: Final = (
+    ("cases", object, ""),
+    ("metrics", object, ""),
+    ("custom_judges", object, ""),
+    ("tags", str, " of text"),
+    ("rubrics", str, " of text"),
+)
+
+
+def check_types(suite: FluentEvalSuite) -> dict[str, tuple[Any, ...]]:
+    """Refuse arguments of another type than a suite takes; gives its lists by name.
+
+    Raises:
+        EvalError: there is one; the message names it.
+    """
+    lists: dict[str, tuple[Any, ...]] = {}
+    for name, kind, of in _LISTS:
+        given: object = getattr(suite, name)
+        if (values := several(given, kind)) is None:
+            raise EvalError(f"FluentEvalSuite({name}=) takes a list{of}, not {given!r:.40}.")
+        lists[name] = values
+    for metric in lists["metrics"]:
+        if isinstance(metric, FluentJudge):
+            raise EvalError(
+                f"FluentEvalSuite(metrics=): {metric.name!r} is a judge of your own, which goes into "
+                "custom_judges=[...]."
+            )
+    for name, kind, what in (
+        ("thresholds", Mapping, "a dict"),
+        ("simulation", UserSimulation | None, "a UserSimulation(...)"),
+        ("name", str, "text"),
+        ("judge_model", str, "text"),
+    ):
+        if not isinstance(given := getattr(suite, name), kind):
+            raise EvalError(f"FluentEvalSuite({name}=) takes {what}, not {given!r:.40}.")
+    for name in ("num_runs", "judge_samples"):
+        if type(given := getattr(suite, name)) is not int or given < 1:
+            raise EvalError(f"FluentEvalSuite({name}=) takes a positive number, not {given!r:.40}.")
+    backend = cast(object, suite.backend)
+    if not (backend is None or callable(backend) or isinstance(backend, Backend)):
+        raise EvalError(
+            f"FluentEvalSuite(backend=) takes a backend, or a function that makes one, not {backend!r:.40}."
+        )
+    return lists
 
 
 def check_suite(suite: FluentEvalSuite) -> None:
@@ -29,8 +75,6 @@ def check_suite(suite: FluentEvalSuite) -> None:
         root = root_of(suite.pipeline)
     except ArgumentError as error:
         raise EvalError(f"FluentEvalSuite(pipeline=): {error}") from error
-    if type(suite.num_runs) is not int or suite.num_runs < 1:
-        raise EvalError(f"FluentEvalSuite(num_runs=) takes a positive number, not {suite.num_runs!r}.")
     if suite.trajectory_match not in _MATCHES:
         raise EvalError(
             f"FluentEvalSuite(trajectory_match={suite.trajectory_match!r}): "
@@ -71,7 +115,6 @@ def _judges(suite: FluentEvalSuite) -> None:
         if judge.name in seen | prebuilt:
             raise EvalError(f"FluentJudge({judge.name!r}): a metric of that name is there already.")
         seen.add(judge.name)
-        _score("threshold", judge.name, judge.threshold)
 
 
 def _metrics(suite: FluentEvalSuite) -> None:
@@ -94,12 +137,7 @@ def _thresholds(where: str, given: Mapping[Any, object], suite: FluentEvalSuite)
     brought = [metric.value for metric, _ in BROUGHT.values()]
     _all_known(f"{where} thresholds", "metric", given, [*suite.metrics, *judges, *brought])
     for name, value in given.items():
-        _score("threshold", name, value)
-
-
-def _score(what: str, name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise EvalError(f"The {what} of {name!r} is a number from 0 to 1, not {value!r}.")
+        check_score("threshold", name, value)
 
 
 def _all_known(where: str, what: str, given: Iterable[object], known: Collection[str]) -> None:

@@ -26,7 +26,7 @@ class FluentJudge:
         description: what it looks at, in a sentence.
 
     Raises:
-        EvalError: there is no name, or nothing that can be called.
+        EvalError: there is no name, nothing that can be called, or the threshold is no number from 0 to 1.
 
     Example:
         >>> def is_short(response: str, reference: str | None, tools: list[str]) -> float:
@@ -45,3 +45,16 @@ class FluentJudge:
             raise EvalError(f"A FluentJudge has a name, not {self.name!r}.")
         if not callable(self.fn):
             raise EvalError(f"FluentJudge({self.name!r}): fn is a function, not {self.fn!r:.40}.")
+        check_score("threshold", self.name, self.threshold)
+        if not isinstance(self.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+            raise EvalError(f"FluentJudge({self.name!r}): description is text, not {self.description!r:.40}.")
+
+
+def check_score(what: str, name: str, value: object) -> None:
+    """Refuse what is no score.
+
+    Raises:
+        EvalError: it is no number from 0 to 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise EvalError(f"The {what} of {name!r} is a number from 0 to 1, not {value!r:.40}.")

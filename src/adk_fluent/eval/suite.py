@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from adk_fluent.errors import EvalError
 from adk_fluent.eval.cases import FluentCase, named
-from adk_fluent.eval.checking import check_suite
+from adk_fluent.eval.checking import check_suite, check_types
 from adk_fluent.eval.judges import FluentJudge
 from adk_fluent.eval.metrics import PrebuiltMetrics, metric_name
 from adk_fluent.eval.simulation import UserSimulation
@@ -88,26 +87,15 @@ class FluentEvalSuite:
     backend: Backend | Callable[[], Backend] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("cases", "metrics", "custom_judges", "tags", "rubrics"):
-            given: object = getattr(self, name)
-            if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-                raise EvalError(f"FluentEvalSuite({name}=) takes a list, not {given!r:.40}.")
-        for metric in cast("Sequence[object]", self.metrics):
-            if isinstance(metric, FluentJudge):
-                raise EvalError(
-                    f"FluentEvalSuite(metrics=): {metric.name!r} is a judge of your own, which goes into "
-                    "custom_judges=[...]."
-                )
-        cases = tuple(self.cases)
+        lists = check_types(self)
+        cases = lists["cases"]
         if self.simulation is not None and not cases:
             cases = (FluentCase(self.simulation.starting_prompt, metadata={"id": "simulation"}),)
         for name, value in (
+            *lists.items(),
             ("cases", cases),
-            ("metrics", tuple(map(metric_name, self.metrics))),
+            ("metrics", tuple(map(metric_name, lists["metrics"]))),
             ("thresholds", {metric_name(key): value for key, value in self.thresholds.items()}),
-            ("custom_judges", tuple(self.custom_judges)),
-            ("tags", tuple(self.tags)),
-            ("rubrics", tuple(self.rubrics)),
         ):
             object.__setattr__(self, name, value)
         check_suite(self)

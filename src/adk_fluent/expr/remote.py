@@ -14,6 +14,7 @@ from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.naming import check_name
 from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.ir.urls import is_url
+from adk_fluent.middleware.arguments import flag, of_type
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -100,7 +101,7 @@ class RemoteAgent(Expr[T_co]):
                 f"RemoteAgent {name!r}: endpoint= takes an http or https URL, not {safe_url(endpoint)!r}."
             )
         where = f"RemoteAgent {name!r}:"
-        instance(auth, AuthConfig, f"{where} auth=")
+        of_type(auth, AuthConfig | None, f"{where} auth=", "an AuthConfig(...)", secret=True)
         instance(retry, RetryConfig, f"{where} retry=")
         if auth is not None and not auth.token:
             raise ArgumentError(f"{where} the token of auth= is empty.")
@@ -114,7 +115,7 @@ class RemoteAgent(Expr[T_co]):
         made = RemoteAgentNode(
             name=check_name(name),
             endpoint=endpoint,
-            description=description,
+            description=of_type(description, str, f"{where} description=", "text"),
             capabilities=words(capabilities, f"{where} capabilities="),
             input_schema=input_schema,
             output_schema=cast("type | None", schema),
@@ -123,7 +124,7 @@ class RemoteAgent(Expr[T_co]):
             max_bytes=int(positive_number(max_bytes, f"{where} max_bytes=")),
             retry=retry,
             fallback=None if fallback is None else fallback.node,
-            allow_http=allow_http,
+            allow_http=flag(allow_http, f"{where} allow_http="),
         )
         object.__setattr__(self, "_node", made)
 

@@ -17,7 +17,7 @@ from math import isfinite
 from types import CodeType, FunctionType, GenericAlias, MethodType, UnionType
 from typing import Any, Final, Union, cast, get_args, get_origin
 
-from adk_fluent.errors import CodecError, InvalidNameError
+from adk_fluent.errors import CodecError, InvalidNameError, on_one_line
 from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.base import UNSET, Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
@@ -93,8 +93,14 @@ def ir_hash(root: object) -> str:
 def value_hash(value: object) -> str:
     """The hash that `ir_hash` gives, of anything that a node can hold."""
     functions: list[object] = []
-    _encode(value, "", lambda held, where: functions.append(held))
-    encoded = _encode(value, "The value", partial(_by_code, rebound_cells(functions)))
+
+    def noted(held: object, where: str) -> Json:
+        functions.append(held)
+        return _by_code(frozenset(), held, where)
+
+    encoded = _encode(value, "The value", noted)
+    if rebound := rebound_cells(functions):  # only known once all functions are; few trees have any
+        encoded = _encode(value, "The value", partial(_by_code, rebound))
     data = json.dumps(_canonical(encoded), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode()).hexdigest()
 
@@ -278,7 +284,7 @@ def _decode(data: Json) -> object:
     try:
         return decoder(entries)
     except (TypeError, ValueError, KeyError, AttributeError, InvalidNameError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else on_one_line(error)
         raise CodecError(f"A stored {tag[1:]} is malformed: {reason}.") from error
 
 

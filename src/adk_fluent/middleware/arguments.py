@@ -1,8 +1,9 @@
-"""Arguments of the built-ins, checked where they are given: one line each that says what was wrong."""
+"""Arguments, checked where they are given: one line each that says which one was wrong, and how."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import UnionType
 from typing import Any
 
 from adk_fluent.errors import ArgumentError
@@ -40,4 +41,17 @@ def flag(value: object, where: str) -> bool:
     """`True` or `False`."""
     if not isinstance(value, bool):
         raise ArgumentError(f"{where} is True or False, not {value!r:.40}.")
+    return value
+
+
+def of_type(value: object, kind: type | UnionType, where: str, what: str, *, secret: bool = False) -> Any:
+    """A value of a type; of one that may be secret the error shows nothing but its own type.
+
+    >>> of_type("fast", int | None, "wait(seconds=)", "a whole number")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ArgumentError: wait(seconds=) is a whole number, not 'fast'.
+    """
+    if not isinstance(value, kind):
+        shown = type(value).__name__ if secret else f"{value!r:.40}"
+        raise ArgumentError(f"{where} is {what}, not {shown}.")
     return value

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
-from adk_fluent.errors import ArgumentError
+from adk_fluent.middleware.arguments import positive, whole
 
 Authenticate: TypeAlias = Callable[[Mapping[str, str]], "str | Awaitable[str | None] | None"]
 """Who makes a request, by its headers (names in lower case): the name of a user, or `None` for nobody."""
@@ -29,7 +29,7 @@ class ServeLimits:
             likewise. Each byte is held several times, in sessions, tasks and their history.
 
     Raises:
-        ArgumentError: one is not positive.
+        ArgumentError: one is not positive, or not a number; bytes, tasks and conversations are whole ones.
     """
 
     body: int = 10 * 1024 * 1024
@@ -42,5 +42,5 @@ class ServeLimits:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            if not getattr(self, each.name) > 0:
-                raise ArgumentError(f"ServeLimits({each.name}=) must be positive.")
+            check = whole if isinstance(each.default, int) else positive
+            check(getattr(self, each.name), f"ServeLimits({each.name}=)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,11 @@ from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.advertising import card_json
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.errors import ArgumentError, what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.middleware.arguments import of_type
 from adk_fluent.serve.admission import Admission, check_auth
 from adk_fluent.serve.keeping import Kept
 from adk_fluent.serve.limits import Authenticate, ServeLimits
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from adk_fluent.backends.temporal.backend import TemporalBackend
-    from adk_fluent.config import ExecutionConfig
     from adk_fluent.serve.executor import FluentExecutor
 
 logger: logging.Logger = logging.getLogger("adk_fluent.serve")
@@ -95,9 +97,11 @@ class A2AServer:
         if not isinstance(expression, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"A2AServer() takes an expression, not {expression!r:.60}.")
         check_auth(auth, "A2AServer(auth=)")
-        self._expression, self._auth, self._config = expression, auth, config
+        self._expression, self._auth = expression, auth
+        self._config = None if config is None else execution_config(config)
+        of_type(limits, ServeLimits | None, "A2AServer(limits=)", "a ServeLimits(...)")
         self._limits = limits or ServeLimits()
-        self._endpoint = endpoint
+        self._endpoint: str | None = of_type(endpoint, str | None, "A2AServer(endpoint=)", "a URL as text")
         try:
             self._card = None if card is None else sdk.json_of(card)
         except ValueError as error:
@@ -118,7 +122,7 @@ class A2AServer:
             from adk_fluent.backends.temporal.local import local_backend
 
             backend = local_backend(backend)
-        chosen = backend or ADKBackend()
+        chosen = ADKBackend() if backend is None else backend
         if not isinstance(chosen, ADKBackend):
             return self._made_durable(chosen)
         if self._stores.sessions is not None:
@@ -132,6 +136,12 @@ class A2AServer:
     def _made_durable(self, backend: TemporalBackend) -> FluentExecutor:
         from adk_fluent.serve.executor import FluentExecutor
 
+        durable = sys.modules.get("adk_fluent.backends.temporal.backend")  # no backend is one before
+        if durable is None or not isinstance(backend, durable.TemporalBackend):
+            raise ArgumentError(
+                "A2AServer(backend=) is an ADKBackend, such as mock_backend({...}), or a TemporalBackend, "
+                f"not {backend!r:.40}."
+            )
         if self._stores.engine is None:
             raise ArgumentError(
                 "A2AServer(): runs that are durable need store=, the file or database in which their tasks "

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.backends.adk.remote import sdk
-from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
+from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError, on_one_line
+from adk_fluent.middleware.arguments import of_type
 from adk_fluent.serve.owners import Owned
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Stores:
         try:
             yield
         except (SQLAlchemyError, OSError) as error:
-            why = " ".join(str(getattr(error, "orig", None) or error).split())
+            why = on_one_line(getattr(error, "orig", None) or error)
             raise ServerError(f"store={self.place!r} cannot be used: {why:.200}.") from error
 
     async def left_running(self) -> list[tuple[Any, str]]:
@@ -125,7 +126,7 @@ def stores(store: str | Path | None) -> Stores:
         from a2a.server.tasks import InMemoryTaskStore
 
         return Stores(None, _owned(InMemoryTaskStore()))
-    url = str(store)
+    url = str(of_type(store, str | Path, "store=", "the path of a file, or the URL of a database"))
     if "://" in url and not url.startswith(("postgresql+", _SQLITE)):
         raise ArgumentError(
             f"store= takes a file, or a postgresql+asyncpg URL, not {url.partition('://')[0]}://..."

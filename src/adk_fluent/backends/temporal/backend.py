@@ -31,7 +31,7 @@ from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
 from adk_fluent.backends.temporal.following import Following, raise_failure, stopped
 from adk_fluent.backends.temporal.messages import READER, Asked
-from adk_fluent.backends.temporal.policy import StepPolicy, config_json
+from adk_fluent.backends.temporal.policy import StepPolicy, check_seconds, config_json, policy_of
 from adk_fluent.backends.temporal.sizes import check_size, whole
 from adk_fluent.backends.temporal.starting import (
     TASK,
@@ -45,8 +45,9 @@ from adk_fluent.backends.temporal.starting import (
     unreachable,
 )
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import ArgumentError, BackendError, EngineError, SessionConflictError, SessionError
+from adk_fluent.errors import BackendError, EngineError, SessionConflictError, SessionError
 from adk_fluent.ir.base import Node
+from adk_fluent.middleware.arguments import of_type
 
 
 class TemporalBackend:
@@ -68,7 +69,7 @@ class TemporalBackend:
         run_timeout: seconds that a run may take in all, with what it waits for people; by default for ever.
 
     Raises:
-        ArgumentError: `address` is not HOST:PORT, or a time is not positive.
+        ArgumentError: `address` is not HOST:PORT, a time is not positive, or an argument is of another type.
 
     Example:
         >>> backend = TemporalBackend(address="127.0.0.1:7233")
@@ -87,10 +88,11 @@ class TemporalBackend:
         run_timeout: float | None = None,
     ) -> None:
         self.address: Address = Address(address, namespace, tls, api_key)
-        self._queue, self._policy = queue, policy or StepPolicy()
-        for name, seconds in (("worker_timeout", worker_timeout), ("run_timeout", run_timeout or 1.0)):
-            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-                raise ArgumentError(f"TemporalBackend({name}={seconds!r:.40}): it is a positive number.")
+        self._queue: str | None = of_type(queue, str | None, "TemporalBackend(queue=)", "text")
+        self._policy = policy_of(policy, "TemporalBackend")
+        check_seconds("TemporalBackend", "worker_timeout", worker_timeout)
+        if run_timeout is not None:
+            check_seconds("TemporalBackend", "run_timeout", run_timeout)
         self._worker_timeout = timedelta(seconds=worker_timeout)
         self._run_timeout = None if run_timeout is None else timedelta(seconds=run_timeout)
         self._ended: dict[str, StoredSession] = {}

@@ -20,6 +20,7 @@ from adk_fluent.backends.temporal.versions import version_of
 from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
+from adk_fluent.middleware.arguments import of_type
 
 LOCAL = "127.0.0.1:7233"
 """Where a server listens that was started without further ado."""
@@ -46,6 +47,9 @@ class Address:
         name, _, port = host.rpartition(":") if isinstance(host, str) else ("", "", "")
         if not name or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ArgumentError(f"address={host!r:.60}: it is HOST:PORT, such as {LOCAL!r}.")
+        of_type(self.namespace, str, "namespace=", "text")
+        of_type(self.tls, bool | TLSConfig, "tls=", "True, False or a temporalio.client.TLSConfig")
+        of_type(self.api_key, str | None, "api_key=", "text", secret=True)
 
     def at(self, host: str) -> Address:
         """The same on another host."""
@@ -63,7 +67,7 @@ class Address:
             EngineError: no server answers there, it does not let this key in, or has no such namespace; or
                 this process was forked from one that had a connection.
         """
-        _refuse_fork()
+        _claim_process()
         clients = _clients.here()
         if self not in clients:
             clients[self] = await self.connect()
@@ -75,7 +79,7 @@ class Address:
         Raises:
             EngineError: as for `client`.
         """
-        _refuse_fork()
+        _claim_process()
         # Temporal's own client would try for longer before it says that nobody listens.
         try:
             _, writer = await asyncio.open_connection(self.host.rpartition(":")[0], self.port)
@@ -143,8 +147,10 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 
-def _refuse_fork() -> None:
-    """Refuse what Temporal's client cannot do: in one of twenty children, it hangs or crashes the process.
+def _claim_process() -> None:
+    """Note that connections belong to this process; refuse one that was forked from their process.
+
+    In one of twenty such children Temporal's client hangs or crashes the process.
 
     Raises:
         EngineError: this process was forked from one that had a connection.

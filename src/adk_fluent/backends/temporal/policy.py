@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
 from adk_fluent.errors import ArgumentError, BackendError
+from adk_fluent.middleware.arguments import of_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +32,30 @@ class StepPolicy:
 
     def __post_init__(self) -> None:
         for name in ("timeout", "heartbeat"):
-            value: object = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-                raise ArgumentError(f"StepPolicy({name}={value!r:.40}): it is a positive number of seconds.")
+            check_seconds("StepPolicy", name, getattr(self, name))
         attempts = cast(object, self.attempts)
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise ArgumentError(f"StepPolicy(attempts={attempts!r:.40}): it is a positive whole number.")
+
+
+def check_seconds(owner: str, name: str, value: object) -> None:
+    """Refuse what is no time that the engine takes.
+
+    Raises:
+        ArgumentError: it is none; the message names the argument and whose it is.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        raise ArgumentError(f"{owner}({name}={value!r:.40}): it is a positive number of seconds.")
+
+
+def policy_of(given: object, owner: str) -> StepPolicy:
+    """The policy that a backend was given, or the default one for `None`.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    of_type(given, StepPolicy | None, f"{owner}(policy=)", "a StepPolicy(timeout=, heartbeat=, attempts=)")
+    return StepPolicy() if given is None else cast(StepPolicy, given)
 
 
 def config_json(config: ExecutionConfig) -> dict[str, Any]:

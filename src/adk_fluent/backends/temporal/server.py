@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -12,10 +13,12 @@ from pathlib import Path
 from threading import Event
 from typing import IO, Final, Self
 
-from adk_fluent.errors import EngineError, MissingExtraError
+from adk_fluent.errors import ArgumentError, EngineError, MissingExtraError
+from adk_fluent.middleware.arguments import of_type, whole
 
 STARTING: Final = 30.0
 """Seconds within which it must answer."""
+_LAST_PORT: Final = 65535
 
 _HELLO: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 """How HTTP/2, which gRPC speaks, begins: a fixed line, then settings, as is answered (RFC 9113, 3.4)."""
@@ -33,6 +36,7 @@ class DevServer:
         address: its host and port.
 
     Raises:
+        ArgumentError: the database is no path, or the port is none.
         MissingExtraError: the program is not installed.
 
     Example:
@@ -41,7 +45,10 @@ class DevServer:
         True
     """
 
-    def __init__(self, database: Path | None = None, port: int | None = None) -> None:
+    def __init__(self, database: str | os.PathLike[str] | None = None, port: int | None = None) -> None:
+        of_type(database, str | os.PathLike | None, "DevServer(database=)", "the path of a file")
+        if port is not None and whole(port, "DevServer(port=)", 0) > _LAST_PORT:
+            raise ArgumentError(f"DevServer(port=) is at most {_LAST_PORT}, not {port}.")
         self._program = _program()
         self._database = database
         self.port: int = port or free_port()

@@ -113,7 +113,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 class Outage:
-    """Whether a broker is away. One log line says so, another one that it is back.
+    """Whether a broker, or the engine behind it, is away. One log line says so, another one that it is back.
 
     Args:
         what: what is away, as the lines name it.
@@ -128,7 +128,7 @@ class Outage:
         self.error: Exception | None = None
         self.pause: float = FIRST_PAUSE
 
-    def goes_on(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
         """Note an attempt that failed."""
         if self.error is None:
             logger.warning("%s is away, waiting for it: %s", self._what, why(error))
@@ -136,7 +136,7 @@ class Outage:
             self.pause = min(2 * self.pause, LONGEST_PAUSE)
         self.error = error
 
-    def ends(self) -> None:
+    def succeeded(self) -> None:
         """Note an attempt that did not fail."""
         if self.error is not None:
             logger.warning("%s is back.", self._what)
@@ -184,10 +184,10 @@ class BrokerConnection:
             except BaseException as error:
                 await _closed(broker)
                 if isinstance(error, Exception):
-                    self._outage.goes_on(error)
+                    self._outage.failed(error)
                     self._again = time.monotonic() + self._outage.pause
                 raise
-            self._outage.ends()
+            self._outage.succeeded()
             self._broker = broker
             return broker
 
@@ -211,8 +211,8 @@ def connection_to(endpoint: str, user: object) -> BrokerConnection:
     return connection
 
 
-async def leave(endpoint: str, user: object) -> None:
-    """Close the connection of this event loop if nothing else uses it."""
+async def disconnect(endpoint: str, user: object) -> None:
+    """Take a user from the connection of this event loop, which is closed when it has none left."""
     connection = _connections.here().get(place_of_queue(endpoint).server)
     if connection is not None:
         connection.users.discard(user)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from adk_fluent.distributed.formats import CONTENT_TYPES, from_bytes, to_bytes
-from adk_fluent.distributed.queues.brokers import Message, broker_of, connection_to, leave, why
+from adk_fluent.distributed.queues.brokers import Message, broker_of, connection_to, disconnect, why
 from adk_fluent.distributed.queues.serving import task_queue_of, work_in
 from adk_fluent.distributed.working import check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
@@ -124,7 +124,7 @@ class Queue:
     async def close(self) -> None:
         """Disconnect this event loop from the broker, unless other queues use the connection."""
         self._lines.pop(asyncio.get_running_loop(), None)
-        await leave(self._endpoint, self)
+        await disconnect(self._endpoint, self)
 
 
 @dataclass(eq=False)

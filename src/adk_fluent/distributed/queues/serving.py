@@ -66,7 +66,7 @@ class Taker:
         self._segment, self._engine, self._retention = segment, engine, retention
         self._broker: Broker = broker_of(segment.endpoint)
         self._outage = Outage(f"Queue {segment.queue!r}")
-        self._stalled = False
+        self._engine_outage = Outage(f"The engine of queue {segment.queue!r}")
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
     async def run(self) -> None:
@@ -74,14 +74,12 @@ class Taker:
         while True:
             try:
                 await self._broker.open()
-                self._outage.ends()
+                self._outage.succeeded()
                 await self._broker.take(self._segment.queue, self.take)
             except EngineError as error:
-                if not self._stalled:
-                    logger.warning("Queue %r waits for the engine: %s", self._segment.queue, error)
-                self._stalled = True
+                self._engine_outage.failed(error)
             except Exception as error:  # noqa: BLE001  # a client may raise anything
-                self._outage.goes_on(error)
+                self._outage.failed(error)
             finally:
                 with suppress(Exception):  # what is lost cannot be closed
                     await self._broker.close()
@@ -115,7 +113,7 @@ class Taker:
         work = work_in(segment.queue, crossing)
         async with self._turns.setdefault(work.session, asyncio.Lock()):  # in the order in which they came
             await self._engine.start(work, task_queue_of(segment.queue, crossing.ir_hash), asked)
-        self._stalled = False
+        self._engine_outage.succeeded()
 
     def _check(self, crossing: Crossing, message: Message) -> None:
         """Refuse what is no work for this segment, or older than what the engine remembers.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adk_fluent.backends.adk.middleware.parting import decided_here
-from adk_fluent.errors import RunError
+from adk_fluent.errors import RunError, on_one_line
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.runner import Services
@@ -138,7 +138,7 @@ def jsonable(value: object, what: str, agent: str) -> Json:
     try:
         return to_jsonable_python(value, bytes_mode="base64")
     except (PydanticSerializationError, ValueError) as error:
-        raise RunError(_FLAWED.format(what=what, agent=agent, error=" ".join(str(error).split()))) from error
+        raise RunError(_FLAWED.format(what=what, agent=agent, error=on_one_line(error))) from error
 
 
 def state_json(state: Mapping[str, Any], agent: str) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from adk_fluent.backends.adk.running.convert import Prompt, to_agent_event, to_c
 from adk_fluent.backends.adk.running.stored import stored
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession
-from adk_fluent.errors import RunError
+from adk_fluent.errors import RunError, on_one_line
 
 
 def prompt_json(prompt: Prompt) -> Json:
@@ -43,7 +43,7 @@ def event_json(event: AgentEvent) -> str:
     try:
         return event.raw.model_dump_json(exclude_none=True)
     except ValueError as error:
-        said = " ".join(str(error).split())
+        said = on_one_line(error)
         raise RunError(
             f"{event.author!r} wrote what JSON cannot hold: {said}. State of a durable run is text, numbers, "
             "lists or dicts."

@@ -16,24 +16,19 @@ from google.adk.evaluation.simulation.user_simulator import Status
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.tool_confirmation import ToolConfirmation
-from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
+from adk_fluent.backends.adk.evaluation.mocks import ToolMocks
 from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
 from adk_fluent.backends.adk.evaluation.users import SimulatedUser
-from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
-from adk_fluent.backends.adk.events.signals import live, unanswered
+from adk_fluent.backends.adk.events.approvals import CONFIRMATION, addressed, approvals_of
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
-from adk_fluent.backends.adk.tools.around import Around, Call, Pretending, around_tool
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
 from adk_fluent.backends.recent import Recent
 from adk_fluent.errors import EvalError, MissingExtraError, no_answer, what_happened
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.naming import Named
-from adk_fluent.ir.tools import ASKED_BY_ADK
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,9 @@ async def play(
     """
     requests = _Requests()
     # the mocks come first, so that the plugin of the middleware finds them where the tools would be
-    plugins = [*([ToolMocks(mocks)] if mocks else []), requests, *compiled.app.plugins]
+    answers = [_approvals_in(turn.user_content) for turn in case.conversation or ()]
+    tools = ToolMocks(mocks, lambda: sum(answers[len(log.turns) :]))
+    plugins = [*([tools] if mocks else []), requests, *compiled.app.plugins]
     app = compiled.app.model_copy(update={"plugins": plugins})
     scene = replace(compiled, app=app, _runners=Recent())
     kept = {field.name: getattr(services, field.name) for field in fields(services)}
@@ -98,10 +95,13 @@ async def play(
             if said is None:
                 content = True
                 break
-            said = _addressed(said, log.native, len(log.turns) + 1)
+            said, stray = addressed(said, log.native)
+            if stray is not None:
+                raise EvalError(_STRAY.format(len(log.turns) + 1, stray))
             log.starts(said)
+            tools.next_turn()
             where: dict[str, Any] = {"services": kept, "user_id": USER, "session_id": session_id}
-            if approvals := _approvals(said):
+            if approvals := approvals_of(said):
                 events = backend.resume(scene, approvals=approvals, **where)
             else:
                 events = backend.stream(scene, said, streaming=False, state=state, **where)
@@ -155,48 +155,16 @@ async def _messages(user: SimulatedUser, log: _Log) -> AsyncIterator[types.Conte
         yield message.user_message
 
 
-def _addressed(said: types.Content, events: Sequence[Event], turn: int) -> types.Content:
-    """A message whose answers go to what this run asks: a case has the ids of the run that was recorded.
-
-    Raises:
-        EvalError: the message answers what this run has not asked.
-    """
-    asked = unanswered(live(events))
-    waiting = [
-        call for event in asked.values() for call in event.get_function_calls() if (call.id or "") in asked
-    ]
-    parts: list[types.Part] = []
-    for part in said.parts or ():
-        given = part.function_response
-        if given is None:
-            parts.append(part)
-            continue
-        fitting = [call for call in waiting if call.name == given.name]
-        found = next((call for call in fitting if call.id == given.id), *fitting[:1] or [None])
-        if found is not None:
-            waiting.remove(found)
-            given = given.model_copy(update={"id": found.id})
-        elif given.name in ASKED_BY_ADK:
-            raise EvalError(
-                f"Turn {turn} answers {given.name!r}, which this run has not asked before. Of a run that "
-                "paused, ADK's web page keeps the last message alone: put the one that began it before it."
-            )
-        parts.append(part.model_copy(update={"function_response": given}))
-    return said.model_copy(update={"parts": parts}) if said.parts else said
+_STRAY: Final = (
+    "Turn {} answers {!r}, which this run has not asked before. Of a run that paused, ADK's web page keeps "
+    "the last message alone: put the one that began it before it."
+)
 
 
-def _approvals(said: types.Content) -> dict[str, Any]:
-    """Request → answer, for a message of approvals alone."""
-    given = [part.function_response for part in said.parts or ()]
-    if not all(one is not None and one.name == CONFIRMATION for one in given):
-        return {}
-    message = [Event(author="user", content=said)]
-    found = {one.id: answer_to(one.id, message) for one in given if one is not None and one.id}
-    return {
-        request: one.payload if one.confirmed and one.payload is not None else one.confirmed
-        for request, one in found.items()
-        if one is not None
-    }
+def _approvals_in(said: types.Content) -> int:
+    """How many answers to confirmations there are in a message."""
+    given = (part.function_response for part in said.parts or ())
+    return sum(one is not None and one.name == CONFIRMATION for one in given)
 
 
 class _Log:
@@ -308,49 +276,3 @@ class _Requests(BasePlugin):
             instructions=told if isinstance(told, str) else str(told or ""),
             tool_declarations=list(llm_request.config.tools or ()),
         )
-
-
-class ToolMocks(BasePlugin):
-    """Answers in the place of tools, inside all that surrounds a call: callbacks, middleware, recordings.
-
-    It stands where a recording takes down what a tool gave. A person who must approve the call has approved
-    it: no case can say that they do.
-
-    Args:
-        mocks: tool → a value that its calls give, an exception that they raise, or what is called.
-    """
-
-    def __init__(self, mocks: Mapping[str, object]) -> None:
-        super().__init__(name="adk_fluent_eval_mocks")
-        self._mocks = {name: _pretending(output) for name, output in mocks.items()}
-
-    async def before_model_callback(
-        self, *, callback_context: CallbackContext, llm_request: LlmRequest
-    ) -> None:
-        """Put the mocks in the place of the tools that the answer to a request may ask for."""
-        tools = llm_request.tools_dict
-        for name in tools.keys() & self._mocks.keys():
-            tools[name] = around_tool(tools[name], self._mocks[name])
-            vars(tools[name])[_MOCKED] = True
-
-    async def before_tool_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
-    ) -> None:
-        """Approve the call of a mock."""
-        if _MOCKED in vars(tool) and tool_context.tool_confirmation is None:
-            tool_context.tool_confirmation = ToolConfirmation(confirmed=True)
-
-
-_MOCKED: Final = "_adk_fluent_mocked"
-
-
-def _pretending(output: Any) -> Around:
-    again: object = getattr(output, "again", None)
-    if callable(again):  # what was recorded also does what the tool did beside its result
-
-        async def repeat(call: Call) -> Any:
-            return again(call.context, call.args)
-
-        return repeat
-    raised = isinstance(output, BaseException) or callable(output)
-    return Pretending(None, output) if raised else Pretending(output, None)

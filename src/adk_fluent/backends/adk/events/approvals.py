@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from adk_fluent.backends.adk.events.signals import live, unanswered
 from adk_fluent.backends.events import Pending, call_text
 from adk_fluent.errors import ArgumentError, SessionError
+from adk_fluent.ir.tools import ASKED_BY_ADK
 
 CONFIRMATION: Final = "adk_request_confirmation"
 """The function name under which ADK asks a person to confirm."""
@@ -148,3 +149,46 @@ def _read(response: Mapping[str, Any]) -> Approval:
         return Approval.model_validate(response)
     except ValidationError:
         return Approval()
+
+
+def addressed(said: types.Content, events: Sequence[Event]) -> tuple[types.Content, str | None]:
+    """A message whose answers go to what a run asks, and the name of an answer to what it has not asked.
+
+    Args:
+        said: a message that was recorded in another run, so that its answers have the ids of that.
+        events: what happened in this run so far.
+    """
+    asked = unanswered(live(events))
+    waiting = [
+        call for event in asked.values() for call in event.get_function_calls() if (call.id or "") in asked
+    ]
+    parts: list[types.Part] = []
+    stray: str | None = None
+    for part in said.parts or ():
+        given = part.function_response
+        if given is None:
+            parts.append(part)
+            continue
+        fitting = [call for call in waiting if call.name == given.name]
+        found = next((call for call in fitting if call.id == given.id), *fitting[:1] or [None])
+        if found is not None:
+            waiting.remove(found)
+            given = given.model_copy(update={"id": found.id})
+        elif given.name in ASKED_BY_ADK:
+            stray = stray or given.name
+        parts.append(part.model_copy(update={"function_response": given}))
+    return (said.model_copy(update={"parts": parts}) if said.parts else said), stray
+
+
+def approvals_of(said: types.Content) -> dict[str, Any]:
+    """Request → answer, for a message of approvals alone, as `message_of` takes them; empty for any other."""
+    given = [part.function_response for part in said.parts or ()]
+    if not all(one is not None and one.name == CONFIRMATION for one in given):
+        return {}
+    message = [Event(author="user", content=said)]
+    found = {one.id: answer_to(one.id, message) for one in given if one is not None and one.id}
+    return {
+        request: one.payload if one.confirmed and one.payload is not None else one.confirmed
+        for request, one in found.items()
+        if one is not None
+    }

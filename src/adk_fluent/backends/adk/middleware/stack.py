@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware.context import PLUGIN, HookContext
@@ -248,6 +250,15 @@ _AROUND: Final = "_adk_fluent_around"
 def surround_all(ctx: InvocationContext, stack: Stack) -> None:
     """Note in a context what acts on all that runs in it: ADK makes the contexts of what it runs from it."""
     object.__setattr__(ctx, _AROUND, stack)
+
+
+class Replacing(ABC):
+    """A plugin that puts others in the place of tools, also where ADK makes an approved call."""
+
+    @abstractmethod
+    def replaced(self, tool: BaseTool) -> BaseTool:
+        """What is called in the place of a tool; the tool itself where it is not replaced."""
+        ...
 
 
 def stack_of(ctx: InvocationContext) -> Stack:

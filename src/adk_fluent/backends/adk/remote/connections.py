@@ -13,6 +13,7 @@ from google.adk.agents.invocation_context import InvocationContext
 
 from adk_fluent._loops import PerLoop
 from adk_fluent.backends.adk.remote import cards, sdk
+from adk_fluent.errors import on_one_line
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.nodes import RemoteAgentNode
 
@@ -64,7 +65,7 @@ class Connection:
             try:
                 self._card = sdk.card_of(found)
             except ValueError as error:
-                problem = " ".join(str(error).split())
+                problem = on_one_line(error)
                 raise cards.CardError(f"its card cannot be read: {problem:.200}") from error
         return self._card
 

@@ -41,7 +41,15 @@ from adk_fluent.backends.adk.remote.sending import (
 from adk_fluent.backends.adk.steps.composites import Composite, Start
 from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.backends.adk.steps.shrinking import removal
-from adk_fluent.errors import AnswerError, MockError, RemoteError, ReplayError, sentence, what_happened
+from adk_fluent.errors import (
+    AnswerError,
+    MockError,
+    RemoteError,
+    ReplayError,
+    on_one_line,
+    sentence,
+    what_happened,
+)
 from adk_fluent.ir.annotations import RetryConfig
 from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.middleware.backoff import Backoff
@@ -142,7 +150,7 @@ class RemoteComposite(Composite):
                     yield event
                 return
             except (_Failed, CardError, InputError, AnswerError) as error:
-                failed.append(" ".join(str(error).split()))
+                failed.append(on_one_line(error))
                 passing = getattr(error, "passing", isinstance(error, AnswerError))
                 wait = waits.after(len(failed)) if passing and not hearing.has_spoken else None
                 if wait is None:

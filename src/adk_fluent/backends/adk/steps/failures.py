@@ -44,6 +44,7 @@ from adk_fluent.errors import (
     RunError,
     StepError,
     ToolError,
+    on_one_line,
     sentence,
     what_happened,
 )
@@ -323,7 +324,7 @@ def _named(error: Exception, place: Place) -> RunError:
 def _refusal(error: Exception, place: Place) -> str:
     """What a provider said, and what to do about it."""
     code = getattr(error, "code", None) or getattr(error, "status_code", None)  # Google's, and others'
-    text = " ".join(str(error).split())
+    text = on_one_line(error)
     if isinstance(error, ValueError) and ("API key was provided" in text or "Missing key inputs" in text):
         return f"there is no API key. {NO_KEY}"
     said = f"{code} {error.status}: {error.message}" if isinstance(error, APIError) else what_happened(error)

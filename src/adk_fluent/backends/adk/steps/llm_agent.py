@@ -23,7 +23,7 @@ from adk_fluent.backends.adk.events.asides import passing_on, runs_agents
 from adk_fluent.backends.adk.events.signals import failure, spoken_text
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.calls import AnotherModel, around, with_middleware
-from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack, stack_of, warn_idle
+from adk_fluent.backends.adk.middleware.stack import NOTHING, Replacing, Stack, stack_of, warn_idle
 from adk_fluent.backends.adk.resources import holding
 from adk_fluent.backends.adk.steps.branches import in_graph
 from adk_fluent.backends.adk.steps.calling_live import LiveLlm
@@ -159,7 +159,12 @@ class FluentLlmAgent(private.AssemblingAgent):
     async def canonical_tools(self, ctx: ReadonlyContext | None = None) -> list[BaseTool]:
         """As ADK's, with the middleware around them: these are run when a person has approved a call."""
         tools = await super().canonical_tools(ctx)
-        if ctx is None or not stack_of(private.invocation(ctx)).of("around_tool"):
+        if ctx is None:
+            return tools
+        for plugin in private.invocation(ctx).plugin_manager.plugins:
+            if isinstance(plugin, Replacing):
+                tools = [plugin.replaced(tool) for tool in tools]
+        if not stack_of(private.invocation(ctx)).of("around_tool"):
             return tools
         return [with_middleware(tool) for tool in tools]
 

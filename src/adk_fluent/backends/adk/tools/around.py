@@ -24,7 +24,7 @@ from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.tools import sees_caller
+from adk_fluent.ir.tools import confirms, sees_caller
 from adk_fluent.middleware.retrying import Retry
 from adk_fluent.state.delta import detached
 from adk_fluent.tools.wrappers import needs_key
@@ -75,7 +75,25 @@ def around_tool(tool: BaseTool, what: Around) -> BaseTool:
 
     made = copy.copy(tool)
     cast(Any, made).run_async = run_async
+    vars(made)[_AROUND] = (tool, what)
     return made
+
+
+_AROUND: Final = "_adk_fluent_around"
+
+
+async def asks(call: Call) -> bool:
+    """Whether a person must approve a call: the tool says so, or an operation around it."""
+    tool = call.native
+    while (layer := vars(tool).get(_AROUND)) is not None:
+        tool, what = layer
+        if isinstance(what, Asking) and (what.when is None or await what.when(call)):
+            return True
+    confirm = private.confirmation_of(cast(Any, tool))
+    if callable(confirm):
+        given = accepted(confirm, {**call.args, "tool_context": call.context})
+        return bool(await settled(confirm(**given)))
+    return confirms(tool)
 
 
 class AroundToolset(BaseToolset):
