@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -25,6 +25,7 @@ from adk_fluent.debug.values import (
     Failure,
     LLMInteraction,
     RecordedRun,
+    SavedArtifact,
     Step,
     ToolInteraction,
 )
@@ -117,6 +118,14 @@ class Notes:
         if 0 <= index < len(self._runs):
             self._runs[index] = replace(self._runs[index], error=self.failure(error))
 
+    def came_upon(self, index: int, filename: str, version: int, part: Mapping[str, Any] | None) -> None:
+        """Note a version of an artifact that was there before a run, with its content if the run loads it."""
+        run = self._runs[index]
+        known = {(each.filename, each.version): each for each in run.artifacts}
+        if part is not None or (filename, version) not in known:
+            known[filename, version] = SavedArtifact(filename, version, self.content(part, None))
+            self._runs[index] = replace(run, artifacts=tuple(known.values()))
+
     def step(self, run: NotedRun, event: AgentEvent, state: Mapping[str, Any]) -> None:
         """Note an event, with the state after it."""
         self.spans.note()
@@ -208,6 +217,15 @@ class Notes:
         }
         given = self.content(result, None)
         call.noted = replace(call.noted, result=given, actions=self._redacted(kept))
+
+    def saved(
+        self, call: NotedCall[ToolInteraction], saved: Iterable[tuple[str, int, Mapping[str, Any]]]
+    ) -> None:
+        """Note the artifacts that a tool saved, even if it failed afterwards."""
+        artifacts = tuple(
+            SavedArtifact(name, version, self.content(part, None)) for name, version, part in saved
+        )
+        call.noted = replace(call.noted, artifacts=artifacts)
 
     def gave(self, call: NotedCall[LLMInteraction], response: LlmResponse) -> None:
         """Note a piece of an answer."""

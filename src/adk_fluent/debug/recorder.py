@@ -154,7 +154,9 @@ class Recorder(Middleware):
             streaming=ctx.streaming,
             live=ctx.live,
         )
-        self._notes(ctx).begin(run, cast(Placed, ctx).tree, default_model(), known)
+        notes = self._notes(ctx)
+        notes.begin(run, cast(Placed, ctx).tree, default_model(), known)
+        _note_artifacts(ctx, partial(notes.came_upon, run.index))
 
     async def on_run_error(self, ctx: Context, error: Exception) -> None:
         """What a run ended with, on an ADK that says so; on others `run_failed` is told."""
@@ -214,7 +216,8 @@ class Recorder(Middleware):
             )
         )
         with noted.going_on(notes):
-            result = cast(object, await call(args))
+            with _saves(partial(notes.saved, noted)):
+                result = cast(object, await call(args))
             given: Any = plain(result)
             if not isinstance(result, dict) and isinstance(given, dict):  # ADK makes a dict of it, too
                 given = {"result": cast("dict[str, Any]", given)}
@@ -252,6 +255,18 @@ def _works_inside(ctx: Context) -> bool:
     from adk_fluent.backends.adk.tools.inside import works_inside
 
     return works_inside(ctx.tool)
+
+
+def _note_artifacts(ctx: Context, found: Any) -> None:
+    from adk_fluent.backends.adk.artifacts.recorded import note_artifacts
+
+    note_artifacts(cast(Any, ctx.native), found)
+
+
+def _saves(saved: Any) -> Any:
+    from adk_fluent.backends.adk.artifacts.recorded import saves
+
+    return saves(saved)
 
 
 def default_model() -> str:

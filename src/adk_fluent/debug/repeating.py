@@ -49,7 +49,7 @@ class _Replay:
         """Make one run again; it may end with an error if it did so."""
         run = self._recording.runs[index]
         try:
-            await self._made(run, self._prompt(run))
+            await self._made(index, run)
         except ReplayError:
             raise
         except ADKFluentError:
@@ -58,9 +58,10 @@ class _Replay:
         self._held[run.session_id] = _state_after(self._recording, index)
         self._begun.setdefault(run.session_id, []).append(index)
 
-    async def _made(self, run: RecordedRun, prompt: Any) -> None:
+    async def _made(self, index: int, run: RecordedRun) -> None:
         session = self._sessions.setdefault(run.session_id, str(uuid.uuid4()))
         options: dict[str, Any] = {"backend": self._backend, "user_id": run.user_id, "session_id": session}
+        self._backend.expect(session, index)
         now = _pending(self._tape.get_recording(), session)
         if approvals := approvals_of(self._recording, run, now):
             await self._expression.resume(approvals=approvals, **options)
@@ -68,15 +69,13 @@ class _Replay:
         held = self._held.get(run.session_id, {})
         if state := {key: value for key, value in run.state.items() if held.get(key) != value}:
             options["state"] = state
+        prompt = content_from(run.prompt)
         if run.streaming:
             async with aclosing(cast(Any, self._expression.stream(prompt, **options))) as events:
                 async for _ in events:
                     pass
         else:
             await self._expression.run(prompt, **options)
-
-    def _prompt(self, run: RecordedRun) -> Any:
-        return content_from(run.prompt)
 
 
 def approvals_of(recording: Recording, run: RecordedRun, now: Sequence[str]) -> dict[str, Any]:

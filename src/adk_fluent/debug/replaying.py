@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from adk_fluent._limit import next_limit
+from adk_fluent.backends.adk.artifacts.recorded import check_artifact
 from adk_fluent.backends.adk.events.parts import actions_from, content_from, response_from, silence
 from adk_fluent.backends.adk.middleware.stack import as_outcome
 from adk_fluent.backends.adk.remote.noting import event_of
@@ -19,7 +20,7 @@ from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
 from adk_fluent.debug.errors import raised
 from adk_fluent.debug.lanes import has_lost
-from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo
+from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo, restore
 from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
@@ -129,6 +130,13 @@ class ReplayerBackend(ScriptedBackend):
             "calls of run, ask, stream and session. Take one of these, or mock_backend() for a scripted "
             "live conversation."
         )
+
+    def expect(self, session_id: str, run: int) -> None:
+        """Let the next run of a session be this one of the recording, from 0.
+
+        By default runs begin in the order of the recording.
+        """
+        self._tape.expect(session_id, run)
 
     # --- what answers -----------------------------------------------------------------------------
 
@@ -285,6 +293,7 @@ class ReplayerBackend(ScriptedBackend):
                 await self._tape.order.turn(known.ended)
                 self._tape.order.mark(known.ended)
                 redo(known, ctx.native, ctx.state)
+            await restore(known.artifacts, ctx.native, self._tape.recording.saved_artifacts(known.run))
             await self._ended(known)
             return known.result
         if recorded and self._on_mismatch == "skip" and self._tape.until is None:
@@ -338,6 +347,8 @@ def _natives(recording: Recording) -> Iterator[tuple[str, Callable[[], object]]]
             yield place, partial(response_from, chunk.response)
     for number, used in enumerate(recording.tool_interactions):
         yield f"tool_interactions[{number}].actions", partial(actions_from, used.actions)
+    for artifact in recording.saved_artifacts().values():
+        yield f"Artifact {artifact.filename!r}", partial(check_artifact, artifact.version, artifact.part)
 
 
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:

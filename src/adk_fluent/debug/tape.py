@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import inf
@@ -22,7 +22,7 @@ from adk_fluent.debug.requests import (
     request_lines,
     same_request,
 )
-from adk_fluent.debug.values import Choice, LLMInteraction, ToolInteraction
+from adk_fluent.debug.values import Choice, LLMInteraction, Saved, SavedArtifact, ToolInteraction
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.spelling import did_you_mean
@@ -91,6 +91,8 @@ class Tape:
         self._models = _queues((call.key, call) for call in models)
         self._tools = _queues((call.key, call) for call in tools)
         self._asked: Counter[str] = Counter()
+        self._begun = 0
+        self._next: dict[str, int] = {}
         self._reached = -1
         self._choices = self._chosen()
         events = ((step.seq, step.event.author, step.event.branch) for step in recording.steps)
@@ -210,6 +212,18 @@ class Tape:
             self.order.mark(place)
         elif branch and agent in self._ran:
             await self.order.last()
+
+    def expect(self, session_id: str, run: int) -> None:
+        """Let the next run of a session be this one; by default runs begin in the order of the recording."""
+        self._next[session_id] = run
+
+    def artifacts(self, session_id: str) -> tuple[Sequence[SavedArtifact], Saved]:
+        """The artifacts that were there before the run that begins, and all that are known of its session."""
+        index = self._next.pop(session_id, self._begun)
+        self._begun = index + 1
+        runs = self.recording.runs
+        found = index < len(runs)
+        return (runs[index].artifacts, self.recording.saved_artifacts(index)) if found else ((), {})
 
     def plays(self, tree: Node) -> None:
         """What is about to run."""

@@ -107,6 +107,25 @@ def _parts(response: Mapping[str, Any]) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedArtifact:
+    """One version of an artifact.
+
+    Attributes:
+        filename: its name.
+        version: its number.
+        part: its content: the fields of a `Part`; `None` if the run did not load it.
+    """
+
+    filename: str
+    version: int = 0
+    part: Mapping[str, Any] | None = None
+
+
+Saved = Mapping[tuple[str, int], SavedArtifact]
+"""Name and version → the artifact."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolInteraction:
     """One call of a tool.
 
@@ -119,6 +138,7 @@ class ToolInteraction:
         result: what it gave.
         error: what it raised.
         actions: what it did beside: the fields of ADK's `EventActions` that it changed.
+        artifacts: the artifacts that it saved, in order.
         inside: whether it works inside the run alone, as an agent does that is a tool; a replay runs it.
         branch: the parallel branch it was called on.
         run: which of the recorded runs it belongs to, from 0.
@@ -136,6 +156,7 @@ class ToolInteraction:
     result: Any = None
     error: Failure | None = None
     actions: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    artifacts: tuple[SavedArtifact, ...] = ()
     inside: bool = False
     branch: str | None = None
     run: int = 0
@@ -163,6 +184,7 @@ class RecordedRun:
         streaming: whether pieces of answers were asked for.
         live: whether it was a live conversation, of which only the events are known.
         error: what it ended with, if it failed.
+        artifacts: the artifacts that were there before, as far as the run came upon them.
     """
 
     prompt: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -173,6 +195,7 @@ class RecordedRun:
     streaming: bool = False
     live: bool = False
     error: Failure | None = None
+    artifacts: tuple[SavedArtifact, ...] = ()
 
     @property
     def text(self) -> str:

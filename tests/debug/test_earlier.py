@@ -1,0 +1,178 @@
+"""Recordings of runs with a past: artifacts that were there, earlier turns, caches that were filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from google.adk.artifacts import InMemoryArtifactService
+from google.genai.types import Blob, Part
+
+from adk_fluent import A, Agent, C, FanOut, T
+from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
+from adk_fluent.errors import RecordingError
+from adk_fluent.eval import FluentEvalSuite
+from adk_fluent.testing import call_tool, mock_backend
+
+NOTE = "note.txt"
+
+
+async def save(text: str, tool_context: Any) -> str:
+    """Save a note."""
+    await tool_context.save_artifact(NOTE, Part(text=text))
+    return "saved"
+
+
+async def save_and_fail(text: str, tool_context: Any) -> str:
+    """Save a note, and fail."""
+    await save(text, tool_context)
+    raise ValueError("the disk is full")
+
+
+async def load(tool_context: Any) -> str:
+    """Load the note."""
+    part = await tool_context.load_artifact(NOTE)
+    return "" if part is None else part.text
+
+
+async def recorded(
+    expression: Any,
+    script: Mapping[str, Any],
+    *,
+    turns: int = 1,
+    before: Iterable[tuple[str, Part]] = (),
+) -> Recording:
+    """A recording of turns in a session that has these artifacts, as it is read from its file."""
+    tape, backend, service = Recorder(), mock_backend(script), InMemoryArtifactService()
+    place: Any = {"app_name": "adk_fluent_app", "user_id": "user", "session_id": "s"}
+    for filename, part in before:
+        await service.save_artifact(**place, filename=filename, artifact=part)
+    for turn in range(turns):
+        await tape.install(expression).run(
+            f"turn {turn}", backend=backend, session_id="s", artifact_service=service
+        )
+    return Recording.from_json(tape.get_recording().to_json())
+
+
+def saving(text: str) -> Any:
+    """A call of a tool that saves a note, and what is said then."""
+    return [call_tool("save", text=text), "done"]
+
+
+OLD = [
+    (NOTE, Part(text="old")),
+    (NOTE, Part(text="new")),
+    ("user:face.png", Part(inline_data=Blob(data=b"\0\1\xff", mime_type="image/png"))),
+]
+READER = Agent("reader").instruct("Read {artifact.note.txt}.")
+SAVED: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
+    "an instruction": (Agent("a").tool(save) >> READER, {"a": saving("x"), "reader": "read"}),
+    "an operation": (
+        Agent("a").tool(save) >> A.snapshot(NOTE, into_key="n") >> Agent("b").instruct("{n}"),
+        {"a": saving("x"), "b": "read"},
+    ),
+    "two at once": (
+        FanOut(Agent("a").tool(save), Agent("b").tool(save)) >> READER.context(C.none()),
+        {"a": saving("x"), "b": saving("y"), "reader": "read"},
+    ),
+    "a tool that fails": (
+        Agent("a").tool(save_and_fail) // READER,
+        {"a": call_tool("save_and_fail", text="x"), "reader": "read"},
+    ),
+    "an agent as tool": (
+        Agent("a").tools(T.agent(Agent("inner").tool(save))) >> READER,
+        {"a": [call_tool("inner", request="go"), "done"], "inner": saving("x"), "reader": "read"},
+    ),
+    "a model": (
+        Agent("a").tools(A.tool.save()) >> READER,
+        {"a": [call_tool("save_artifact", filename=NOTE, content="x"), "done"], "reader": "read"},
+    ),
+    "a step": (
+        Agent("a").writes("n") >> A.publish(NOTE, from_key="n") >> Agent("b").tool(load),
+        {"a": "x", "b": [call_tool("load"), "done"]},
+    ),
+}
+THERE: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
+    "an instruction": (READER, {"reader": "read"}),
+    "a version": (
+        A.snapshot(NOTE, into_key="n", version=0) >> A.version(NOTE, "v") >> Agent("b").instruct("{n} {v}"),
+        {"b": "read"},
+    ),
+    "all names": (A.list("all") >> Agent("b").instruct("{all}"), {"b": "read"}),
+    "an image": (Agent("b").context(C.default() + A.for_llm("user:face.png")), {"b": "seen"}),
+    "a deleted one": (
+        A.load(NOTE) >> A.delete(NOTE) >> Agent("b").instruct("{artifact.note.txt?}"),
+        {"b": "ok"},
+    ),
+    "a model": (
+        Agent("b").tools(A.tool.load()),
+        {"b": [call_tool("load_artifacts", artifact_names=[NOTE]), "read"]},
+    ),
+    "a new version": (
+        Agent("a").instruct("{artifact.note.txt}").tool(save) >> A.version(NOTE, "v"),
+        {"a": [*saving("x"), *saving("y")]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+async def test_a_replay_has_what_was_saved(name: str) -> None:
+    """What a tool, a model or a step saved is there in a replay for all that read it."""
+    expression, script = SAVED[name]
+    recording = await recorded(expression, script)
+    again = await recording.replay(expression)
+    assert str(diff_recordings(recording, again)).startswith("No difference")
+    assert recording.saved_artifacts() == again.saved_artifacts()
+
+
+@pytest.mark.parametrize("name", THERE)
+async def test_a_replay_has_the_artifacts_that_were_there(name: str) -> None:
+    """A recording holds the artifacts of the session and of its user that a run came upon, in each turn."""
+    expression, script = THERE[name]
+    recording = await recorded(
+        expression, script, before=OLD, turns=1 if name in ("a deleted one", "a model") else 2
+    )
+    again = await recording.replay(expression)
+    assert str(diff_recordings(recording, again)).startswith("No difference")
+    assert not diff_recordings(recording, await again.replay(expression))
+
+
+async def test_an_artifact_that_was_not_loaded_says_so() -> None:
+    """A changed pipeline that loads another version reads that the recording has no content of it."""
+    recording = await recorded(A.load(NOTE) >> Agent("b").instruct("{note}"), {"b": "read"}, before=OLD)
+    backend = ReplayerBackend(recording, "skip")
+    await (A.snapshot(NOTE, into_key="note", version=0) >> Agent("b").instruct("{note}")).run(
+        "turn 0", backend=backend
+    )
+    (mismatch,) = backend.mismatches
+    assert "note.txt, version 0, is not in the recording" in str(mismatch)
+
+
+async def test_a_number_that_no_replay_counts_to_is_refused() -> None:
+    """A service that numbers versions in its own way cannot be replayed, and the replay says so at once."""
+    recording = await recorded(READER, {"reader": "read"}, before=OLD)
+    text = recording.to_json().replace('"version": 1,\n', '"version": 1700000000,\n')
+    with pytest.raises(RecordingError, match=r"note\.txt.*has the number 1700000000"):
+        await Recording.from_json(text).replay(READER)
+
+
+async def test_words_of_artifacts_are_content() -> None:
+    """Without its content a recording has no content of artifacts; a secret in one is taken out."""
+    for tape, held in (Recorder(capture_content=False), None), (Recorder(), {"text": "password=[redacted]"}):
+        script = {"a": saving("password=hunter22x"), "reader": "read"}
+        await tape.install(SAVED["an instruction"][0]).run("Hi", backend=mock_backend(script))
+        ((artifact,),) = [call.artifacts for call in tape.get_recording().tool_interactions]
+        assert artifact.part == held
+
+
+async def test_a_case_saves_what_tools_saved() -> None:
+    """In an evaluation, too, a tool saves what it saved; artifacts that were there before are refused."""
+    expression, script = SAVED["an instruction"]
+    recording = await recorded(expression, script)
+    suite = FluentEvalSuite(expression, [recording.to_case()], metrics=["response_match_score"])
+    report = await suite.run(backend=lambda: mock_backend(script), engine="light")
+    assert report.passed, str(report)
+    there = await recorded(*THERE["an instruction"], before=OLD)
+    with pytest.raises(RecordingError, match=r"uses artifact 'note\.txt', which was there before"):
+        there.to_case()
