@@ -9,7 +9,7 @@ import pytest
 from google.adk.artifacts import InMemoryArtifactService
 from google.genai.types import Blob, Part
 
-from adk_fluent import A, Agent, C, FanOut, T
+from adk_fluent import A, Agent, C, FanOut, T, gate
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
 from adk_fluent.errors import RecordingError
 from adk_fluent.eval import FluentEvalSuite
@@ -176,3 +176,78 @@ async def test_a_case_saves_what_tools_saved() -> None:
     there = await recorded(*THERE["an instruction"], before=OLD)
     with pytest.raises(RecordingError, match=r"uses artifact 'note\.txt', which was there before"):
         there.to_case()
+
+
+ECHO = Agent("a").writes("x") >> Agent("b").instruct("{x} {y?}")
+ECHOES = {name: [f"{turn}{name}" for turn in range(4)] for name in "ab"}
+
+
+async def same(recording: Recording, expression: Any, earlier: list[int]) -> Recording:
+    """A recording as it is read from its file; replayed, and the replay again, it is equal."""
+    recording = Recording.from_json(recording.to_json())
+    again = await recording.replay(expression)
+    for other in again, await again.replay(expression):
+        assert str(diff_recordings(recording, other)).startswith("No difference")
+        assert other.state_snapshots[-1] == recording.state_snapshots[-1]
+        assert [len(run.earlier) for run in other.runs] == earlier
+    return recording
+
+
+async def test_a_recording_begins_in_the_middle_of_a_session() -> None:
+    """It holds the turns before, also those between recorded ones, and a replay starts from them."""
+    tape, backend = Recorder(), mock_backend(ECHOES)
+    watched = tape.install(ECHO)
+    await ECHO.run("0", backend=backend, session_id="s", state={"y": "Y", "user:z": 3})
+    await watched.run("1", backend=backend, session_id="s")
+    recording = await same(tape.get_recording(), ECHO, [3])
+    result = await ECHO.run("1", backend=ReplayerBackend(recording))
+    assert (result.text, result.state) == ("1b", {"x": "1a", "y": "Y", "user:z": 3})
+    assert (await recording.resume(ECHO, at="a", backend=mock_backend({"b": "other"}))).text == "other"
+    with pytest.raises(RecordingError, match=r"Run 1 .* had 3 events before"):
+        recording.to_case()
+    await ECHO.run("2", backend=backend, session_id="s")
+    await watched.run("3", backend=backend, session_id="s")
+    await same(tape.get_recording(), ECHO, [3, 3])
+
+
+async def test_a_recording_begins_after_clear() -> None:
+    """A recorder that is cleared begins a new recording in the session that goes on."""
+    tape, backend = Recorder(), mock_backend(ECHOES)
+    async with tape.install(ECHO).session(backend=backend) as session:
+        await session.send("0")
+        tape.clear()
+        await session.send("1")
+        await session.send("2")
+    await same(tape.get_recording(), ECHO, [3, 0])
+
+
+async def test_a_recording_begins_with_an_answer() -> None:
+    """The question that a person answers may have been asked before the recording begins."""
+    pipeline = Agent("a") >> gate(lambda s: True, message="Go on?", into="ok") >> Agent("b")
+    tape, backend = Recorder(), mock_backend(ECHOES)
+    (asked,) = (await pipeline.run("0", backend=backend, session_id="s")).pending
+    await tape.install(pipeline).resume(session_id="s", approvals={asked.id: {"by": 1}}, backend=backend)
+    recording = tape.get_recording()
+    await same(recording, pipeline, [len(recording.runs[0].earlier)])
+
+
+async def test_a_run_that_was_undone_is_undone_in_a_replay() -> None:
+    """A rewind between recorded runs takes back what the first of them did, in a replay, too."""
+    tape, backend = Recorder(), mock_backend(ECHOES)
+    watched = tape.install(ECHO)
+    await watched.run("0", backend=backend, session_id="s")
+    first = await watched.run("1", backend=backend, session_id="s")
+    await watched.rewind(session_id="s", before_invocation_id=first.invocation_id, backend=backend)
+    await watched.run("2", backend=backend, session_id="s")
+    await same(tape.get_recording(), ECHO, [0, 0, 1])
+
+
+async def test_earlier_words_are_content() -> None:
+    """Without its content, or its state, a recording has none of earlier turns; secrets are taken out."""
+    for content, held in (False, []), (True, ["api_key=[redacted]"]):
+        tape, backend = Recorder(capture_content=content, capture_state=False), mock_backend(ECHOES)
+        await ECHO.run("api_key=hunter22x", backend=backend, session_id="s", state={"y": "Y"})
+        await tape.install(ECHO).run("1", backend=backend, session_id="s")
+        (run,) = tape.get_recording().runs
+        assert [each["content"]["parts"][0]["text"] for each in run.earlier][:1] == held
+        assert not any(each["actions"].get("state_delta") for each in run.earlier)

@@ -138,6 +138,12 @@ class _ToolCall(_Asked, total=False):
     inside: bool
 
 
+class _Earlier(TypedDict, total=False):
+    author: Required[str]
+    content: _Content | None
+    actions: Json | None
+
+
 class _Run(TypedDict, total=False):
     prompt: _Content
     session_id: str
@@ -148,6 +154,7 @@ class _Run(TypedDict, total=False):
     live: bool
     error: _Failure | None
     artifacts: list[_Artifact]
+    earlier: list[_Earlier]
 
 
 class _End(_Place, total=False):

@@ -65,6 +65,7 @@ class Notes:
         self._runs: list[RecordedRun] = []
         self._steps: list[Step] = []
         self._places: dict[str, int] = {}
+        self._old: set[str] = set()
         self._ends: list[End] = []
         self._races: list[NotedRace] = []
         self._asked: list[NotedCall[LLMInteraction]] = []
@@ -103,15 +104,32 @@ class Notes:
 
     # --- runs -------------------------------------------------------------------------------------
 
-    def begin(self, run: NotedRun, tree: Node | None, model: str, known: RecordedRun) -> None:
-        """Note the start of a run; what it holds is kept as far as it is asked for."""
+    def begin(
+        self, run: NotedRun, tree: Node | None, model: str, known: RecordedRun, events: Sequence[Any] = ()
+    ) -> None:
+        """Note the start of a run, and what its session holds; that is kept as far as it is asked for."""
         run.index, run.notes = len(self._runs), self
         if self._tree is None:
             self._tree, self._hash = tree, _hash_of(tree)
             self._metadata["default_model"] = model
         prompt, state = self.content(known.prompt, {}), self.state(known.state)
-        self._runs.append(replace(known, prompt=prompt, state=state))
+        self._runs.append(replace(known, prompt=prompt, state=state, earlier=self._earlier(known, events)))
         self.spans.watch()
+
+    def _earlier(self, run: RecordedRun, events: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
+        """The events of a session that no recorded run gave; what a replay makes again is not among them."""
+        place = run.session_id, run.user_id
+        known = {each.invocation_id for each in self._runs if (each.session_id, each.user_id) == place}
+        found = [each for each in events if each.invocation_id not in known and each.id not in self._old]
+        while found and found[-1].author == "user" and found[-1].invocation_id == run.invocation_id:
+            found.pop()  # what the user says now
+        if known:  # what ADK itself wrote after a recorded run, as a summary
+            found = [each for each in found if each.actions.compaction is None]
+        self._old.update(each.id for each in found)
+        made = [plain(each) for each in found]
+        if not self._state:
+            made = [{**each, "actions": {**each.get("actions", {}), "state_delta": {}}} for each in made]
+        return tuple(self.content(made, []))
 
     def failed(self, index: int, error: BaseException) -> None:
         """Note what a run ended with."""

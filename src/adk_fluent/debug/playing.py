@@ -163,7 +163,7 @@ class Watching(Middleware):
     async def before_run(self, ctx: Context) -> None:
         """A run begins."""
         self._played(ctx).begins(self._tape)
-        artifacts, saved = self._tape.artifacts(ctx.session_id)
+        artifacts, saved = self._tape.artifacts(ctx.session_id, ctx.invocation_id)
         await restore(artifacts, ctx.native, saved)
 
     async def on_event(self, ctx: Context, event: AgentEvent) -> None:

@@ -155,7 +155,8 @@ class Recorder(Middleware):
             live=ctx.live,
         )
         notes = self._notes(ctx)
-        notes.begin(run, cast(Placed, ctx).tree, default_model(), known)
+        events = () if ctx.live else cast(Any, ctx.native).session.events
+        notes.begin(run, cast(Placed, ctx).tree, default_model(), known, events)
         _note_artifacts(ctx, partial(notes.came_upon, run.index))
 
     async def on_run_error(self, ctx: Context, error: Exception) -> None:

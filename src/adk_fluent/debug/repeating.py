@@ -66,7 +66,7 @@ class _Replay:
         if approvals := approvals_of(self._recording, run, now):
             await self._expression.resume(approvals=approvals, **options)
             return
-        held = self._held.get(run.session_id, {})
+        held = self._held.get(run.session_id, run.state if run.earlier else {})
         if state := {key: value for key, value in run.state.items() if held.get(key) != value}:
             options["state"] = state
         prompt = content_from(run.prompt)
@@ -87,7 +87,7 @@ def approvals_of(recording: Recording, run: RecordedRun, now: Sequence[str]) -> 
     parts: list[Mapping[str, Any]] = run.prompt.get("parts") or []
     given = [cast("Mapping[str, Any]", each) for part in parts if (each := part.get("function_response"))]
     ids = dict(zip(_pending(recording, run.session_id), now, strict=False))
-    return {ids.get(str(each["id"]), ""): _answer(each.get("response") or {}) for each in given}
+    return {ids.get(str(each["id"]), str(each["id"])): _answer(each.get("response") or {}) for each in given}
 
 
 def _answer(response: Mapping[str, Any]) -> Any:

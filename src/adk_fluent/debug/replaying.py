@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from math import inf
@@ -11,10 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from adk_fluent._limit import next_limit
 from adk_fluent.backends.adk.artifacts.recorded import check_artifact
-from adk_fluent.backends.adk.events.parts import actions_from, content_from, response_from, silence
+from adk_fluent.backends.adk.events.parts import (
+    actions_from,
+    content_from,
+    response_from,
+    session_event,
+    silence,
+)
 from adk_fluent.backends.adk.middleware.stack import as_outcome
 from adk_fluent.backends.adk.remote.noting import event_of
-from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_name, name_of_model
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
@@ -34,7 +41,9 @@ if TYPE_CHECKING:
 
     from adk_fluent.backends.adk.remote.noting import Answering, Events
     from adk_fluent.backends.adk.running.backend import Compiled
+    from adk_fluent.backends.adk.running.convert import Prompt
     from adk_fluent.backends.adk.running.live import LiveLine
+    from adk_fluent.backends.events import AgentEvent
     from adk_fluent.debug.recording import Recording
     from adk_fluent.debug.values import LLMInteraction, ToolInteraction
     from adk_fluent.ir.base import Node
@@ -137,6 +146,39 @@ class ReplayerBackend(ScriptedBackend):
         By default runs begin in the order of the recording.
         """
         self._tape.expect(session_id, run)
+
+    async def stream(
+        self, compiled: Compiled, prompt: Prompt, **options: Any
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Give events as they happen; takes what `ADKBackend.stream` takes."""
+        options["session_id"] = options.get("session_id") or str(uuid.uuid4())
+        await self._recall(compiled, options)
+        async with aclosing(super().stream(compiled, prompt, **options)) as events:
+            async for event in events:
+                yield event
+
+    async def resume(self, compiled: Compiled, **options: Any) -> AsyncGenerator[AgentEvent, None]:
+        """Go on with a paused run; takes what `ADKBackend.resume` takes."""
+        await self._recall(compiled, options)
+        async with aclosing(super().resume(compiled, **options)) as events:
+            async for event in events:
+                yield event
+
+    async def _recall(self, compiled: Compiled, options: Mapping[str, Any]) -> None:
+        """Let a session hold what it held before the run that is about to begin."""
+        runner = compiled.runner(self.services(options.get("services")))
+        service = runner.session_service
+        user, session_id = options.get("user_id") or DEFAULT_USER, options["session_id"]
+        place: dict[str, Any] = {"app_name": runner.app_name, "user_id": user, "session_id": session_id}
+        session = await service.get_session(**place)
+        run = self._tape.earlier(session_id, is_new=session is None or not session.events)
+        if run is None:
+            return
+        if session is None:
+            state = {key: value for key, value in run.state.items() if not key.startswith("temp:")}
+            session = await service.create_session(**place, state=state)
+        for data in run.earlier:
+            await service.append_event(session, session_event(data, self._tape.invocations))
 
     # --- what answers -----------------------------------------------------------------------------
 
@@ -341,6 +383,8 @@ def _natives(recording: Recording) -> Iterator[tuple[str, Callable[[], object]]]
     """Place → what makes ADK's value of what was recorded there."""
     for number, run in enumerate(recording.runs):
         yield f"runs[{number}].prompt", partial(content_from, run.prompt)
+        for place, data in enumerate(run.earlier):
+            yield f"runs[{number}].earlier[{place}]", partial(session_event, data, {})
     for number, call in enumerate(recording.llm_interactions):
         for piece, chunk in enumerate(call.chunks):
             place = f"llm_interactions[{number}].chunks[{piece}].response"

@@ -229,13 +229,17 @@ def _made(cls: type[V], data: Json) -> V:
     for name, made in _INNER.items():
         if given.get(name) is not None:
             given[name] = made(given[name])
-    for name in given.keys() & _WORDS.get(cls.__name__, ()):
+    for name in given.keys() & _LISTS.get(cls.__name__, ()):
         given[name] = tuple(given[name])
     return cls(**given)
 
 
-_WORDS: Final[Mapping[str, Collection[str]]] = {"LLMInteraction": ["prompt"], "Choice": ["taken"]}
-"""Class → those of its fields that are lists of words."""
+_LISTS: Final[Mapping[str, Collection[str]]] = {
+    "LLMInteraction": ["prompt"],
+    "Choice": ["taken"],
+    "RecordedRun": ["earlier"],
+}
+"""Class → those of its fields that are lists of what JSON holds."""
 
 _INNER: Final[Mapping[str, Callable[[Any], Any]]] = {
     "error": lambda data: _made(Failure, data),

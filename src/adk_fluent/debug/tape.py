@@ -22,7 +22,7 @@ from adk_fluent.debug.requests import (
     request_lines,
     same_request,
 )
-from adk_fluent.debug.values import Choice, LLMInteraction, Saved, SavedArtifact, ToolInteraction
+from adk_fluent.debug.values import Choice, LLMInteraction, RecordedRun, Saved, SavedArtifact, ToolInteraction
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.spelling import did_you_mean
@@ -80,6 +80,9 @@ class Tape:
     Args:
         recording: what was recorded.
         until: only what was asked before this place in it; by default all.
+
+    Attributes:
+        invocations: id of a recorded run → the id that it has now.
     """
 
     def __init__(self, recording: Recording, until: int | None = None) -> None:
@@ -93,6 +96,8 @@ class Tape:
         self._asked: Counter[str] = Counter()
         self._begun = 0
         self._next: dict[str, int] = {}
+        self._playing: dict[str, int] = {}
+        self.invocations: dict[str, str] = {}
         self._reached = -1
         self._choices = self._chosen()
         events = ((step.seq, step.event.author, step.event.branch) for step in recording.steps)
@@ -217,13 +222,26 @@ class Tape:
         """Let the next run of a session be this one; by default runs begin in the order of the recording."""
         self._next[session_id] = run
 
-    def artifacts(self, session_id: str) -> tuple[Sequence[SavedArtifact], Saved]:
-        """The artifacts that were there before the run that begins, and all that are known of its session."""
-        index = self._next.pop(session_id, self._begun)
+    def earlier(self, session_id: str, *, is_new: bool) -> RecordedRun | None:
+        """The run that a session plays next, if the session held events before that must be there.
+
+        Args:
+            is_new: whether it has no events yet.
+        """
+        begins = session_id not in self._playing
+        index = self._playing[session_id] = self._next.pop(session_id, self._begun)
         self._begun = index + 1
-        runs = self.recording.runs
-        found = index < len(runs)
-        return (runs[index].artifacts, self.recording.saved_artifacts(index)) if found else ((), {})
+        run = self.recording.runs[index] if index < len(self.recording.runs) else None
+        return run if run is not None and run.earlier and (is_new or not begins) else None
+
+    def artifacts(self, session_id: str, invocation_id: str) -> tuple[Sequence[SavedArtifact], Saved]:
+        """The artifacts that were there before the run that begins, and all that are known of its session."""
+        index = self._playing.get(session_id, len(self.recording.runs))
+        if index >= len(self.recording.runs):
+            return (), {}
+        run = self.recording.runs[index]
+        self.invocations[run.invocation_id] = invocation_id
+        return run.artifacts, self.recording.saved_artifacts(index)
 
     def plays(self, tree: Node) -> None:
         """What is about to run."""

@@ -185,6 +185,8 @@ class RecordedRun:
         live: whether it was a live conversation, of which only the events are known.
         error: what it ended with, if it failed.
         artifacts: the artifacts that were there before, as far as the run came upon them.
+        earlier: the events of its session that were there before and are of no run of the recording: the
+            fields of ADK's `Event`.
     """
 
     prompt: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -196,6 +198,7 @@ class RecordedRun:
     live: bool = False
     error: Failure | None = None
     artifacts: tuple[SavedArtifact, ...] = ()
+    earlier: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def text(self) -> str:

@@ -72,6 +72,11 @@ def _check(recording: Recording, run: RecordedRun, number: int) -> None:
         raise RecordingError(
             f"Run {number} of this recording is a live conversation, and an eval case holds turns of text."
         )
+    if run.earlier:
+        raise RecordingError(
+            f"Run {number} of this recording goes on in a session that had {len(run.earlier)} events before, "
+            "and an eval case starts a new one. Use to_test(), whose replay has them."
+        )
     if run.artifacts:
         raise RecordingError(
             f"Run {number} of this recording uses artifact {run.artifacts[0].filename!r}, which was there "
