@@ -86,6 +86,7 @@ class _Failure(TypedDict, total=False):
     type: Required[str]
     message: str
     status: int | None
+    bases: list[str]
 
 
 class _Chunk(TypedDict, total=False):

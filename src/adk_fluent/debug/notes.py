@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from adk_fluent import __version__
 from adk_fluent._redaction import Redactor
+from adk_fluent.debug.errors import bases_of
 from adk_fluent.debug.events import event_from
 from adk_fluent.debug.recording import Recording, pipeline_hash
 from adk_fluent.debug.requests import DEEPEST, deeper_than, plain, request_json
@@ -269,7 +270,7 @@ class Notes:
         """What is noted of an error."""
         root = root_of(error) if isinstance(error, Exception) else error
         message = " ".join(str(root).split()) if self._content else ""
-        return Failure(type(root).__name__, self._redacted(message), status_of(root))
+        return Failure(type(root).__name__, self._redacted(message), status_of(root), bases_of(type(root)))
 
     # --- what is kept -----------------------------------------------------------------------------
 

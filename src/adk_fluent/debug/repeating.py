@@ -52,7 +52,13 @@ class _Replay:
             await self._made(index, run)
         except ReplayError:
             raise
-        except ADKFluentError:
+        except ADKFluentError as error:
+            if run.error is None and (unknown := self._backend.unknown_classes):
+                raise ReplayError(
+                    f"The replay failed, and the recorded run did not: {error} The recording has an error of "
+                    f"class {unknown[-1]}, which is in no imported module, so that nothing catches it by its "
+                    "class. Define it at the top level of a module, and import that before the replay."
+                ) from error
             if run.error is None:
                 raise
         self._held[run.session_id] = _state_after(self._recording, index)

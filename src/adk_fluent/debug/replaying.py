@@ -25,7 +25,7 @@ from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_name, name_of_model
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
-from adk_fluent.debug.errors import raised
+from adk_fluent.debug.errors import raised, unknown_class
 from adk_fluent.debug.lanes import has_lost
 from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo, restore
 from adk_fluent.debug.recorder import Placed
@@ -75,6 +75,7 @@ class ReplayerBackend(ScriptedBackend):
 
     Attributes:
         mismatches: the calls that were not recorded as they were made.
+        unknown_classes: those of recorded errors, as `module:name`, that no imported module has.
 
     Raises:
         ArgumentError: an argument is none of these.
@@ -122,6 +123,7 @@ class ReplayerBackend(ScriptedBackend):
         self._on_mismatch, self._tools = on_mismatch, tools
         self._live = live or ADKBackend()
         self.mismatches: list[Mismatch] = []
+        self.unknown_classes: list[str] = []
 
     @property
     def left(self) -> list[LLMInteraction | ToolInteraction]:
@@ -287,6 +289,8 @@ class ReplayerBackend(ScriptedBackend):
         if call.error is not None:
             await self._tape.order.turn(call.ended)
             self._tape.order.mark(call.ended)
+            if (unknown := unknown_class(call.error)) is not None:
+                self.unknown_classes.append(unknown)
             raise as_outcome(raised(call.error))
 
     async def _others(self, ask: CallLive) -> AsyncGenerator[LlmResponse, None]:

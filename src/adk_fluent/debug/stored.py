@@ -238,6 +238,7 @@ _LISTS: Final[Mapping[str, Collection[str]]] = {
     "LLMInteraction": ["prompt"],
     "Choice": ["taken"],
     "RecordedRun": ["earlier"],
+    "Failure": ["bases"],
 }
 """Class → those of its fields that are lists of what JSON holds."""
 

@@ -18,11 +18,13 @@ class Failure:
         type: the name of its class.
         message: what it said.
         status: the HTTP status in it, if it has one.
+        bases: that class and those it derives from, as `module:name`, where it is of another library.
     """
 
     type: str
     message: str = ""
     status: int | None = None
+    bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
