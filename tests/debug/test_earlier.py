@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 from google.adk.artifacts import InMemoryArtifactService
 from google.genai.types import Blob, Part
 
-from adk_fluent import A, Agent, C, FanOut, T, gate
+from adk_fluent import A, Agent, C, FanOut, S, T, gate
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
-from adk_fluent.errors import RecordingError
+from adk_fluent.errors import RecordingError, ReplayError
 from adk_fluent.eval import FluentEvalSuite
 from adk_fluent.testing import call_tool, mock_backend
 
@@ -251,3 +253,82 @@ async def test_earlier_words_are_content() -> None:
         (run,) = tape.get_recording().runs
         assert [each["content"]["parts"][0]["text"] for each in run.earlier][:1] == held
         assert not any(each["actions"].get("state_delta") for each in run.earlier)
+
+
+def slowly(request: object) -> AsyncIterator[str]:
+    """An answer of several pieces, between which others have their turn."""
+
+    async def answer() -> AsyncIterator[str]:
+        for piece in range(9):
+            await asyncio.sleep(0)
+            yield f"{piece} "
+
+    return answer()
+
+
+async def waiting(tool_context: Any) -> str:
+    """Never end."""
+    tool_context.state["began"] = True
+    await asyncio.get_running_loop().create_future()
+    return ""
+
+
+LEFT: Mapping[str, tuple[Any, Mapping[str, Any], int]] = {
+    "in a piece": (ECHO, {"a": ["0", slowly, "2"], "b": ["0", "2"]}, 3),
+    "after an event": (ECHO, {"a": ["0", "1", "2"], "b": ["0", "2"]}, 2),
+    "before a step": (
+        Agent("a") >> S.set(z=1) >> Agent("b"),
+        {"a": ["0", "1", "2"], "b": ["0", "2"]},
+        2,
+    ),
+    "in branches": (
+        (Agent("a") | Agent("c")) >> Agent("b").context(C.none()),
+        {"a": ["0", slowly, "2"], "c": ["0", slowly, "2"], "b": ["0", "2"]},
+        5,
+    ),
+    "in a fallback": (
+        Agent("a") // Agent("b"),
+        {"a": ["0", slowly, "2"], "b": "never"},
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one session", "three sessions"])
+@pytest.mark.parametrize("name", LEFT)
+async def test_a_client_that_disconnects_spoils_nothing(name: str, together: bool) -> None:
+    """A run that is left in the middle is left there again, and the runs around it stay whole."""
+    expression, script, pieces = LEFT[name]
+    tape, backend = Recorder(), mock_backend(script)
+    watched = tape.install(expression)
+    sessions = ["s"] * 3 if together else [*"stu"]
+    await watched.run("0", backend=backend, session_id=sessions[0])
+    async with aclosing(watched.stream("1", backend=backend, session_id=sessions[1])) as events:
+        async for _ in events:
+            if (pieces := pieces - 1) == 0:
+                break
+    await watched.run("2", backend=backend, session_id=sessions[2])
+    recording = await same(tape.get_recording(), expression, [0, 0, 0])
+    assert [run.left for run in recording.runs] == [False, True, False]
+    if together:
+        with pytest.raises(RecordingError, match="Run 2 of this recording was left by its caller"):
+            recording.to_case()
+
+
+async def test_a_task_that_is_cancelled_spoils_nothing() -> None:
+    """A run whose task is cancelled while a tool is at work is left there; played alone, it says so."""
+    expression = Agent("a").tool(waiting) >> Agent("b")
+    script = {"a": [call_tool("waiting"), "2"], "b": "2"}
+    tape, backend = Recorder(), mock_backend(script)
+    watched = tape.install(expression)
+    task = asyncio.create_task(watched.run("1", backend=backend))
+    while not tape.get_recording().tool_interactions:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await watched.run("2", backend=backend)
+    recording = await same(tape.get_recording(), expression, [0, 0])
+    assert [run.left for run in recording.runs] == [True, False]
+    with pytest.raises(ReplayError, match="The caller of run 1 left it in the recording while agent 'a'"):
+        await expression.run("1", backend=ReplayerBackend(recording))

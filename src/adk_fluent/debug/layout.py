@@ -154,6 +154,7 @@ class _Run(TypedDict, total=False):
     streaming: bool
     live: bool
     error: _Failure | None
+    left: bool
     artifacts: list[_Artifact]
     earlier: list[_Earlier]
 

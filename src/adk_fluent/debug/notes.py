@@ -114,7 +114,9 @@ class Notes:
             self._tree, self._hash = tree, _hash_of(tree)
             self._metadata["default_model"] = model
         prompt, state = self.content(known.prompt, {}), self.state(known.state)
-        self._runs.append(replace(known, prompt=prompt, state=state, earlier=self._earlier(known, events)))
+        self._runs.append(
+            replace(known, prompt=prompt, state=state, left=True, earlier=self._earlier(known, events))
+        )
         self.spans.watch()
 
     def _earlier(self, run: RecordedRun, events: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
@@ -135,7 +137,11 @@ class Notes:
     def failed(self, index: int, error: BaseException) -> None:
         """Note what a run ended with."""
         if 0 <= index < len(self._runs):
-            self._runs[index] = replace(self._runs[index], error=self.failure(error))
+            self._runs[index] = replace(self._runs[index], error=self.failure(error), left=False)
+
+    def came_to_its_end(self, index: int) -> None:
+        """Note that the caller of a run has heard all of it."""
+        self._runs[index] = replace(self._runs[index], left=False)
 
     def came_upon(self, index: int, filename: str, version: int, part: Mapping[str, Any] | None) -> None:
         """Note a version of an artifact that was there before a run, with its content if the run loads it."""

@@ -39,12 +39,14 @@ class Place:
         asked: the request.
         streaming: whether pieces are asked for.
         before: the place in the recording before which it was made, at the latest.
+        left: the run that it is made in, if that was left by its caller.
     """
 
     key: str
     asked: Asked
     streaming: bool
     before: float = inf
+    left: int | None = None
 
 
 making: ContextVar[Place | None] = ContextVar("adk_fluent_replay", default=None)
@@ -181,8 +183,8 @@ class Watching(Middleware):
     ) -> AsyncIterator[LlmResponse]:
         """A model is asked: it is told by whom."""
         key = ctx.agent_name if ctx.operation is None else f"{ctx.agent_name}:{ctx.operation}"
-        before = self._played(ctx).before(cast(Placed, ctx).branch)
-        place = Place(key, asked_of(ctx, request), ctx.streaming, before)
+        before, left = self._played(ctx).before(cast(Placed, ctx).branch), self._tape.left_run(ctx.session_id)
+        place = Place(key, asked_of(ctx, request), ctx.streaming, self._backend.limit(before, left), left)
         making.set(place)
         is_object = getattr(ctx.native, "is_object", False)
         answers = self._backend.answers(place, lambda: call(request)) if is_object else call(request)

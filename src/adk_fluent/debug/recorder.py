@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from functools import partial
@@ -158,6 +159,12 @@ class Recorder(Middleware):
         events = () if ctx.live else cast(Any, ctx.native).session.events
         notes.begin(run, cast(Placed, ctx).tree, default_model(), known, events)
         _note_artifacts(ctx, partial(notes.came_upon, run.index))
+
+    async def after_run(self, ctx: Context) -> None:
+        """The end of a run; newer ADKs say it of one that is cancelled or closed as well."""
+        run, why = self._run(ctx), sys.exc_info()[1]
+        if run.notes is not None and not isinstance(why, GeneratorExit | asyncio.CancelledError):
+            run.notes.came_to_its_end(run.index)
 
     async def on_run_error(self, ctx: Context, error: Exception) -> None:
         """What a run ended with, on an ADK that says so; on others `run_failed` is told."""

@@ -122,6 +122,15 @@ class Recording:
         found += [each for call in self.tool_interactions if call.run in numbers for each in call.artifacts]
         return {(each.filename, each.version): each for each in found if each.part is not None}
 
+    @cached_property
+    def extents(self) -> Mapping[int, int]:
+        """Run → the last place at which something of it was recorded."""
+        calls = (*self.llm_interactions, *self.tool_interactions)
+        places = [(each.run, each.seq) for each in (*self.steps, *self.ends)]
+        places += [(call.run, max(call.started, call.ended or 0)) for call in calls]
+        places += [(call.run, chunk.seq) for call in self.llm_interactions for chunk in call.chunks]
+        return dict(sorted(places))
+
     def get_llm_interactions(self, agent: str | None = None) -> list[LLMInteraction]:
         """The calls of models, or those of one agent."""
         return [each for each in self.llm_interactions if agent in (None, each.agent_name)]

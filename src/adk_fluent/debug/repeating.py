@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -70,18 +70,42 @@ class _Replay:
         self._backend.expect(session, index)
         now = _pending(self._tape.get_recording(), session)
         if approvals := approvals_of(self._recording, run, now):
-            await self._expression.resume(approvals=approvals, **options)
+            made = self._expression.resume(approvals=approvals, **options)
+            await (_until(made, self._backend.leaves(index)) if run.left else made)
             return
         held = self._held.get(run.session_id, run.state if run.earlier else {})
         if state := {key: value for key, value in run.state.items() if held.get(key) != value}:
             options["state"] = state
         prompt = content_from(run.prompt)
         if run.streaming:
-            async with aclosing(cast(Any, self._expression.stream(prompt, **options))) as events:
-                async for _ in events:
-                    pass
+            made = self._streamed(index, run, self._expression.stream(prompt, **options))
         else:
-            await self._expression.run(prompt, **options)
+            made = self._expression.run(prompt, **options)
+        await (_until(made, self._backend.leaves(index)) if run.left else made)
+
+    async def _streamed(self, index: int, run: RecordedRun, events: Any) -> None:
+        """Read a stream, as far as it was read, if it was left between two calls."""
+        at_work = (*self._recording.llm_interactions, *self._recording.tool_interactions)
+        in_call = any(each.run == index and each.ended is None for each in at_work)
+        heard = sum(not step.lost for step in self._recording.steps if step.run == index)
+        async with aclosing(events) as stream:
+            async for event in stream:
+                heard -= not event.is_partial
+                if run.left and not in_call and heard <= 0:
+                    return
+
+
+async def _until(made: Coroutine[Any, Any, Any], left: asyncio.Future[None]) -> None:
+    """Let a run go on to its end, or to the place at which it was left."""
+    task = asyncio.ensure_future(made)
+    try:
+        await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        over = task.done()
+        task.cancel()
+        ended = await asyncio.gather(task, return_exceptions=True)
+    if over and isinstance(ended[0], Exception):
+        raise ended[0]
 
 
 def approvals_of(recording: Recording, run: RecordedRun, now: Sequence[str]) -> dict[str, Any]:

@@ -124,6 +124,7 @@ class ReplayerBackend(ScriptedBackend):
         self._live = live or ADKBackend()
         self.mismatches: list[Mismatch] = []
         self.unknown_classes: list[str] = []
+        self._leaving: dict[int, asyncio.Future[None]] = {}
 
     @property
     def left(self) -> list[LLMInteraction | ToolInteraction]:
@@ -259,7 +260,7 @@ class ReplayerBackend(ScriptedBackend):
             live: asks what would really be asked.
         """
         call = self._tape.model(place.key, place.asked, place.before)
-        found: LLMInteraction | None = await self._found(call, place.before)
+        found: LLMInteraction | None = await self._found(call, place.before, place.left)
         source = self._others(live) if found is None else self._played(found)
         async with aclosing(source) as responses:
             async for response in responses:
@@ -278,7 +279,14 @@ class ReplayerBackend(ScriptedBackend):
         """The end of a call as it was recorded: well, with an error, or none at all."""
         if call.ended is None:
             await self._tape.order.last()
-            limit = None if has_lost(self._tape.recording, call) else next_limit()
+            lost = has_lost(self._tape.recording, call)
+            if not lost and self._tape.recording.runs[call.run].left:
+                await self._leave(call.run)
+                raise ReplayError(
+                    f"The caller of run {call.run + 1} left it in the recording while agent "
+                    f"{call.agent_name!r} was at work: there is no answer. Recording.replay() leaves it, too."
+                )
+            limit = None if lost else next_limit()
             if limit is not None:  # it was cut off when the time was over; nobody waits for that again
                 limit.expire()
                 await asyncio.get_running_loop().create_future()
@@ -293,6 +301,22 @@ class ReplayerBackend(ScriptedBackend):
                 self.unknown_classes.append(unknown)
             raise as_outcome(raised(call.error))
 
+    def leaves(self, run: int) -> asyncio.Future[None]:
+        """What is done when a run has come to the place at which its caller left it."""
+        self._leaving[run] = asyncio.get_running_loop().create_future()
+        return self._leaving[run]
+
+    async def _leave(self, run: int | None) -> None:
+        """Tell the caller of a run that it left it here, if it wants to know, and wait to be cancelled."""
+        if run in self._leaving:
+            if not self._leaving[run].done():
+                self._leaving[run].set_result(None)
+            await asyncio.get_running_loop().create_future()
+
+    def limit(self, before: float, left: int | None) -> float:
+        """The place before which a call was made: `before`, or that at which the caller left the run."""
+        return before if left is None else min(before, self._tape.recording.extents.get(left, 0) + 1)
+
     async def _others(self, ask: CallLive) -> AsyncGenerator[LlmResponse, None]:
         """What is answered in the place of what was not recorded."""
         if self._on_mismatch == "skip" and self._tape.until is None:
@@ -302,12 +326,13 @@ class ReplayerBackend(ScriptedBackend):
             async for response in responses:
                 yield response
 
-    async def _found(self, call: Any, before: float) -> Any:
+    async def _found(self, call: Any, before: float, left: int | None = None) -> Any:
         """A recorded call; `None` for what is answered otherwise."""
         if not isinstance(call, Mismatch):
             return call
-        if before < inf and call.recorded is None:  # another branch had won by then
+        if before < inf and call.recorded is None:  # another branch had won by then, or the caller was gone
             await self._tape.order.last()
+            await self._leave(left)
         if self._tape.until is not None and not call.changed:  # it is asked later than what is played
             return None
         self.mismatches.append(call)
@@ -331,9 +356,10 @@ class ReplayerBackend(ScriptedBackend):
         """What a call of a tool gives."""
         inside = works_inside(ctx.tool)
         recorded = self._tools == "recorded" and not inside
-        before = played.before(cast(Placed, ctx).branch)
+        left = self._tape.left_run(ctx.session_id)
+        before = self.limit(played.before(cast(Placed, ctx).branch), left)
         found = self._tape.tool(ctx.agent_name, name, args, before)
-        known: ToolInteraction | None = await self._found(found, before) if recorded else None
+        known: ToolInteraction | None = await self._found(found, before, left) if recorded else None
         if known is not None:
             if known.ended is not None and known.error is None:
                 await self._tape.order.turn(known.ended)

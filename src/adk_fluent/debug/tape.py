@@ -196,7 +196,9 @@ class Tape:
             tools.left = [call for call in tools.left if not self._is_past(call)]
 
     def _is_past(self, call: LLMInteraction | ToolInteraction) -> bool:
-        return call.run <= self._reached and has_lost(self.recording, call)
+        return call.run <= self._reached and (
+            has_lost(self.recording, call) or self.recording.runs[call.run].left
+        )
 
     def _taken(self, queue: _Queue[V], call: V) -> V:
         self._reached = max(self._reached, call.run)
@@ -233,6 +235,11 @@ class Tape:
         self._begun = index + 1
         run = self.recording.runs[index] if index < len(self.recording.runs) else None
         return run if run is not None and run.earlier and (is_new or not begins) else None
+
+    def left_run(self, session_id: str) -> int | None:
+        """The run that a session plays, if its caller left it."""
+        index = self._playing.get(session_id, len(self.recording.runs))
+        return index if index < len(self.recording.runs) and self.recording.runs[index].left else None
 
     def artifacts(self, session_id: str, invocation_id: str) -> tuple[Sequence[SavedArtifact], Saved]:
         """The artifacts that were there before the run that begins, and all that are known of its session."""

@@ -186,6 +186,7 @@ class RecordedRun:
         streaming: whether pieces of answers were asked for.
         live: whether it was a live conversation, of which only the events are known.
         error: what it ended with, if it failed.
+        left: whether its caller left it before its end, as a client does that disconnects.
         artifacts: the artifacts that were there before, as far as the run came upon them.
         earlier: the events of its session that were there before and are of no run of the recording: the
             fields of ADK's `Event`.
@@ -199,6 +200,7 @@ class RecordedRun:
     streaming: bool = False
     live: bool = False
     error: Failure | None = None
+    left: bool = False
     artifacts: tuple[SavedArtifact, ...] = ()
     earlier: tuple[Mapping[str, Any], ...] = ()
 

@@ -72,6 +72,11 @@ def _check(recording: Recording, run: RecordedRun, number: int) -> None:
         raise RecordingError(
             f"Run {number} of this recording is a live conversation, and an eval case holds turns of text."
         )
+    if run.left:
+        raise RecordingError(
+            f"Run {number} of this recording was left by its caller before its end, and an eval case needs "
+            "whole runs. Use to_test(), whose replay leaves it, too."
+        )
     if run.earlier:
         raise RecordingError(
             f"Run {number} of this recording goes on in a session that had {len(run.earlier)} events before, "
