@@ -15,6 +15,7 @@ from adk_fluent import A, Agent, C, FanOut, S, T, gate
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
 from adk_fluent.errors import RecordingError, ReplayError
 from adk_fluent.eval import FluentEvalSuite
+from adk_fluent.middleware import cache
 from adk_fluent.testing import call_tool, mock_backend
 
 NOTE = "note.txt"
@@ -332,3 +333,31 @@ async def test_a_task_that_is_cancelled_spoils_nothing() -> None:
     assert [run.left for run in recording.runs] == [True, False]
     with pytest.raises(ReplayError, match="The caller of run 1 left it in the recording while agent 'a'"):
         await expression.run("1", backend=ReplayerBackend(recording))
+
+
+def price(item: str) -> int:
+    """Find the price of an item."""
+    return len(item)
+
+
+CACHED: Mapping[str, Any] = {
+    "an agent": Agent("a").middleware(cache()) >> Agent("b").context(C.none()),
+    "an expression": (Agent("a") >> Agent("b").context(C.none())).middleware(cache()),
+    "a summary": Agent("a") >> Agent("b").context(C.summarize()).middleware(cache()),
+    "a loop": (Agent("a").context(C.none()) * 3).middleware(cache()),
+    "a tool": Agent("a").tools(T.cache(price)),
+}
+
+
+@pytest.mark.parametrize("cold", [True, False], ids=["cold", "warm"])
+@pytest.mark.parametrize("name", CACHED)
+async def test_a_replay_answers_what_a_cache_held(name: str, cold: bool) -> None:
+    """A cache that was filled before the recording began changes nothing in its replay."""
+    expression, tape = CACHED[name], Recorder()
+    scripted = [call_tool("price", item="tea"), "done"] * 3 if name == "a tool" else "x"
+    backend = mock_backend({"a": scripted, "b": "y", "b:summarize": "z"})
+    if not cold:
+        await expression.run("Hi", backend=backend)
+    for _ in range(2):
+        await tape.install(expression).run("Hi", backend=backend)
+    await same(tape.get_recording(), expression, [0, 0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -211,6 +211,18 @@ class Notes:
         self._asked.append(noted)
         return noted
 
+    def found(self, call: LLMInteraction, answer: Iterable[Mapping[str, Any]]) -> None:
+        """Note what a cache answered, unless the recording has the call that it is from.
+
+        In a replay the cache is empty at first, so that the model is asked where it held an answer before.
+        """
+        request = self.content(call.request, None)
+        if request is not None and all(each.noted.request != request for each in self._asked):
+            noted = self.asks(call)
+            for response in answer:
+                noted.chunks.append(Chunk(self.content(dict(response), {}), noted.seconds, self.next()))
+            noted.end(self)
+
     def remote(self, index: int, agent: str, request: LlmRequest, branch: str | None) -> NotedRemote:
         """Note a call of a remote agent, as one of a model whose name is the endpoint."""
         asked = request_json(request)
@@ -359,6 +371,7 @@ class NotedRun:
 
     index: int = -1
     notes: Notes | None = None
+    answer_found: Callable[..., None] | None = None
     prompt: Mapping[str, Any] = field(default_factory=dict[str, Any])
     held: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

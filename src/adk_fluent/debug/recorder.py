@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
@@ -157,6 +157,7 @@ class Recorder(Middleware):
         )
         notes = self._notes(ctx)
         events = () if ctx.live else cast(Any, ctx.native).session.events
+        run.answer_found = self._found
         notes.begin(run, cast(Placed, ctx).tree, default_model(), known, events)
         _note_artifacts(ctx, partial(notes.came_upon, run.index))
 
@@ -189,23 +190,18 @@ class Recorder(Middleware):
         """A call of a model."""
         run, asked = self._run(ctx), asked_of(ctx, request)
         notes = run.notes or self._notes(ctx)
-        noted = notes.asks(
-            LLMInteraction(
-                ctx.agent_name,
-                operation=ctx.operation,
-                model=request.model,
-                request=asked.request,
-                prompt=asked.prompt,
-                state=asked.state,
-                branch=cast(Placed, ctx).branch,
-                run=max(run.index, 0),
-            )
-        )
+        noted = notes.asks(_call(ctx, request, asked, run))
         with noted.going_on(notes):
             async with aclosing(call(request)) as responses:
                 async for response in responses:
                     notes.gave(noted, response)
                     yield response
+
+    def _found(self, ctx: Context, request: LlmRequest, answer: list[Mapping[str, Any]]) -> None:
+        """An answer that a cache held."""
+        run = self._run(ctx)
+        if run.notes is not None:
+            run.notes.found(_call(ctx, request, asked_of(ctx, request), run), answer)
 
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
         """A call of a tool."""
@@ -256,6 +252,19 @@ def asked_of(ctx: Context, request: LlmRequest) -> Asked:
         request_json(request),
         tuple(getattr(node, "templates", ())),
         {key: plain(value) for key, value in read.items()},
+    )
+
+
+def _call(ctx: Context, request: LlmRequest, asked: Asked, run: NotedRun) -> LLMInteraction:
+    return LLMInteraction(
+        ctx.agent_name,
+        operation=ctx.operation,
+        model=request.model,
+        request=asked.request,
+        prompt=asked.prompt,
+        state=asked.state,
+        branch=cast(Placed, ctx).branch,
+        run=max(run.index, 0),
     )
 
 

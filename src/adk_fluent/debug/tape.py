@@ -59,7 +59,8 @@ class _Queue(Generic[V]):
     """The recorded calls of one agent, or of one tool of it, that were not made again yet."""
 
     def __init__(self, calls: Iterable[V] = ()) -> None:
-        self.left: list[V] = list(calls)
+        self.all: list[V] = list(calls)
+        self.left: list[V] = list(self.all)
         self.count = len(self.left)
 
     def candidates(self) -> list[V]:
@@ -140,7 +141,7 @@ class Tape:
     def model_asked(self, key: str) -> str | None:
         """The name of the model that was asked under this key."""
         queue = self._models.get(key)
-        return queue.left[0].model if queue is not None and queue.left else None
+        return None if queue is None else (queue.left or queue.all)[0].model
 
     def model(self, key: str, asked: Asked, before: float = inf) -> LLMInteraction | Mismatch:
         """The recorded call that this one is.
