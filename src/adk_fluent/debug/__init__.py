@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Failure,
         LLMInteraction,
         RecordedRun,
+        SavedArtifact,
         Step,
         ToolInteraction,
     )
@@ -47,6 +48,7 @@ __all__ = [
     "Recording",
     "RecordingDiff",
     "ReplayerBackend",
+    "SavedArtifact",
     "Step",
     "ToolInteraction",
     "diff_events",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import binascii
+import base64
+import re
 import reprlib
 from collections.abc import Mapping
 from functools import cache
@@ -17,8 +18,11 @@ DEEPEST_FILE: Final = DEEPEST + 20
 """Levels of a file that is read; what is recorded stands in a few others."""
 
 
+_URL_SAFE: Final = re.compile("[-_]")
+
+
 def _base64(text: str) -> str:
-    binascii.a2b_base64(text)
+    base64.b64decode(text, altchars="-_" if _URL_SAFE.search(text) else None)
     return text
 
 
@@ -82,6 +86,7 @@ class _Failure(TypedDict, total=False):
     type: Required[str]
     message: str
     status: int | None
+    bases: list[str]
 
 
 class _Chunk(TypedDict, total=False):
@@ -119,12 +124,25 @@ class _Actions(TypedDict, total=False):
     state_delta: Json | None
 
 
+class _Artifact(TypedDict, total=False):
+    filename: Required[str]
+    version: Number
+    part: _Part | None
+
+
 class _ToolCall(_Asked, total=False):
     tool_name: Required[str]
     call_id: str
     args: Json
     actions: _Actions
+    artifacts: list[_Artifact]
     inside: bool
+
+
+class _Earlier(TypedDict, total=False):
+    author: Required[str]
+    content: _Content | None
+    actions: Json | None
 
 
 class _Run(TypedDict, total=False):
@@ -136,6 +154,9 @@ class _Run(TypedDict, total=False):
     streaming: bool
     live: bool
     error: _Failure | None
+    left: bool
+    artifacts: list[_Artifact]
+    earlier: list[_Earlier]
 
 
 class _End(_Place, total=False):

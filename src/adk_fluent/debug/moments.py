@@ -108,14 +108,17 @@ async def resumed(
     if not recording.runs:
         raise RecordingError("There is no run in this recording to go on in.")
     index = recording.steps[moment.step - 1].run if moment.step else 0
-    runs = [run for run in recording.runs[: index + 1] if run.session_id == recording.runs[index].session_id]
+    session = recording.runs[index].session_id
+    numbers = [at for at, run in enumerate(recording.runs[: index + 1]) if run.session_id == session]
     given = dict(options)
     backend = ReplayerBackend(recording, until=moment.seq + 1, live=given.pop("backend", None))
     given["session_id"] = str(uuid.uuid4())
-    state: Mapping[str, Any] | None = runs[0].state
+    state: Mapping[str, Any] | None = recording.runs[numbers[0]].state
     result: RunResult[Any] | None = None
     asked: list[str] = []
-    for run in runs:
+    for number in numbers:
+        run = recording.runs[number]
+        backend.expect(given["session_id"], number)
         told: dict[str, Any] = {**given, "backend": backend, "user_id": run.user_id}
         if approvals := approvals_of(recording, run, asked):
             result = await expression.resume(approvals=approvals, **told)

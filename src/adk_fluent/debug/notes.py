@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from adk_fluent import __version__
 from adk_fluent._redaction import Redactor
+from adk_fluent.debug.errors import bases_of
 from adk_fluent.debug.events import event_from
 from adk_fluent.debug.recording import Recording, pipeline_hash
 from adk_fluent.debug.requests import DEEPEST, deeper_than, plain, request_json
@@ -25,6 +26,7 @@ from adk_fluent.debug.values import (
     Failure,
     LLMInteraction,
     RecordedRun,
+    SavedArtifact,
     Step,
     ToolInteraction,
 )
@@ -64,6 +66,7 @@ class Notes:
         self._runs: list[RecordedRun] = []
         self._steps: list[Step] = []
         self._places: dict[str, int] = {}
+        self._old: set[str] = set()
         self._ends: list[End] = []
         self._races: list[NotedRace] = []
         self._asked: list[NotedCall[LLMInteraction]] = []
@@ -102,20 +105,51 @@ class Notes:
 
     # --- runs -------------------------------------------------------------------------------------
 
-    def begin(self, run: NotedRun, tree: Node | None, model: str, known: RecordedRun) -> None:
-        """Note the start of a run; what it holds is kept as far as it is asked for."""
+    def begin(
+        self, run: NotedRun, tree: Node | None, model: str, known: RecordedRun, events: Sequence[Any] = ()
+    ) -> None:
+        """Note the start of a run, and what its session holds; that is kept as far as it is asked for."""
         run.index, run.notes = len(self._runs), self
         if self._tree is None:
             self._tree, self._hash = tree, _hash_of(tree)
             self._metadata["default_model"] = model
         prompt, state = self.content(known.prompt, {}), self.state(known.state)
-        self._runs.append(replace(known, prompt=prompt, state=state))
+        self._runs.append(
+            replace(known, prompt=prompt, state=state, left=True, earlier=self._earlier(known, events))
+        )
         self.spans.watch()
+
+    def _earlier(self, run: RecordedRun, events: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
+        """The events of a session that no recorded run gave; what a replay makes again is not among them."""
+        place = run.session_id, run.user_id
+        known = {each.invocation_id for each in self._runs if (each.session_id, each.user_id) == place}
+        found = [each for each in events if each.invocation_id not in known and each.id not in self._old]
+        while found and found[-1].author == "user" and found[-1].invocation_id == run.invocation_id:
+            found.pop()  # what the user says now
+        if known:  # what ADK itself wrote after a recorded run, as a summary
+            found = [each for each in found if each.actions.compaction is None]
+        self._old.update(each.id for each in found)
+        made = [plain(each) for each in found]
+        if not self._state:
+            made = [{**each, "actions": {**each.get("actions", {}), "state_delta": {}}} for each in made]
+        return tuple(self.content(made, []))
 
     def failed(self, index: int, error: BaseException) -> None:
         """Note what a run ended with."""
         if 0 <= index < len(self._runs):
-            self._runs[index] = replace(self._runs[index], error=self.failure(error))
+            self._runs[index] = replace(self._runs[index], error=self.failure(error), left=False)
+
+    def came_to_its_end(self, index: int) -> None:
+        """Note that the caller of a run has heard all of it."""
+        self._runs[index] = replace(self._runs[index], left=False)
+
+    def came_upon(self, index: int, filename: str, version: int, part: Mapping[str, Any] | None) -> None:
+        """Note a version of an artifact that was there before a run, with its content if the run loads it."""
+        run = self._runs[index]
+        known = {(each.filename, each.version): each for each in run.artifacts}
+        if part is not None or (filename, version) not in known:
+            known[filename, version] = SavedArtifact(filename, version, self.content(part, None))
+            self._runs[index] = replace(run, artifacts=tuple(known.values()))
 
     def step(self, run: NotedRun, event: AgentEvent, state: Mapping[str, Any]) -> None:
         """Note an event, with the state after it."""
@@ -177,6 +211,18 @@ class Notes:
         self._asked.append(noted)
         return noted
 
+    def found(self, call: LLMInteraction, answer: Iterable[Mapping[str, Any]]) -> None:
+        """Note what a cache answered, unless the recording has the call that it is from.
+
+        In a replay the cache is empty at first, so that the model is asked where it held an answer before.
+        """
+        request = self.content(call.request, None)
+        if request is not None and all(each.noted.request != request for each in self._asked):
+            noted = self.asks(call)
+            for response in answer:
+                noted.chunks.append(Chunk(self.content(dict(response), {}), noted.seconds, self.next()))
+            noted.end(self)
+
     def remote(self, index: int, agent: str, request: LlmRequest, branch: str | None) -> NotedRemote:
         """Note a call of a remote agent, as one of a model whose name is the endpoint."""
         asked = request_json(request)
@@ -209,6 +255,15 @@ class Notes:
         given = self.content(result, None)
         call.noted = replace(call.noted, result=given, actions=self._redacted(kept))
 
+    def saved(
+        self, call: NotedCall[ToolInteraction], saved: Iterable[tuple[str, int, Mapping[str, Any]]]
+    ) -> None:
+        """Note the artifacts that a tool saved, even if it failed afterwards."""
+        artifacts = tuple(
+            SavedArtifact(name, version, self.content(part, None)) for name, version, part in saved
+        )
+        call.noted = replace(call.noted, artifacts=artifacts)
+
     def gave(self, call: NotedCall[LLMInteraction], response: LlmResponse) -> None:
         """Note a piece of an answer."""
         said = plain(response)
@@ -233,7 +288,7 @@ class Notes:
         """What is noted of an error."""
         root = root_of(error) if isinstance(error, Exception) else error
         message = on_one_line(root) if self._content else ""
-        return Failure(type(root).__name__, self._redacted(message), status_of(root))
+        return Failure(type(root).__name__, self._redacted(message), status_of(root), bases_of(type(root)))
 
     # --- what is kept -----------------------------------------------------------------------------
 
@@ -316,6 +371,7 @@ class NotedRun:
 
     index: int = -1
     notes: Notes | None = None
+    answer_found: Callable[..., None] | None = None
     prompt: Mapping[str, Any] = field(default_factory=dict[str, Any])
     held: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

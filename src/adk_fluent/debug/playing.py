@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Iterable, Mapping
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from adk_fluent.debug.lanes import is_within, lane_of
 from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end
 from adk_fluent.debug.requests import Asked
 from adk_fluent.debug.tape import Tape
-from adk_fluent.debug.values import Choice, ToolInteraction
+from adk_fluent.debug.values import Choice, Saved, SavedArtifact, ToolInteraction
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
@@ -39,12 +39,14 @@ class Place:
         asked: the request.
         streaming: whether pieces are asked for.
         before: the place in the recording before which it was made, at the latest.
+        left: the run that it is made in, if that was left by its caller.
     """
 
     key: str
     asked: Asked
     streaming: bool
     before: float = inf
+    left: int | None = None
 
 
 making: ContextVar[Place | None] = ContextVar("adk_fluent_replay", default=None)
@@ -126,6 +128,24 @@ def redo(call: ToolInteraction, native: Any, state: Any) -> None:
     act(native.actions, {name: _renamed(value, call, native) for name, value in others.items()})
 
 
+async def restore(artifacts: Iterable[SavedArtifact], native: Any, saved: Saved) -> None:
+    """Let these artifacts be there, unless they are.
+
+    Args:
+        native: ADK's context of the run, or of a call in it.
+        saved: all artifacts that are known of the session.
+    """
+    from adk_fluent.backends.adk.artifacts.recorded import put_artifact
+
+    for each in artifacts:
+
+        def content(version: int, each: SavedArtifact = each) -> Mapping[str, Any] | None:
+            known = each if version == each.version and each.part else saved.get((each.filename, version))
+            return None if known is None else known.part
+
+        await put_artifact(native, each.filename, each.version, content)
+
+
 def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:
     if not isinstance(value, dict) or call.call_id not in value:
         return cast(Any, value)
@@ -145,6 +165,8 @@ class Watching(Middleware):
     async def before_run(self, ctx: Context) -> None:
         """A run begins."""
         self._played(ctx).begins(self._tape)
+        artifacts, saved = self._tape.artifacts(ctx.session_id, ctx.invocation_id)
+        await restore(artifacts, ctx.native, saved)
 
     async def on_event(self, ctx: Context, event: AgentEvent) -> None:
         """An event leaves."""
@@ -161,8 +183,8 @@ class Watching(Middleware):
     ) -> AsyncIterator[LlmResponse]:
         """A model is asked: it is told by whom."""
         key = ctx.agent_name if ctx.operation is None else f"{ctx.agent_name}:{ctx.operation}"
-        before = self._played(ctx).before(cast(Placed, ctx).branch)
-        place = Place(key, asked_of(ctx, request), ctx.streaming, before)
+        before, left = self._played(ctx).before(cast(Placed, ctx).branch), self._tape.left_run(ctx.session_id)
+        place = Place(key, asked_of(ctx, request), ctx.streaming, self._backend.limit(before, left), left)
         making.set(place)
         is_object = getattr(ctx.native, "is_object", False)
         answers = self._backend.answers(place, lambda: call(request)) if is_object else call(request)

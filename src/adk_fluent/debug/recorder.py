@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
@@ -159,7 +160,17 @@ class Recorder(Middleware):
             streaming=ctx.streaming,
             live=ctx.live,
         )
-        self._notes(ctx).begin(run, cast(Placed, ctx).tree, default_model(), known)
+        notes = self._notes(ctx)
+        events = () if ctx.live else cast(Any, ctx.native).session.events
+        run.answer_found = self._found
+        notes.begin(run, cast(Placed, ctx).tree, default_model(), known, events)
+        _note_artifacts(ctx, partial(notes.came_upon, run.index))
+
+    async def after_run(self, ctx: Context) -> None:
+        """The end of a run; newer ADKs say it of one that is cancelled or closed as well."""
+        run, why = self._run(ctx), sys.exc_info()[1]
+        if run.notes is not None and not isinstance(why, GeneratorExit | asyncio.CancelledError):
+            run.notes.came_to_its_end(run.index)
 
     async def on_run_error(self, ctx: Context, error: Exception) -> None:
         """What a run ended with, on an ADK that says so; on others `run_failed` is told."""
@@ -184,23 +195,18 @@ class Recorder(Middleware):
         """A call of a model."""
         run, asked = self._run(ctx), asked_of(ctx, request)
         notes = run.notes or self._notes(ctx)
-        noted = notes.asks(
-            LLMInteraction(
-                ctx.agent_name,
-                operation=ctx.operation,
-                model=request.model,
-                request=asked.request,
-                prompt=asked.prompt,
-                state=asked.state,
-                branch=cast(Placed, ctx).branch,
-                run=max(run.index, 0),
-            )
-        )
+        noted = notes.asks(_call(ctx, request, asked, run))
         with noted.going_on(notes):
             async with aclosing(call(request)) as responses:
                 async for response in responses:
                     notes.gave(noted, response)
                     yield response
+
+    def _found(self, ctx: Context, request: LlmRequest, answer: list[Mapping[str, Any]]) -> None:
+        """An answer that a cache held."""
+        run = self._run(ctx)
+        if run.notes is not None:
+            run.notes.found(_call(ctx, request, asked_of(ctx, request), run), answer)
 
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
         """A call of a tool."""
@@ -219,7 +225,8 @@ class Recorder(Middleware):
             )
         )
         with noted.going_on(notes):
-            result = cast(object, await call(args))
+            with _saves(partial(notes.saved, noted)):
+                result = cast(object, await call(args))
             given: Any = plain(result)
             if not isinstance(result, dict) and isinstance(given, dict):  # ADK makes a dict of it, too
                 given = {"result": cast("dict[str, Any]", given)}
@@ -253,10 +260,35 @@ def asked_of(ctx: Context, request: LlmRequest) -> Asked:
     )
 
 
+def _call(ctx: Context, request: LlmRequest, asked: Asked, run: NotedRun) -> LLMInteraction:
+    return LLMInteraction(
+        ctx.agent_name,
+        operation=ctx.operation,
+        model=request.model,
+        request=asked.request,
+        prompt=asked.prompt,
+        state=asked.state,
+        branch=cast(Placed, ctx).branch,
+        run=max(run.index, 0),
+    )
+
+
 def _works_inside(ctx: Context) -> bool:
     from adk_fluent.backends.adk.tools.inside import works_inside
 
     return works_inside(ctx.tool)
+
+
+def _note_artifacts(ctx: Context, found: Any) -> None:
+    from adk_fluent.backends.adk.artifacts.recorded import note_artifacts
+
+    note_artifacts(cast(Any, ctx.native), found)
+
+
+def _saves(saved: Any) -> Any:
+    from adk_fluent.backends.adk.artifacts.recorded import saves
+
+    return saves(saved)
 
 
 def default_model() -> str:

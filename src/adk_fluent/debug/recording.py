@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adk_fluent.backends.events import AgentEvent, is_in_tool
 from adk_fluent.debug import stored
-from adk_fluent.debug.values import Choice, End, LLMInteraction, RecordedRun, Step, ToolInteraction
+from adk_fluent.debug.values import Choice, End, LLMInteraction, RecordedRun, Saved, Step, ToolInteraction
 from adk_fluent.errors import RecordingError
 from adk_fluent.ir.base import Node, rewrite
 from adk_fluent.ir.codec import ir_hash
@@ -108,6 +108,28 @@ class Recording:
             following = pairwise([*sorted(places), (-1, True)])
             found |= {place for (place, said), (_, said_next) in following if said and said_next}
         return frozenset(found)
+
+    def saved_artifacts(self, run: int | None = None) -> Saved:
+        """The artifacts that are known of the session of a run, or of all; of two of one version the last."""
+        at = None if run is None else self.runs[run]
+        runs = [
+            (index, each)
+            for index, each in enumerate(self.runs)
+            if at is None or (each.session_id, each.user_id) == (at.session_id, at.user_id)
+        ]
+        found = [each for _, known in runs for each in known.artifacts]
+        numbers = {index for index, _ in runs}
+        found += [each for call in self.tool_interactions if call.run in numbers for each in call.artifacts]
+        return {(each.filename, each.version): each for each in found if each.part is not None}
+
+    @cached_property
+    def extents(self) -> Mapping[int, int]:
+        """Run → the last place at which something of it was recorded."""
+        calls = (*self.llm_interactions, *self.tool_interactions)
+        places = [(each.run, each.seq) for each in (*self.steps, *self.ends)]
+        places += [(call.run, max(call.started, call.ended or 0)) for call in calls]
+        places += [(call.run, chunk.seq) for call in self.llm_interactions for chunk in call.chunks]
+        return dict(sorted(places))
 
     def get_llm_interactions(self, agent: str | None = None) -> list[LLMInteraction]:
         """The calls of models, or those of one agent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,34 +49,63 @@ class _Replay:
         """Make one run again; it may end with an error if it did so."""
         run = self._recording.runs[index]
         try:
-            await self._made(run, self._prompt(run))
+            await self._made(index, run)
         except ReplayError:
             raise
-        except ADKFluentError:
+        except ADKFluentError as error:
+            if run.error is None and (unknown := self._backend.unknown_classes):
+                raise ReplayError(
+                    f"The replay failed, and the recorded run did not: {error} The recording has an error of "
+                    f"class {unknown[-1]}, which is in no imported module, so that nothing catches it by its "
+                    "class. Define it at the top level of a module, and import that before the replay."
+                ) from error
             if run.error is None:
                 raise
         self._held[run.session_id] = _state_after(self._recording, index)
         self._begun.setdefault(run.session_id, []).append(index)
 
-    async def _made(self, run: RecordedRun, prompt: Any) -> None:
+    async def _made(self, index: int, run: RecordedRun) -> None:
         session = self._sessions.setdefault(run.session_id, str(uuid.uuid4()))
         options: dict[str, Any] = {"backend": self._backend, "user_id": run.user_id, "session_id": session}
+        self._backend.expect(session, index)
         now = _pending(self._tape.get_recording(), session)
         if approvals := approvals_of(self._recording, run, now):
-            await self._expression.resume(approvals=approvals, **options)
+            made = self._expression.resume(approvals=approvals, **options)
+            await (_until(made, self._backend.leaves(index)) if run.left else made)
             return
-        held = self._held.get(run.session_id, {})
+        held = self._held.get(run.session_id, run.state if run.earlier else {})
         if state := {key: value for key, value in run.state.items() if held.get(key) != value}:
             options["state"] = state
+        prompt = content_from(run.prompt)
         if run.streaming:
-            async with aclosing(cast(Any, self._expression.stream(prompt, **options))) as events:
-                async for _ in events:
-                    pass
+            made = self._streamed(index, run, self._expression.stream(prompt, **options))
         else:
-            await self._expression.run(prompt, **options)
+            made = self._expression.run(prompt, **options)
+        await (_until(made, self._backend.leaves(index)) if run.left else made)
 
-    def _prompt(self, run: RecordedRun) -> Any:
-        return content_from(run.prompt)
+    async def _streamed(self, index: int, run: RecordedRun, events: Any) -> None:
+        """Read a stream, as far as it was read, if it was left between two calls."""
+        at_work = (*self._recording.llm_interactions, *self._recording.tool_interactions)
+        in_call = any(each.run == index and each.ended is None for each in at_work)
+        heard = sum(not step.lost for step in self._recording.steps if step.run == index)
+        async with aclosing(events) as stream:
+            async for event in stream:
+                heard -= not event.is_partial
+                if run.left and not in_call and heard <= 0:
+                    return
+
+
+async def _until(made: Coroutine[Any, Any, Any], left: asyncio.Future[None]) -> None:
+    """Let a run go on to its end, or to the place at which it was left."""
+    task = asyncio.ensure_future(made)
+    try:
+        await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        over = task.done()
+        task.cancel()
+        ended = await asyncio.gather(task, return_exceptions=True)
+    if over and isinstance(ended[0], Exception):
+        raise ended[0]
 
 
 def approvals_of(recording: Recording, run: RecordedRun, now: Sequence[str]) -> dict[str, Any]:
@@ -88,7 +117,7 @@ def approvals_of(recording: Recording, run: RecordedRun, now: Sequence[str]) -> 
     parts: list[Mapping[str, Any]] = run.prompt.get("parts") or []
     given = [cast("Mapping[str, Any]", each) for part in parts if (each := part.get("function_response"))]
     ids = dict(zip(_pending(recording, run.session_id), now, strict=False))
-    return {ids.get(str(each["id"]), ""): _answer(each.get("response") or {}) for each in given}
+    return {ids.get(str(each["id"]), str(each["id"])): _answer(each.get("response") or {}) for each in given}
 
 
 def _answer(response: Mapping[str, Any]) -> Any:

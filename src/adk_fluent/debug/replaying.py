@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from adk_fluent._limit import next_limit
-from adk_fluent.backends.adk.events.parts import actions_from, content_from, response_from, silence
+from adk_fluent.backends.adk.artifacts.recorded import check_artifact
+from adk_fluent.backends.adk.events.parts import (
+    actions_from,
+    content_from,
+    response_from,
+    session_event,
+    silence,
+)
 from adk_fluent.backends.adk.middleware.stack import as_outcome
 from adk_fluent.backends.adk.remote.noting import event_of
-from adk_fluent.backends.adk.running.backend import ADKBackend
+from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_name, name_of_model
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.backends.adk.tools.inside import works_inside
-from adk_fluent.debug.errors import raised
+from adk_fluent.debug.errors import raised, unknown_class
 from adk_fluent.debug.lanes import has_lost
-from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo
+from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo, restore
 from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
@@ -34,7 +42,9 @@ if TYPE_CHECKING:
 
     from adk_fluent.backends.adk.remote.noting import Answering, Events
     from adk_fluent.backends.adk.running.backend import Compiled
+    from adk_fluent.backends.adk.running.convert import Prompt
     from adk_fluent.backends.adk.running.live import LiveLine
+    from adk_fluent.backends.events import AgentEvent
     from adk_fluent.debug.recording import Recording
     from adk_fluent.debug.values import LLMInteraction, ToolInteraction
     from adk_fluent.ir.base import Node
@@ -66,6 +76,7 @@ class ReplayerBackend(ScriptedBackend):
 
     Attributes:
         mismatches: the calls that were not recorded as they were made.
+        unknown_classes: those of recorded errors, as `module:name`, that no imported module has.
 
     Raises:
         ArgumentError: an argument is none of these.
@@ -117,6 +128,8 @@ class ReplayerBackend(ScriptedBackend):
         self._on_mismatch, self._tools = on_mismatch, tools
         self._live = live or ADKBackend()
         self.mismatches: list[Mismatch] = []
+        self.unknown_classes: list[str] = []
+        self._leaving: dict[int, asyncio.Future[None]] = {}
 
     @property
     def left(self) -> list[LLMInteraction | ToolInteraction]:
@@ -134,6 +147,46 @@ class ReplayerBackend(ScriptedBackend):
             "calls of run, ask, stream and session. Take one of these, or mock_backend() for a scripted "
             "live conversation."
         )
+
+    def expect(self, session_id: str, run: int) -> None:
+        """Let the next run of a session be this one of the recording, from 0.
+
+        By default runs begin in the order of the recording.
+        """
+        self._tape.expect(session_id, run)
+
+    async def stream(
+        self, compiled: Compiled, prompt: Prompt, **options: Any
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Give events as they happen; takes what `ADKBackend.stream` takes."""
+        options["session_id"] = options.get("session_id") or str(uuid.uuid4())
+        await self._recall(compiled, options)
+        async with aclosing(super().stream(compiled, prompt, **options)) as events:
+            async for event in events:
+                yield event
+
+    async def resume(self, compiled: Compiled, **options: Any) -> AsyncGenerator[AgentEvent, None]:
+        """Go on with a paused run; takes what `ADKBackend.resume` takes."""
+        await self._recall(compiled, options)
+        async with aclosing(super().resume(compiled, **options)) as events:
+            async for event in events:
+                yield event
+
+    async def _recall(self, compiled: Compiled, options: Mapping[str, Any]) -> None:
+        """Let a session hold what it held before the run that is about to begin."""
+        runner = compiled.runner(self.services(options.get("services")))
+        service = runner.session_service
+        user, session_id = options.get("user_id") or DEFAULT_USER, options["session_id"]
+        place: dict[str, Any] = {"app_name": runner.app_name, "user_id": user, "session_id": session_id}
+        session = await service.get_session(**place)
+        run = self._tape.earlier(session_id, is_new=session is None or not session.events)
+        if run is None:
+            return
+        if session is None:
+            state = {key: value for key, value in run.state.items() if not key.startswith("temp:")}
+            session = await service.create_session(**place, state=state)
+        for data in run.earlier:
+            await service.append_event(session, session_event(data, self._tape.invocations))
 
     # --- what answers -----------------------------------------------------------------------------
 
@@ -212,7 +265,7 @@ class ReplayerBackend(ScriptedBackend):
             live: asks what would really be asked.
         """
         call = self._tape.model(place.key, place.asked, place.before)
-        found: LLMInteraction | None = await self._found(call, place.before)
+        found: LLMInteraction | None = await self._found(call, place.before, place.left)
         source = self._others(live) if found is None else self._played(found)
         async with aclosing(source) as responses:
             async for response in responses:
@@ -231,7 +284,14 @@ class ReplayerBackend(ScriptedBackend):
         """The end of a call as it was recorded: well, with an error, or none at all."""
         if call.ended is None:
             await self._tape.order.last()
-            limit = None if has_lost(self._tape.recording, call) else next_limit()
+            lost = has_lost(self._tape.recording, call)
+            if not lost and self._tape.recording.runs[call.run].left:
+                await self._leave(call.run)
+                raise ReplayError(
+                    f"The caller of run {call.run + 1} left it in the recording while agent "
+                    f"{call.agent_name!r} was at work: there is no answer. Recording.replay() leaves it, too."
+                )
+            limit = None if lost else next_limit()
             if limit is not None:  # it was cut off when the time was over; nobody waits for that again
                 limit.expire()
                 await asyncio.get_running_loop().create_future()
@@ -242,7 +302,25 @@ class ReplayerBackend(ScriptedBackend):
         if call.error is not None:
             await self._tape.order.turn(call.ended)
             self._tape.order.mark(call.ended)
+            if (unknown := unknown_class(call.error)) is not None:
+                self.unknown_classes.append(unknown)
             raise as_outcome(raised(call.error))
+
+    def leaves(self, run: int) -> asyncio.Future[None]:
+        """What is done when a run has come to the place at which its caller left it."""
+        self._leaving[run] = asyncio.get_running_loop().create_future()
+        return self._leaving[run]
+
+    async def _leave(self, run: int | None) -> None:
+        """Tell the caller of a run that it left it here, if it wants to know, and wait to be cancelled."""
+        if run in self._leaving:
+            if not self._leaving[run].done():
+                self._leaving[run].set_result(None)
+            await asyncio.get_running_loop().create_future()
+
+    def limit(self, before: float, left: int | None) -> float:
+        """The place before which a call was made: `before`, or that at which the caller left the run."""
+        return before if left is None else min(before, self._tape.recording.extents.get(left, 0) + 1)
 
     async def _others(self, ask: CallLive) -> AsyncGenerator[LlmResponse, None]:
         """What is answered in the place of what was not recorded."""
@@ -253,12 +331,13 @@ class ReplayerBackend(ScriptedBackend):
             async for response in responses:
                 yield response
 
-    async def _found(self, call: Any, before: float) -> Any:
+    async def _found(self, call: Any, before: float, left: int | None = None) -> Any:
         """A recorded call; `None` for what is answered otherwise."""
         if not isinstance(call, Mismatch):
             return call
-        if before < inf and call.recorded is None:  # another branch had won by then
+        if before < inf and call.recorded is None:  # another branch had won by then, or the caller was gone
             await self._tape.order.last()
+            await self._leave(left)
         if self._tape.until is not None and not call.changed:  # it is asked later than what is played
             return None
         self.mismatches.append(call)
@@ -282,14 +361,16 @@ class ReplayerBackend(ScriptedBackend):
         """What a call of a tool gives."""
         inside = works_inside(ctx.tool)
         recorded = self._tools == "recorded" and not inside
-        before = played.before(cast(Placed, ctx).branch)
+        left = self._tape.left_run(ctx.session_id)
+        before = self.limit(played.before(cast(Placed, ctx).branch), left)
         found = self._tape.tool(ctx.agent_name, name, args, before)
-        known: ToolInteraction | None = await self._found(found, before) if recorded else None
+        known: ToolInteraction | None = await self._found(found, before, left) if recorded else None
         if known is not None:
             if known.ended is not None and known.error is None:
                 await self._tape.order.turn(known.ended)
                 self._tape.order.mark(known.ended)
                 redo(known, ctx.native, ctx.state)
+            await restore(known.artifacts, ctx.native, self._tape.recording.saved_artifacts(known.run))
             await self._ended(known)
             return known.result
         if recorded and self._on_mismatch == "skip" and self._tape.until is None:
@@ -337,12 +418,16 @@ def _natives(recording: Recording) -> Iterator[tuple[str, Callable[[], object]]]
     """Place → what makes ADK's value of what was recorded there."""
     for number, run in enumerate(recording.runs):
         yield f"runs[{number}].prompt", partial(content_from, run.prompt)
+        for place, data in enumerate(run.earlier):
+            yield f"runs[{number}].earlier[{place}]", partial(session_event, data, {})
     for number, call in enumerate(recording.llm_interactions):
         for piece, chunk in enumerate(call.chunks):
             place = f"llm_interactions[{number}].chunks[{piece}].response"
             yield place, partial(response_from, chunk.response)
     for number, used in enumerate(recording.tool_interactions):
         yield f"tool_interactions[{number}].actions", partial(actions_from, used.actions)
+    for artifact in recording.saved_artifacts().values():
+        yield f"Artifact {artifact.filename!r}", partial(check_artifact, artifact.version, artifact.part)
 
 
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from adk_fluent.debug.values import (
     Failure,
     LLMInteraction,
     RecordedRun,
+    SavedArtifact,
     Step,
     ToolInteraction,
 )
@@ -29,10 +30,12 @@ from adk_fluent.errors import RecordingError, on_one_line
 
 FORMAT: Final = "adk-fluent recording"
 MAJOR: Final = 1
-MINOR: Final = 3
+MINOR: Final = 4
 
 Json = dict[str, Any]
-V = TypeVar("V", RecordedRun, Step, End, Choice, LLMInteraction, ToolInteraction, Chunk, Failure)
+V = TypeVar(
+    "V", RecordedRun, Step, End, Choice, LLMInteraction, ToolInteraction, Chunk, Failure, SavedArtifact
+)
 
 _UNSAID: Final[tuple[object, ...]] = (None, False, "", [], {})
 """What a field of an event is without being said; 0 counts as `False`."""
@@ -90,7 +93,9 @@ def _is_default(value: Any, of: Field[Any]) -> bool:
 def _inner(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_inner(item) for item in cast("tuple[Any, ...]", value)]
-    return _data(value) if isinstance(value, AgentEvent | Failure | Chunk | Mapping) else value
+    return (
+        _data(value) if isinstance(value, AgentEvent | Failure | Chunk | SavedArtifact | Mapping) else value
+    )
 
 
 def write(text: str, path: str | os.PathLike[str]) -> None:
@@ -220,17 +225,23 @@ def _made(cls: type[V], data: Json) -> V:
     for name, made in _INNER.items():
         if given.get(name) is not None:
             given[name] = made(given[name])
-    for name in given.keys() & _WORDS.get(cls.__name__, ()):
+    for name in given.keys() & _LISTS.get(cls.__name__, ()):
         given[name] = tuple(given[name])
     return cls(**given)
 
 
-_WORDS: Final[Mapping[str, Collection[str]]] = {"LLMInteraction": ["prompt"], "Choice": ["taken"]}
-"""Class → those of its fields that are lists of words."""
+_LISTS: Final[Mapping[str, Collection[str]]] = {
+    "LLMInteraction": ["prompt"],
+    "Choice": ["taken"],
+    "RecordedRun": ["earlier"],
+    "Failure": ["bases"],
+}
+"""Class → those of its fields that are lists of what JSON holds."""
 
 _INNER: Final[Mapping[str, Callable[[Any], Any]]] = {
     "error": lambda data: _made(Failure, data),
     "chunks": lambda data: tuple(_made(Chunk, each) for each in data),
+    "artifacts": lambda data: tuple(_made(SavedArtifact, each) for each in data),
     "event": event_from,
 }
 """Field → what makes its value of JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import inf
@@ -22,7 +22,7 @@ from adk_fluent.debug.requests import (
     request_lines,
     same_request,
 )
-from adk_fluent.debug.values import Choice, LLMInteraction, ToolInteraction
+from adk_fluent.debug.values import Choice, LLMInteraction, RecordedRun, Saved, SavedArtifact, ToolInteraction
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.spelling import did_you_mean
@@ -59,7 +59,8 @@ class _Queue(Generic[V]):
     """The recorded calls of one agent, or of one tool of it, that were not made again yet."""
 
     def __init__(self, calls: Iterable[V] = ()) -> None:
-        self.left: list[V] = list(calls)
+        self.all: list[V] = list(calls)
+        self.left: list[V] = list(self.all)
         self.count = len(self.left)
 
     def candidates(self) -> list[V]:
@@ -80,6 +81,9 @@ class Tape:
     Args:
         recording: what was recorded.
         until: only what was asked before this place in it; by default all.
+
+    Attributes:
+        invocations: id of a recorded run → the id that it has now.
     """
 
     def __init__(self, recording: Recording, until: int | None = None) -> None:
@@ -91,6 +95,10 @@ class Tape:
         self._models = _queues((call.key, call) for call in models)
         self._tools = _queues((call.key, call) for call in tools)
         self._asked: Counter[str] = Counter()
+        self._begun = 0
+        self._next: dict[str, int] = {}
+        self._playing: dict[str, int] = {}
+        self.invocations: dict[str, str] = {}
         self._reached = -1
         self._choices = self._chosen()
         events = ((step.seq, step.event.author, step.event.branch) for step in recording.steps)
@@ -133,7 +141,7 @@ class Tape:
     def model_asked(self, key: str) -> str | None:
         """The name of the model that was asked under this key."""
         queue = self._models.get(key)
-        return queue.left[0].model if queue is not None and queue.left else None
+        return None if queue is None else (queue.left or queue.all)[0].model
 
     def model(self, key: str, asked: Asked, before: float = inf) -> LLMInteraction | Mismatch:
         """The recorded call that this one is.
@@ -189,7 +197,9 @@ class Tape:
             tools.left = [call for call in tools.left if not self._is_past(call)]
 
     def _is_past(self, call: LLMInteraction | ToolInteraction) -> bool:
-        return call.run <= self._reached and has_lost(self.recording, call)
+        return call.run <= self._reached and (
+            has_lost(self.recording, call) or self.recording.runs[call.run].left
+        )
 
     def _taken(self, queue: _Queue[V], call: V) -> V:
         self._reached = max(self._reached, call.run)
@@ -210,6 +220,36 @@ class Tape:
             self.order.mark(place)
         elif branch and agent in self._ran:
             await self.order.last()
+
+    def expect(self, session_id: str, run: int) -> None:
+        """Let the next run of a session be this one; by default runs begin in the order of the recording."""
+        self._next[session_id] = run
+
+    def earlier(self, session_id: str, *, is_new: bool) -> RecordedRun | None:
+        """The run that a session plays next, if the session held events before that must be there.
+
+        Args:
+            is_new: whether it has no events yet.
+        """
+        begins = session_id not in self._playing
+        index = self._playing[session_id] = self._next.pop(session_id, self._begun)
+        self._begun = index + 1
+        run = self.recording.runs[index] if index < len(self.recording.runs) else None
+        return run if run is not None and run.earlier and (is_new or not begins) else None
+
+    def left_run(self, session_id: str) -> int | None:
+        """The run that a session plays, if its caller left it."""
+        index = self._playing.get(session_id, len(self.recording.runs))
+        return index if index < len(self.recording.runs) and self.recording.runs[index].left else None
+
+    def artifacts(self, session_id: str, invocation_id: str) -> tuple[Sequence[SavedArtifact], Saved]:
+        """The artifacts that were there before the run that begins, and all that are known of its session."""
+        index = self._playing.get(session_id, len(self.recording.runs))
+        if index >= len(self.recording.runs):
+            return (), {}
+        run = self.recording.runs[index]
+        self.invocations[run.invocation_id] = invocation_id
+        return run.artifacts, self.recording.saved_artifacts(index)
 
     def plays(self, tree: Node) -> None:
         """What is about to run."""

@@ -18,11 +18,13 @@ class Failure:
         type: the name of its class.
         message: what it said.
         status: the HTTP status in it, if it has one.
+        bases: that class and those it derives from, as `module:name`, where it is of another library.
     """
 
     type: str
     message: str = ""
     status: int | None = None
+    bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,25 @@ def _parts(response: Mapping[str, Any]) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedArtifact:
+    """One version of an artifact.
+
+    Attributes:
+        filename: its name.
+        version: its number.
+        part: its content: the fields of a `Part`; `None` if the run did not load it.
+    """
+
+    filename: str
+    version: int = 0
+    part: Mapping[str, Any] | None = None
+
+
+Saved = Mapping[tuple[str, int], SavedArtifact]
+"""Name and version → the artifact."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolInteraction:
     """One call of a tool.
 
@@ -119,6 +140,7 @@ class ToolInteraction:
         result: what it gave.
         error: what it raised.
         actions: what it did beside: the fields of ADK's `EventActions` that it changed.
+        artifacts: the artifacts that it saved, in order.
         inside: whether it works inside the run alone, as an agent does that is a tool; a replay runs it.
         branch: the parallel branch it was called on.
         run: which of the recorded runs it belongs to, from 0.
@@ -136,6 +158,7 @@ class ToolInteraction:
     result: Any = None
     error: Failure | None = None
     actions: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    artifacts: tuple[SavedArtifact, ...] = ()
     inside: bool = False
     branch: str | None = None
     run: int = 0
@@ -163,6 +186,10 @@ class RecordedRun:
         streaming: whether pieces of answers were asked for.
         live: whether it was a live conversation, of which only the events are known.
         error: what it ended with, if it failed.
+        left: whether its caller left it before its end, as a client does that disconnects.
+        artifacts: the artifacts that were there before, as far as the run came upon them.
+        earlier: the events of its session that were there before and are of no run of the recording: the
+            fields of ADK's `Event`.
     """
 
     prompt: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -173,6 +200,9 @@ class RecordedRun:
     streaming: bool = False
     live: bool = False
     error: Failure | None = None
+    left: bool = False
+    artifacts: tuple[SavedArtifact, ...] = ()
+    earlier: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def text(self) -> str:

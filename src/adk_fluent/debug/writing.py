@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.backends.events import AgentEvent, final_text
 from adk_fluent.debug.errors import raised
-from adk_fluent.debug.playing import redo
+from adk_fluent.debug.playing import redo, restore
 from adk_fluent.debug.requests import plain
 from adk_fluent.errors import RecordingError
 
@@ -72,6 +72,21 @@ def _check(recording: Recording, run: RecordedRun, number: int) -> None:
         raise RecordingError(
             f"Run {number} of this recording is a live conversation, and an eval case holds turns of text."
         )
+    if run.left:
+        raise RecordingError(
+            f"Run {number} of this recording was left by its caller before its end, and an eval case needs "
+            "whole runs. Use to_test(), whose replay leaves it, too."
+        )
+    if run.earlier:
+        raise RecordingError(
+            f"Run {number} of this recording goes on in a session that had {len(run.earlier)} events before, "
+            "and an eval case starts a new one. Use to_test(), whose replay has them."
+        )
+    if run.artifacts:
+        raise RecordingError(
+            f"Run {number} of this recording uses artifact {run.artifacts[0].filename!r}, which was there "
+            "before, and an eval case starts without artifacts. Use to_test(), whose replay has them."
+        )
     if not any(parts):
         raise RecordingError(
             f"Run {number} of this recording has no words of the user, which an eval case needs."
@@ -120,7 +135,10 @@ def _mocks(recording: Recording) -> dict[str, Any]:
 def _given(calls: list[ToolInteraction]) -> Any:
     """What the calls of a tool gave: one outcome, or what gives them again where they differ or did more."""
     first = calls[0]
-    if all((call.result, call.error, call.actions) == (first.result, first.error, {}) for call in calls):
+    if all(
+        (call.result, call.error, call.actions, call.artifacts) == (first.result, first.error, {}, ())
+        for call in calls
+    ):
         return first.result if first.error is None else raised(first.error)
     return Given(calls)
 
@@ -150,7 +168,7 @@ class Given:
         """
         return self._outcome(self._next("", args))
 
-    def again(self, context: Any, args: Mapping[str, Any]) -> Any:
+    async def again(self, context: Any, args: Mapping[str, Any]) -> Any:
         """The next outcome for these arguments of this agent, with what the tool did beside.
 
         Args:
@@ -162,6 +180,8 @@ class Given:
         call = self._next(context.agent_name, args)
         if call.error is None:
             redo(call, context, context.state)
+        saved = {(each.filename, each.version): each for one in self._calls for each in one.artifacts}
+        await restore(call.artifacts, context, saved)
         return self._outcome(call)
 
     def _next(self, agent: str, args: Mapping[str, Any]) -> ToolInteraction:

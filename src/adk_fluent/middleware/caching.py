@@ -17,7 +17,7 @@ from adk_fluent.cost.budget import CACHED, COST, COUNTED
 from adk_fluent.errors import what_happened
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.flights import Flight, Flights
-from adk_fluent.middleware.keeping import Shared
+from adk_fluent.middleware.keeping import Keeping, Shared
 from adk_fluent.middleware.messages import problem_in
 from adk_fluent.middleware.protocol import CallModel, Context, Middleware
 from adk_fluent.middleware.stores import MemoryStore, Store, StoreError, store_of
@@ -150,6 +150,9 @@ class Cache(Middleware):
                     return
                 flight.land(found)
         kept.hits += 1
+        for value in [*cast(Keeping, ctx).values("run").values()]:  # a recorder wants to know it
+            if (tell := getattr(value, "answer_found", None)) is not None:
+                tell(ctx, request, found)
         for response in found:
             yield response
 

@@ -15,6 +15,7 @@ from google.genai import types
 from adk_fluent.artifacts.asking import Delete, File, Latest, Load, Names, Request, Save, Work
 from adk_fluent.artifacts.mime import Mime
 from adk_fluent.backends.adk.artifacts.parts import to_file, to_part
+from adk_fluent.backends.adk.artifacts.recorded import really_keeping
 from adk_fluent.errors import ArtifactError, sentence, what_happened
 from adk_fluent.spelling import did_you_mean
 
@@ -86,7 +87,9 @@ class Files:
         return found
 
     async def _save(self, request: Save) -> int:
-        lock = _SAVING.setdefault((id(self._service()), id(asyncio.get_running_loop())), asyncio.Lock())
+        lock = _SAVING.setdefault(
+            (id(really_keeping(self._service())), id(asyncio.get_running_loop())), asyncio.Lock()
+        )
         async with lock:
             version: int = await self._ask(
                 "save_artifact",
@@ -143,8 +146,9 @@ class Files:
             return await called(**self._place, **arguments)
         except Exception as error:
             told = f" for {arguments['filename']!r}" if "filename" in arguments else ""
+            kind = type(really_keeping(service)).__name__
             raise ArtifactError(
-                f"{self.who}: {type(service).__name__}.{method}{told} raised {sentence(what_happened(error))}"
+                f"{self.who}: {kind}.{method}{told} raised {sentence(what_happened(error))}"
             ) from error
 
 

@@ -99,7 +99,7 @@ def _pretending(output: Any) -> Around:
     if callable(again):  # what was recorded also does what the tool did beside its result
 
         async def repeat(call: Call) -> Any:
-            return again(call.context, call.args)
+            return await cast(Any, again)(call.context, call.args)
 
         return repeat
     raised = isinstance(output, BaseException) or callable(output)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
+from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
@@ -36,6 +37,23 @@ def actions_from(changes: Mapping[str, Any]) -> EventActions:
     """What a tool did; fields that the installed ADK does not have are left out."""
     known = {name: value for name, value in changes.items() if name in EventActions.model_fields}
     return EventActions.model_validate(known)
+
+
+def session_event(data: Mapping[str, Any], runs: Mapping[str, str]) -> Event:
+    """An event of a session; fields that the installed ADK does not have are left out.
+
+    Args:
+        runs: id of a run → the id that it has here, for an event that undoes it.
+    """
+    known = {name: value for name, value in data.items() if name in Event.model_fields}
+    actions: Mapping[str, Any] = data.get("actions") or {}
+    known["actions"] = {name: value for name, value in actions.items() if name in EventActions.model_fields}
+    if (undone := actions.get(_UNDONE)) is not None:
+        known["actions"][_UNDONE] = runs.get(undone, undone)
+    return Event.model_validate_json(json.dumps(known))
+
+
+_UNDONE: Final = "rewind_before_invocation_id"
 
 
 def act(actions: EventActions, changes: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from pydantic import PrivateAttr
 
 from adk_fluent.analysis.cuts import Hearing
+from adk_fluent.backends.adk.artifacts.recorded import really_keeping
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.events.signals import live, pauses
 from adk_fluent.backends.adk.events.stored import Json, from_json, message_to_json, to_json
@@ -24,10 +25,6 @@ from adk_fluent.ir.nodes import SequenceNode, TimeoutNode
 
 Came = tuple[Json, Mapping[str, Any]]
 """An event as JSON-able data, and what it wrote to the state."""
-
-
-_SHARED = ("artifact_service", "memory_service", "credential_service")
-"""Services that a segment in this process shares with its caller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +117,11 @@ class SegmentAgent(FluentAgent):
             own=own,
             answer=message_to_json(ctx.user_content) if own else None,
             streaming=getattr(mode, "value", None) == "sse",
-            services={name: getattr(ctx, name) for name in _SHARED},
+            services={
+                "artifact_service": really_keeping(ctx.artifact_service),
+                "memory_service": ctx.memory_service,
+                "credential_service": ctx.credential_service,
+            },
         )
 
 
