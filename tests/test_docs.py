@@ -9,6 +9,7 @@ import doctest
 import importlib
 import inspect
 import io
+import linecache
 import os
 import re
 import shutil
@@ -239,6 +240,7 @@ def test_docstring_examples_run(name: str) -> None:
     report = io.StringIO()
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     for example in doctest.DocTestFinder().find(importlib.import_module(name), name):
+        linecache.clearcache()  # else the debugger of doctest looks at every file that it knows, each time
         runner.run(example, out=report.write)
     assert runner.failures == 0, report.getvalue()
 

@@ -41,7 +41,7 @@ CLAIMS = (
     "may see and does not", "forgotten", "tools",
 )  # fmt: skip
 """What must have been put to the test often: what is certain, what is excluded, and what is left open."""
-SEEDS = every(8, (range(start, start + PER_TEST) for start in range(0, 2000, PER_TEST)), before_changes=4)
+SEEDS = every(8, (range(start, start + PER_TEST) for start in range(0, 2000, PER_TEST)), before_changes=8)
 """2,000 pipelines on the newest ADK, 500 before each change, 250 on older ones."""
 
 
