@@ -44,7 +44,9 @@ class Absence:
         if not self.is_answer:
             raise AnswerError(
                 f"{' or '.join(map(repr, self.agents))} gave no answer: {sentence(self.reason)} "
-                "Where there may be none, return a type T | None."
+                "Where there may be none, return a type T | None.",
+                agent=" or ".join(self.agents),
+                reason=sentence(self.reason),
             )
 
 
