@@ -275,11 +275,11 @@ class AskAgain(RunError):
         'It is sunny.'
     """
 
-    def __init__(self, reason: str, *, retries: int = 1) -> None:
-        if not isinstance(reason, str) or not reason.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+    def __init__(self, reason: str = "", *, retries: int = 1) -> None:
+        if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"AskAgain() takes what the model is told, as text, not {reason!r:.40}.")
         super().__init__(reason)
-        self.reason: str = reason
+        self.reason: str = reason or "Call it again, with other arguments."
         self.retries: int = whole_number(retries, "AskAgain(retries=)")
 
 

@@ -464,7 +464,7 @@ async def test_retry_leaves_a_tool_that_asks_to_its_model() -> None:
     assert called == ["x", "tea"]
 
 
-@pytest.mark.parametrize(("reason", "options"), [("", {}), (5, {}), ("No.", {"retries": -1})])
+@pytest.mark.parametrize(("reason", "options"), [(5, {}), (None, {}), ("No.", {"retries": -1})])
 def test_a_wrong_wish_to_be_called_again_is_refused(reason: Any, options: dict[str, Any]) -> None:
     """`AskAgain` takes a text, and a number."""
     with pytest.raises(ArgumentError, match=r"AskAgain\("):

@@ -106,7 +106,9 @@ def _is_blank(event: AgentEvent) -> bool:
 
 
 def speakers(node: Node) -> list[Node]:
-    """The agents of which one has the last word when `node` runs."""
+    """The agents of which one has the last word when `node` runs; not those that leave it to others."""
+    if node.annotations.visibility == "zero_cost":
+        return []
     children = [found for child in node.children if (found := speakers(child))]
     if node.runs in STEP_BY_STEP:
         return children[-1] if children else []

@@ -19,7 +19,7 @@ from google.genai import types
 
 from adk_fluent.analysis.visibility import VISIBILITY
 from adk_fluent.backends.adk.events.approvals import pending_in
-from adk_fluent.backends.adk.events.signals import failure, spoken_text
+from adk_fluent.backends.adk.events.signals import failure, told_text
 from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import AgentEvent, ToolCallInfo, ToolResponseInfo
 from adk_fluent.backends.spending import usage_of
@@ -74,7 +74,7 @@ def to_agent_event(
     others = tuple(
         p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result
     )
-    text = spoken_text(event) or None
+    text = told_text(event) or None
     usage = None if (event.custom_metadata or {}).get(CACHED) else event.usage_metadata
     metadata = dict(event.custom_metadata or {})
     model = event.model_version or (models.get(event.author) if usage is not None else None)
