@@ -344,7 +344,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
         Args:
             accepted: one pydantic model, which becomes ADK's `input_schema`; or `Modality` values, which
-                only checks look at.
+                only checks look at. If the agent is run by itself, a prompt in text that is not JSON of the
+                model is refused with an `ArgumentError`.
             max_input_tokens: the longest request that its model should get, in tokens; checks and estimates
                 look at it, a run does not cut anything.
 
