@@ -58,7 +58,7 @@ def book(state: Mapping[str, Any]) -> dict[str, str]:
 
 reader = Agent("reader", "gemini-2.5-flash").instruct("Copy the invoice, digit by digit. Invent nothing.")
 booking = (
-    reader.writes("invoice").returns(Invoice)
+    reader.writes("invoice").returns(Invoice, retries=2)
     >> look
     >> gate(lambda state: state["doubt"] != "", message="{file}: {doubt}. Book it all the same?")
     >> book

@@ -186,7 +186,9 @@ class ExecutionConfig:
         self._check("max_llm_calls", _whole(self.max_llm_calls, 1), "it is a positive whole number")
         self._check("timeout_seconds", seconds is None or _positive(seconds), "it is a positive number")
         modes = (None, *STREAMING_MODES)
-        self._check("streaming_mode", self.streaming_mode in modes, f"choose one of {STREAMING_MODES}")
+        live = ", or begin a live conversation with .live()" * (str(self.streaming_mode).lower() == "bidi")
+        choice = f"choose one of {STREAMING_MODES}{live}"
+        self._check("streaming_mode", self.streaming_mode in modes, choice)
         self._check("contracts", self.contracts in CONTRACT_MODES, f"choose one of {CONTRACT_MODES}")
         self._check("durable", self.durable in (None, "local"), "it is 'local' or None")
         self._check("tools_in_threads", isinstance(self.tools_in_threads, bool), "it is True or False")  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise

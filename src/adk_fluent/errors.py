@@ -238,7 +238,63 @@ class ArtifactError(RunError):
 
 
 class AnswerError(RunError, ValueError):
-    """An agent's answer is not what its `returns` promises; also a `ValueError`."""
+    """An agent's answer is not what its `returns` promises; also a `ValueError`.
+
+    Attributes:
+        agent: who answered, or should have.
+        reason: what is wrong with the answer.
+    """
+
+    def __init__(self, message: str = "", *, agent: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.agent: str = agent
+        self.reason: str = reason or message
+
+
+class AskAgain(RunError):
+    """Raise it in a tool, and the model gets the reason as the tool's result, and may call the tool again.
+
+    Each tool may do so once in a row, unless `retries` or those of the agent's `.returns` say more; then the
+    run ends with a `ToolError`. A call that succeeds starts the count again.
+
+    Attributes:
+        reason: what the model is told.
+        retries: how often in a row the tool may ask again.
+
+    Example:
+        >>> import asyncio
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.testing import call_tool, mock_backend
+        >>> def weather(city: str) -> str:
+        ...     if city != "Paris":
+        ...         raise AskAgain(f"There is no city {city!r}. Did you mean 'Paris'?")
+        ...     return "Sunny."
+        >>> calls = [call_tool("weather", city="Pari"), call_tool("weather", city="Paris"), "It is sunny."]
+        >>> agent = Agent("guide").tool(weather)
+        >>> asyncio.run(agent.run("Weather in Pari?", backend=mock_backend({"guide": calls}))).text
+        'It is sunny.'
+    """
+
+    def __init__(self, reason: str = "", *, retries: int = 1) -> None:
+        if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"AskAgain() takes what the model is told, as text, not {reason!r:.40}.")
+        super().__init__(reason)
+        self.reason: str = reason or "Call it again, with other arguments."
+        self.retries: int = whole_number(retries, "AskAgain(retries=)")
+
+
+def whole_number(value: object, where: str) -> int:
+    """A whole number that a user gave, not below zero.
+
+    Raises:
+        ArgumentError: it is none.
+
+    >>> whole_number(2, "returns(retries=)")
+    2
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ArgumentError(f"{where} takes a whole number from 0 on, not {value!r:.40}.")
+    return value
 
 
 class AgentTimeoutError(RunError, TimeoutError):

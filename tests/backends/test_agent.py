@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Pipeline, S, gate
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
-from adk_fluent.errors import ADKFluentError, CompileError, MissingKeyError
+from adk_fluent.errors import ADKFluentError, AnswerError, CompileError, MissingKeyError
 from adk_fluent.ir import AgentNode
 from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.testing import call_tool
@@ -158,11 +158,11 @@ async def test_an_answer_that_does_not_fit() -> None:
 
 
 async def test_the_run_of_an_answer_that_does_not_fit_can_be_looked_at() -> None:
-    """`run` gives the events all the same; only asking for `.output` raises."""
-    result = await play(A @ Invoice, {"a": "no json"})
-    assert result.text == "no json"
-    with pytest.raises(ADKFluentError, match="'a' answered"):
-        _ = result.output
+    """The step raises, and the error has what the run did until then, without the wrong answer."""
+    with pytest.raises(AnswerError, match="'a' answered 'no json'") as caught:
+        await play(B >> A @ Invoice, {"a": "no json", "b": "before"})
+    assert caught.value.result is not None
+    assert [event.content for event in caught.value.result] == ["before"]
 
 
 async def test_output_of_a_reused_agent() -> None:

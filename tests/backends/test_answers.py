@@ -214,6 +214,28 @@ async def test_a_value_that_the_field_refuses_names_the_field() -> None:
         await play((A @ Loose).writes(Desk.due, Desk.level), {"a": {"due": "soon", "level": 1}})
 
 
+# --- prompts that do not fit -----------------------------------------------------------------------
+
+
+async def test_a_prompt_that_the_root_does_not_accept_is_refused() -> None:
+    """The error names the agent, the type and what is wrong, on every google-adk, and nothing is asked."""
+    backend = script({"a": "ok"})
+    agent = A.accepts(Ticket)
+    for prompt, reason in (
+        ("hi", "it is not JSON: expected value at line 1 column 1."),
+        ("{}", "id is missing."),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            await agent.run(prompt, backend=backend)
+        said = f"Agent 'a' accepts Ticket, and the prompt {prompt!r} is none: {reason}"
+        assert str(caught.value) == f"{said} Give it as JSON, or leave out .accepts()."
+    assert "a" not in backend.calls
+    assert await agent.ask_async('{"id": "T"}', backend=backend) == "ok"
+    async with agent.session(backend=backend) as chat:
+        with pytest.raises(ArgumentError, match="Agent 'a' accepts Ticket"):
+            await chat.send("hi")
+
+
 # --- unions ---------------------------------------------------------------------------------------
 
 

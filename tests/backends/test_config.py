@@ -339,3 +339,12 @@ def test_configurations_are_values() -> None:
     assert one == two
     assert hash(one) == hash(two)
     assert one != ExecutionConfig(custom_metadata={"k": [1]}, streaming_mode="none")
+
+
+def test_a_run_in_both_directions_is_a_live_conversation() -> None:
+    """ADK's third streaming mode is refused with the method to take."""
+    mode: Any = "bidi"
+    with pytest.raises(
+        ArgumentError, match=r"streaming_mode='bidi'.*begin a live conversation with \.live\(\)"
+    ):
+        ExecutionConfig(streaming_mode=mode)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from adk_fluent import Agent, C, Loop, P, Route, S, T, map_over, race, tap, transfer
 from adk_fluent.cost import (
@@ -45,6 +46,26 @@ def tokens(expression: Expr[Any], **traffic: Any) -> dict[str, float]:
     """The input tokens of each agent."""
     found = estimate_cost(expression, TrafficAssumptions(**traffic), prices=PRICES)
     return {one.agent: one.input_tokens for one in found.agents}
+
+
+class Answer(BaseModel):
+    """A typed answer."""
+
+    total: float
+
+
+def test_retries_count_as_often_as_answers_are_wrong() -> None:
+    """Each wrong answer is a call more, whose request shows those before; the highest cost takes them all."""
+    typed = agent("a").returns(Answer, retries=2)
+    assert calls(typed) == {"a": 1.052}
+    assert calls(typed, wrong_answer_rate=0.5) == {"a": 1.75}
+    assert calls(agent("a").returns(Answer)) == {"a": 1}
+    once = estimate_cost(agent("a").returns(Answer), prices=PRICES)
+    found = estimate_cost(typed, prices=PRICES)
+    assert found.low == once.total_estimated < found.total_estimated < found.high
+    assert found.high > 3 * once.total_estimated
+    assert "5% of answers do not fit where an agent may be asked again" in str(found)
+    assert "do not fit" not in str(once)
 
 
 # --- against what a run uses ----------------------------------------------------------------------

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from pydantic import BaseModel
 
-from adk_fluent import Agent, C, S, StateSchema, patterns, until
+from adk_fluent import Agent, C, S, StateSchema, T, patterns, until
+from adk_fluent.adopt import to_source
 from adk_fluent.contracts import check_all
-from adk_fluent.errors import ADKFluentError, ArgumentError
+from adk_fluent.errors import ADKFluentError, AnswerError, ArgumentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.patterns import (
     cascade,
@@ -22,7 +23,7 @@ from adk_fluent.patterns import (
     review_loop,
     supervised,
 )
-from adk_fluent.testing import mock_backend
+from adk_fluent.testing import call_tool, mock_backend
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
@@ -264,3 +265,65 @@ def test_functions_that_nothing_would_await_are_refused() -> None:
         cascade(Agent("a"), Agent("b"), accept=later)  # pyright: ignore[reportArgumentType]  # what is refused
     with pytest.raises(ArgumentError, match=r"^map_reduce\(reducer=\) takes a plain function"):
         map_reduce(Agent("a"), later, "items", into="result")
+
+
+# --- what is the answer -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["review_loop", "supervised"])
+async def test_the_answer_is_the_work_and_not_the_verdict(shape: str) -> None:
+    """`ask`, what the user sees, and a tool give what the worker said last; a typed one stays typed."""
+
+    def shaped(worker: Expr[Any], judge: Agent[str]) -> Expr[Any]:
+        if shape == "review_loop":
+            return review_loop(worker, judge, "score", 0.8)
+        return supervised(worker, judge.writes("score"), lambda state: state["score"] == "0.9")
+
+    said: dict[str, Any] = {"w": ["one", "two", "three"], "r": ["0.1", "0.9"], "e": "edited"}
+    work = shaped(Agent("w"), Agent("r"))
+    run = await work.run("Go", backend=mock_backend(said))
+    assert (run.text, [event.content for event in run.visible]) == ("two", ["one", "two"])
+    typed = shaped(Agent("w") @ Verdict, Agent("r"))
+    given = {"w": {"sure": True}, "r": "0.9"}
+    assert await typed.ask_async("Go", backend=mock_backend(given)) == Verdict(sure=True)
+    with pytest.raises(AnswerError, match="'w' gave no answer: its answer was empty"):
+        await typed.ask_async("Go", backend=mock_backend({**given, "w": ""}))
+    later = await (work >> Agent("e")).run("Go", backend=mock_backend(said))
+    assert [event.content for event in later.visible] == ["edited"]
+    tool = Agent("boss").tool(T.agent(work.named("work")))
+    calls = {**said, "boss": [call_tool("work", request="x"), "done"]}
+    inner = await tool.run("Go", backend=mock_backend(calls))
+    assert [answer.result for event in inner.by("boss") for answer in event.tool_responses] == [
+        {"result": "two"}
+    ]
+    assert work.check().ok
+    assert "aside=True" in to_source(shaped(Agent("w"), Agent("r"))) or shape == "supervised"
+
+
+async def test_a_verdict_that_is_shown_is_the_answer() -> None:
+    """`.show()` on the reviewer wins."""
+    work = review_loop(Agent("w"), Agent("r").show(), "score", 0.8)
+    assert await work.ask_async("Go", backend=mock_backend({"w": "one", "r": "0.9"})) == "0.9"
+
+
+def as_list(*answers: str) -> list[str]:
+    """The answers."""
+    return list(answers)
+
+
+async def test_the_answer_of_a_merge_is_what_was_merged() -> None:
+    """`ask` gives all answers; an agent behind it has the last word, and sees each answer once."""
+    views = fan_out_merge(Agent("a"), Agent("b"), into="all")
+    said: dict[str, Any] = {"a": "1", "b": "2", "c": "3"}
+    run = await views.run("Go", backend=mock_backend(said))
+    assert (run.text, [event.content for event in run.visible]) == ("1\n2", ["1\n2"])
+    listed = fan_out_merge(Agent("a"), Agent("b"), into="all", merge=as_list)
+    assert await listed.ask_async("Go", backend=mock_backend(said)) == '["1","2"]'
+    backend = mock_backend({**said, "boss": [call_tool("views", request="x"), "done"]})
+    assert await (views >> Agent("c")).ask_async("Go", backend=backend) == "3"
+    assert "1\n2" not in str(backend.calls["c"][0].contents)
+    inner = await Agent("boss").tool(T.agent(views.named("views"))).run("Go", backend=backend)
+    assert [answer.result for event in inner.by("boss") for answer in event.tool_responses] == [
+        {"result": "1\n2"}
+    ]
+    assert not views.check().warnings

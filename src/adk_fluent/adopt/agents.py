@@ -45,6 +45,7 @@ _ELSEWHERE: Final = frozenset(
         "written_fields",
         "read_fields",
         "selector",
+        "retries",
         "merge",
         "max_iterations",
         "until",
@@ -90,7 +91,9 @@ def fields(writer: Writer, node: Node) -> Iterator[Call]:
         elif name in ("parallel_worker", "rerun_on_resume") and value is True:
             yield Call(f".{name}")
         else:
-            yield Call(f".{_METHODS.get(name, name)}", (writer.of(node, name, value),))
+            again = named([("retries", str(node.given["retries"]))] if "retries" in node.given else [])
+            more = again if name == "output_schema" else ()
+            yield Call(f".{_METHODS.get(name, name)}", (writer.of(node, name, value), *more))
 
 
 def _generate(writer: Writer, node: AgentNode) -> Iterator[Call]:

@@ -23,9 +23,12 @@ def notes(writer: Writer, node: Node) -> Iterator[Call]:
 def _said(writer: Writer, node: Node, value: str) -> Iterator[Call]:
     """A note that is a method of its own."""
     method = _SAID.get(value)
-    if method is None:
+    if value == "zero_cost":
+        yield Call(".hide", ("aside=True",))
+    elif method is None:
         writer.refuse(node, f"visibility {value!r}")
-    yield Call(f".{method}")
+    else:
+        yield Call(f".{method}")
 
 
 def _edge(writer: Writer, node: Node, edge: Any) -> Iterator[Call]:

@@ -130,7 +130,7 @@ class _Place:
 
     __slots__ = (
         *("answers", "children", "filtered", "follows", "follows_surely"),
-        *("name", "node", "parent", "said", "speaks"),
+        *("heard", "name", "node", "parent", "said", "speaks"),
     )
 
     def __init__(self, node: Node, name: str, parent: _Place | None) -> None:
@@ -138,7 +138,9 @@ class _Place:
         self.name = name
         self.parent = parent
         self.children: list[_Place] = []
-        self.speaks = node.speaks
+        self.speaks = _speaks(node)
+        self.heard = False
+        """Whether something in it speaks that takes the last word from what is before it."""
         self.answers = False
         """Whether something in it is sure to speak, and not hidden; see `_answers`."""
         self.follows = self.follows_surely = False
@@ -167,7 +169,9 @@ class _Inference:
         for place in self.places:
             self._inherit(place)
         for place in reversed(self.places):
+            place.heard = place.speaks and place.said != "zero_cost"
             if place.children:
+                place.heard = place.heard or any(child.heard for child in place.children)
                 place.speaks = place.speaks or any(child.speaks for child in place.children)
                 place.answers = _answers(place)
             elif place.speaks:
@@ -184,7 +188,8 @@ class _Inference:
             if parent is not None:
                 place.said, place.filtered = parent.said, parent.filtered
             return
-        place.said = _override(place.node) or (parent.said if parent else None)
+        outer = parent.said if parent else None
+        place.said = outer if place.node.says is not None else _override(place.node) or outer
         if annotations.policy is not None:
             place.filtered = annotations.policy == "filtered"
         elif parent is not None:
@@ -196,7 +201,7 @@ class _Inference:
         follows, surely = place.follows, place.follows_surely
         for child in reversed(place.children):
             child.follows, child.follows_surely = follows, surely
-            follows = follows or (in_order and child.speaks)
+            follows = follows or (in_order and child.heard)
             surely = surely or (in_order and child.answers)
 
     def _sight(self, place: _Place, final: set[str]) -> StepVisibility:
@@ -207,7 +212,7 @@ class _Inference:
         return _sight_of(seen, place.filtered, by_place and not place.follows_surely)
 
     def _seen(self, place: _Place, final: set[str]) -> Visibility:
-        if not place.node.speaks:
+        if not _speaks(place.node):
             return "user" if place.node.asks else "zero_cost"
         if place.said is not None:
             return place.said
@@ -224,6 +229,11 @@ def _answers(place: _Place) -> bool:
     if place.node.runs == "until_one_succeeds":
         return bool(inside) and all(inside)
     return any(inside) and not place.node.may_be_skipped
+
+
+def _speaks(node: Node) -> bool:
+    """Whether a node says something itself: what a model answers, or the value of a key."""
+    return node.speaks or node.says is not None
 
 
 def _override(node: Node) -> Visibility | None:

@@ -44,7 +44,9 @@ class Absence:
         if not self.is_answer:
             raise AnswerError(
                 f"{' or '.join(map(repr, self.agents))} gave no answer: {sentence(self.reason)} "
-                "Where there may be none, return a type T | None."
+                "Where there may be none, return a type T | None.",
+                agent=" or ".join(self.agents),
+                reason=sentence(self.reason),
             )
 
 
@@ -104,7 +106,9 @@ def _is_blank(event: AgentEvent) -> bool:
 
 
 def speakers(node: Node) -> list[Node]:
-    """The agents of which one has the last word when `node` runs."""
+    """The agents of which one has the last word when `node` runs; not those that leave it to others."""
+    if node.annotations.visibility == "zero_cost":
+        return []
     children = [found for child in node.children if (found := speakers(child))]
     if node.runs in STEP_BY_STEP:
         return children[-1] if children else []

@@ -331,6 +331,10 @@ def final_text(events: Iterable[AgentEvent]) -> str:
     return (found[-1].content or "") if found else ""
 
 
+SAYS: Final = "adk_fluent.says"
+"""Metadata of an event without content: what it says to the user, though not to other agents."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """What `.output` gave, so that it is known where the types of the expression are not.

@@ -33,6 +33,9 @@ Way = Literal["expected", "low", "high"]
 CALL: Final = 25
 """Tokens of a tool call, a transfer among them."""
 
+CORRECTION: Final = 30
+"""Tokens by which a model is told what is wrong with its answer."""
+
 
 @dataclass(slots=True)
 class Shared:
@@ -130,11 +133,13 @@ class Asking(ABC):
         request, questions = self.request(step, fixed)
         self.requests[step] = max(request, self.requests.get(step, 0.0))
         each = CALL + self._tool_result(step, fixed, weight * tools) + 2 * traffic.tokens_per_message
-        calls = (1 + tools) * (1 + traffic.retries)
+        wrong, corrections = self._wrong_answers(step)
+        shown = answer + CORRECTION + 2 * traffic.tokens_per_message
         tokens = request * (1 + tools) + each * tools * (tools + 1) / 2
-        output = spoken + CALL * tools
+        tokens += (request + each * tools) * wrong + shown * corrections
+        output = spoken + CALL * tools + answer * wrong
         again = 1 + traffic.retries
-        self._charge(step, fixed, weight, calls, tokens * again, output * again)
+        self._charge(step, fixed, weight, (1 + tools + wrong) * again, tokens * again, output * again)
         for question in questions:
             self._ask_helper(step, fixed, question, weight * again)
         self.talk.add(step, (1 - handed) * answer + handed * 2 * CALL, 1)
@@ -147,6 +152,15 @@ class Asking(ABC):
             ways.append((left, partial(self.extreme, free, True)))
         if ways:
             self.weighed(ways, weight)
+
+    def _wrong_answers(self, step: Step) -> tuple[float, float]:
+        """How many answers are not of the type, and how many of these all requests after them show."""
+        node = step.node
+        retries = node.retries if isinstance(node, AgentNode) else 0
+        self.vague = self.vague or retries > 0
+        rate = {"expected": self.traffic.wrong_answer_rate, "low": 0.0, "high": 1.0}[self.way]
+        likely = [rate**number for number in range(1, retries + 1)]
+        return sum(likely), sum(number * share for number, share in enumerate(likely, 1))
 
     def _tool_calls(self, step: Step) -> float:
         if not step.node.tools:

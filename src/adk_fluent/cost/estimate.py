@@ -309,6 +309,8 @@ def _assumed(walk: Turn, asked: list[Asked]) -> Iterable[str]:
     if "until_one_succeeds" in kinds:
         failing = f"{traffic.fallback_rate:.0%}"
         yield f"what stands before a // fails in {failing} of runs; all branches of a race are paid for"
+    if any(isinstance(step.node, AgentNode) and step.node.retries for step in tree.steps):
+        yield f"{traffic.wrong_answer_rate:.0%} of answers do not fit where an agent may be asked again"
     if traffic.retries:
         yield f"{traffic.retries:g} more attempts per model call"
     yield (

@@ -34,6 +34,8 @@ class TrafficAssumptions:
         tool_result_tokens: tokens of what a tool gives back.
         key_tokens: tokens of a state value that no agent here writes, or key → tokens.
         fallback_rate: how likely what stands before a `//` fails.
+        wrong_answer_rate: how likely an answer is not of the type that its agent returns; then the agent is
+            asked again, as often as its `returns(retries=)` allows.
         retries: how many more attempts a model call takes on average; each is billed like the first.
         turns_per_session: user messages per session; each sees those before it, and what was answered.
         characters_per_token: of instructions and descriptions, which are counted.
@@ -55,6 +57,7 @@ class TrafficAssumptions:
     tool_result_tokens: float = 100
     key_tokens: float | Mapping[str, float] = 50
     fallback_rate: float = 0.05
+    wrong_answer_rate: float = 0.05
     retries: float = 0
     turns_per_session: float = 1
     characters_per_token: float = 4
@@ -93,7 +96,7 @@ class TrafficAssumptions:
 
 
 _LEAST: Final = {"turns_per_session": 1.0, "characters_per_token": 0.1}
-_MOST: Final = {"branch_probabilities": 1.0, "fallback_rate": 1.0}
+_MOST: Final = {"branch_probabilities": 1.0, "fallback_rate": 1.0, "wrong_answer_rate": 1.0}
 _BY_NAME: Final = ("branch_probabilities", "output_tokens")
 _KINDS: Final = {
     "branch_probabilities": "branch",

@@ -7,7 +7,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar, Unpack, cast, overload
 
 from adk_fluent.context.spec import Context
-from adk_fluent.errors import ArgumentError, ExpressionError
+from adk_fluent.errors import ArgumentError, ExpressionError, whole_number
 from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.arguments import (
     METHODS,
@@ -293,15 +293,19 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         """The same as `writes`."""
         return self.writes(*keys)
 
-    def returns(self, schema: TypeForm[M]) -> Agent[M]:
+    def returns(self, schema: TypeForm[M], *, retries: int = 0) -> Agent[M]:
         """Make the answer a `schema` (ADK's `output_schema`); `ask` then returns it parsed.
 
         The model is asked for JSON; a Markdown fence around it is taken off. What is not of the type is an
-        `AnswerError`, and so is no answer at all, which says why there is none; for `Model | None` that is
-        `None`.
+        `AnswerError` at this step, and so is no answer at all for `ask`, which says why there is none; for
+        `Model | None` that is `None`.
 
         Args:
             schema: a pydantic model, `Model | None`, a union of models, `list[Model]` and the like.
+            retries: how often the model is asked again at most when its answer is not of the type. It sees
+                its answer, and what is wrong with it. Nothing else sees a wrong answer: its event has no
+                content, and says why in `metadata["adk_fluent.wrong_answer"]`. So a stream gives the chunks
+                of an answer when the answer is known to fit. Tools that raise `AskAgain` may do so as often.
 
         Example:
             >>> from pydantic import BaseModel
@@ -313,10 +317,11 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             Invoice(total=3.0)
 
         Raises:
-            ArgumentError: `schema` is not a type.
+            ArgumentError: `schema` is not a type, or `retries` is no whole number from 0 on.
             ExpressionError: `schema` lacks a field that `writes` names.
         """
-        made = self._set(output_schema=check_schema(schema, "returns()"))
+        again = whole_number(retries, "returns(retries=)")
+        made = self._set(output_schema=check_schema(schema, "returns()"), retries=again)
         check_answer(made.node)
         return cast("Agent[M]", made)
 
@@ -339,7 +344,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
         Args:
             accepted: one pydantic model, which becomes ADK's `input_schema`; or `Modality` values, which
-                only checks look at.
+                only checks look at. If the agent is run by itself, a prompt in text that is not JSON of the
+                model is refused with an `ArgumentError`.
             max_input_tokens: the longest request that its model should get, in tokens; checks and estimates
                 look at it, a run does not cut anything.
 

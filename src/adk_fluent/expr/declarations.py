@@ -83,9 +83,19 @@ class Declarations:
         """
         return self._say(visibility="user")
 
-    def hide(self) -> Self:
-        """Keep what this says from the user, wherever it stands; other agents see it as before."""
-        return self._say(visibility="internal")
+    def hide(self, *, aside: bool = False) -> Self:
+        """Keep what this says from the user, wherever it stands; other agents see it as before.
+
+        Args:
+            aside: whether it also leaves the last word to what is before it, as a reviewer does whose verdict
+                is no answer.
+
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.visibility import infer_visibility
+        >>> infer_visibility(Agent("writer") >> Agent("reviewer").hide(aside=True))["writer"]
+        'user'
+        """
+        return self._say(visibility="zero_cost" if aside else "internal")
 
     def transparent(self) -> Self:
         """Let the user see what every agent in here says, except one with `.hide()`."""

@@ -178,8 +178,11 @@ class S(metaclass=Namespace):
         return _step(operations.Default(values=_fixed(values)))
 
     @staticmethod
-    def merge(*keys: str, into: str, fn: Callable[..., Any] | None = None) -> Transform:
+    def merge(*keys: str, into: str, fn: Callable[..., Any] | None = None, answer: bool = False) -> Transform:
         """Combine several keys into one.
+
+        With `.show()`, the result is the answer to the user, as text or JSON, if no agent speaks after it;
+        agents find it in the state alone.
 
         Args:
             into: where the result goes.

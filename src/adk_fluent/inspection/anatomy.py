@@ -22,6 +22,7 @@ from adk_fluent.inspection.concerns import shown_keys
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import (
     answer_shape,
+    asked_again,
     fields_of,
     hanging,
     is_toolset,
@@ -235,7 +236,8 @@ class _Look:
         return ", ".join(self._tools) or "none"
 
     def constraint(self) -> str:
-        return _constraint(*answer_shape(self.node))
+        schema, shape = answer_shape(self.node)
+        return _constraint(schema, shape) + (asked_again(self.node) if schema else "")
 
     def hides(self) -> frozenset[str]:
         seen = {reach.author for reach in self._reaches}

@@ -8,7 +8,7 @@ from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import known
 from adk_fluent.inspection.per_agent import PerAgent, tables
-from adk_fluent.inspection.wording import NOT_SET, answer_shape, fields_of, type_name
+from adk_fluent.inspection.wording import NOT_SET, answer_shape, asked_again, fields_of, type_name
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
@@ -117,7 +117,7 @@ def _flow_of(step: Step, facts: Facts) -> DataFlow:
         agent=step.name,
         reads=_reads(step, context, prompt),
         accepts=_accepts(node, taken),
-        returns=f"structured JSON → {shape}" if answer else _PLAIN,
+        returns=f"structured JSON → {shape}{asked_again(node)}" if answer else _PLAIN,
         writes=", ".join(f"state[{key!r}]" for key in stored) or "(not set — only the conversation)",
         contract=_contract(node),
         context=spec if isinstance(spec, Context) else None,

@@ -43,6 +43,12 @@ def answer_shape(node: AgentNode | RemoteAgentNode) -> tuple[object, str]:
     return schema, type_name(schema) if given else fields_of(schema).strip()
 
 
+def asked_again(node: AgentNode | RemoteAgentNode) -> str:
+    """How often an agent is asked again whose answer does not fit, behind what it returns."""
+    times = node.retries if isinstance(node, AgentNode) else 0
+    return f" (asked again up to {times} time{'s' * (times > 1)})" if times else ""
+
+
 def tool_name(tool: object) -> str:
     """The name under which a model sees a tool; a toolset, whose tools only a run tells, by its class."""
     if isinstance(tool, Tool):

@@ -136,6 +136,11 @@ class TransformSpec(Frozen):
     """What its result means; see `TransformNode`."""
 
     @property
+    def says(self) -> str | None:
+        """The key whose value it gives to the user as an answer when it is shown (`.show()`)."""
+        return None
+
+    @property
     def affected_keys(self) -> frozenset[str] | None:
         """The keys that it removes by name."""
         return None

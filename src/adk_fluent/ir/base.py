@@ -107,6 +107,11 @@ class Node(Frozen):
         return False
 
     @property
+    def says(self) -> str | None:
+        """The state key whose value it gives to the user as an answer, if it does; no agent sees that."""
+        return None
+
+    @property
     def may_pause(self) -> bool:
         """Whether a run may stop at the node itself until somebody answers."""
         return False

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
-from adk_fluent.errors import ArgumentError, what_happened
+from adk_fluent.errors import ArgumentError, AskAgain, what_happened
 from adk_fluent.ir.tools import is_idempotent
 from adk_fluent.middleware.arguments import flag, positive, whole
 from adk_fluent.middleware.backoff import Backoff
@@ -46,6 +46,9 @@ def retry(
     the `RetryInfo` of Gemini) is waited at least, and if that is more than two minutes the error is raised at
     once. An answer that took several attempts says so: `custom_metadata["adk_fluent.attempts"]` of its event
     lists what failed, and the span of the call has an event `adk_fluent.retry` for each.
+
+    An agent whose answer is not of the type that it `returns` is asked again as well, without a wait, and is
+    shown the answer with what is wrong; not when the user has read the beginning of the answer in a stream.
 
     Args:
         max_attempts: how often to try, the first time included.
@@ -116,6 +119,11 @@ class Retry(Middleware):
                 return
             await asyncio.sleep(wait)
 
+    async def again_after(self, error: Exception) -> int:
+        """How often an agent is asked again whose answer is not of the type that it returns."""
+        wanted = self._on is is_passing or self._on(error)
+        return self._backoff.attempts - 1 if (await wanted if inspect.isawaitable(wanted) else wanted) else 0
+
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
         """Call until the tool gives a result, or no attempt is left."""
         return await self.called(lambda: call(dict(args)), ctx.tool, tool_name, ctx.agent_name)
@@ -131,6 +139,8 @@ class Retry(Middleware):
             attempt += 1
             try:
                 return await call()
+            except AskAgain:  # the same call would only be refused again
+                raise
             except Exception as error:
                 again = self._tools and is_idempotent(tool)
                 wait = await self._wait(error, attempt) if again else None

@@ -37,8 +37,8 @@ def chain(*agents: Expr[T]) -> Pipeline[T]:
     return Pipeline(*several(agents, 1, "chain()"))
 
 
-def fan_out_merge(*agents: Expr[T], into: str, merge: Callable[..., Any] | None = None) -> Pipeline[T]:
-    """All at the same time; then their answers under one key.
+def fan_out_merge(*agents: Expr[T], into: str, merge: Callable[..., Any] | None = None) -> Pipeline[str]:
+    """All at the same time; then their answers under one key, which are the answer, too: text, or JSON.
 
     Args:
         agents: two or more. One without `.writes` stores its answer under its own name.
@@ -68,7 +68,8 @@ def fan_out_merge(*agents: Expr[T], into: str, merge: Callable[..., Any] | None 
         keys.append(key)
     if twice := [key for key in keys if keys.count(key) > 1]:
         raise ArgumentError(f"{where}: two branches write {twice[0]!r}. Give each a key of its own.")
-    return FanOut(*branches) >> S.merge(*keys, into=check_key(into, f"{where[:-1]}into=)"), fn=merge)
+    merged = S.merge(*keys, into=check_key(into, f"{where[:-1]}into=)"), fn=merge).show()
+    return cast("Pipeline[str]", FanOut(*branches) >> merged)
 
 
 def _last_keys(branch: Expr[Any]) -> tuple[str, ...]:

@@ -35,6 +35,11 @@ def several(values: tuple[Expr[T], ...], least: int, where: str) -> tuple[Expr[T
     return tuple(expression(value, where) for value in values)
 
 
+def aside(value: Expr[T]) -> Expr[T]:
+    """An expression that judges what is before it, and leaves the last word to that, unless it is shown."""
+    return value if value.node.annotations.visibility == "user" else value.hide(aside=True)
+
+
 def writes(value: Expr[T], key: str, where: str) -> Expr[T]:
     """An expression that writes `key`: itself if it does, or the agent with its answer stored there.
 

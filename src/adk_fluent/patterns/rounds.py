@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import check_key
@@ -10,7 +10,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.expr.steps import until
 from adk_fluent.expr.workflow import Loop, Pipeline
 from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.patterns.parts import expression, several, writes
+from adk_fluent.patterns.parts import aside, expression, several, writes
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -18,8 +18,11 @@ U = TypeVar("U")
 
 def review_loop(
     worker: Expr[T], reviewer: Expr[U], quality_key: str, target: float, max_rounds: int = 3
-) -> Loop[T | U]:
+) -> Loop[T]:
     """The worker writes, the reviewer gives a score, again and again until the score is reached.
+
+    The answer is what the worker wrote last. The user does not see the score, unless the reviewer has
+    `.show()`.
 
     The reviewer's answer is compared as a number, so tell it to answer with one alone. The worker sees in the
     conversation what the reviewer said.
@@ -47,17 +50,23 @@ def review_loop(
         >>> backend = mock_backend({"writer": ["a", "b", "c"], "reviewer": ["0.5", "0.9", "1"]})
         >>> asyncio.run(pipeline.run("Go", backend=backend)).state
         {'draft': 'b', 'score': '0.9'}
+        >>> backend = mock_backend({"writer": "Tea is hot.", "reviewer": "0.9"})
+        >>> asyncio.run(pipeline.ask_async("Go", backend=backend))
+        'Tea is hot.'
     """
     where, key = "review_loop()", check_key(quality_key, "review_loop(quality_key=)")
     if isinstance(target, bool) or not isinstance(target, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
         raise ArgumentError(f"review_loop(target=) takes a number, not {target!r:.40}.")
     scored = writes(expression(reviewer, where), key, "review_loop(reviewer=)")
-    rounds = expression(worker, where) >> scored
-    return rounds * until(Match(key, "gte", target), max=max_rounds)
+    rounds = expression(worker, where) >> aside(scored)
+    return cast("Loop[T]", rounds * until(Match(key, "gte", target), max=max_rounds))
 
 
-def supervised(worker: Expr[T], supervisor: Expr[U], approve: Predicate, max_rounds: int = 3) -> Loop[T | U]:
+def supervised(worker: Expr[T], supervisor: Expr[U], approve: Predicate, max_rounds: int = 3) -> Loop[T]:
     """The worker and then the supervisor, again and again until the supervisor's verdict approves.
+
+    The answer is the last one of the worker. The user does not see the verdict, unless the supervisor has
+    `.show()`.
 
     Args:
         approve: `state -> bool`; true ends it. The supervisor's answer is in the state if it has `.writes`.
@@ -70,8 +79,8 @@ def supervised(worker: Expr[T], supervisor: Expr[U], approve: Predicate, max_rou
         3
     """
     where = "supervised()"
-    rounds = expression(worker, where) >> expression(supervisor, where)
-    return rounds * until(approve, max=max_rounds)
+    rounds = expression(worker, where) >> aside(expression(supervisor, where))
+    return cast("Loop[T]", rounds * until(approve, max=max_rounds))
 
 
 def debate(*agents: Expr[T], judge: Expr[U], rounds: int = 2) -> Pipeline[T | U]:

@@ -72,10 +72,11 @@ class AnswerType:
         try:
             return json.loads(answer) if self._is_untyped else self.adapter.validate_json(answer)
         except ValueError as error:  # pydantic's and json's errors are both
-            stored = f" for state key {key!r}" if key else ""
+            stored, reason = f" for state key {key!r}" if key else "", f"{fault(error, _json(answer))}."
             raise AnswerError(
-                f"{agent!r} answered {text!r:.80}{stored}, which is not a {self.name}: "
-                f"{fault(error, _json(answer))}."
+                f"{agent!r} answered {text!r:.80}{stored}, which is not a {self.name}: {reason}",
+                agent=agent,
+                reason=reason,
             ) from error
 
     def data(self, text: str, agent: str, key: str | None = None) -> Any:

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from adk_fluent import A, Agent, C, FanOut, Loop, Route, S, T, map_over, tap
 from adk_fluent.backends import RunResult
 from adk_fluent.cost import ModelCandidate
+from adk_fluent.errors import AskAgain
 from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import Context, Middleware, retry
 from adk_fluent.middleware.protocol import CallTool
@@ -44,6 +45,13 @@ def note(text: str, tool_context: ToolContext) -> dict[str, Any]:
 def pay(amount: int) -> str:
     """Pay."""
     return f"{amount} paid"
+
+
+def ask(word: str) -> str:
+    """Want another word."""
+    if word != "tea":
+        raise AskAgain(f"There is no {word}.")
+    return "tea"
 
 
 async def keep(file: str, tool_context: ToolContext) -> str:
@@ -127,6 +135,11 @@ CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
         {"a": [ServerError(503, {"error": {"status": "UNAVAILABLE"}}), "ok"]},
     ),
     "typed": (a @ Bill >> b, {"a": '{"number": 3}'}),
+    "asked again": (a.returns(Bill, retries=1) >> b, {"a": ["no json", '{"number": 3}']}),
+    "a tool that asks": (
+        a.tool(ask),
+        {"a": [call_tool("ask", word="x"), call_tool("ask", word="tea"), "ok"]},
+    ),
     "map": (S.set(items=[1, 2, 3]) >> map_over("items", a), {}),
     "route": (a.writes("kind") >> Route("kind").eq("x", b).otherwise(Agent("c")), {"a": "x"}),
     "tap": (a >> tap(lambda state: SEEN.append("seen")) >> b, {}),

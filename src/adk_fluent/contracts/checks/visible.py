@@ -16,7 +16,8 @@ from adk_fluent.ir.base import ONE_COUNTS
 def check_visibility_contracts(root: object) -> list[ContractIssue]:
     """The user sees something, whichever branch runs."""
     facts = analyse(root)
-    speakers = [step for step in facts.steps if step.is_model and facts.reaches(step)]
+    speaking = (step for step in facts.steps if step.is_model or step.node.says is not None)
+    speakers = [step for step in speaking if facts.reaches(step)]
     if not speakers:
         return []
     if not any(facts.visibility[step.name] == "user" for step in speakers):

@@ -94,6 +94,7 @@ class AgentNode(AgentFields):
         produces_type: the model it says it produces (`.produces`); a note for checks only.
         consumes_type: the model it says it consumes (`.consumes`); a note for checks only.
         selector: chooses the model at each call, instead of `model`.
+        retries: how often it is asked again when its answer is not of the type that it returns.
     """
 
     kind: ClassVar[str] = "agent"
@@ -106,6 +107,7 @@ class AgentNode(AgentFields):
     produces_type: type | None = None
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
+    retries: int = 0
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)

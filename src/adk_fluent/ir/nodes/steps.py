@@ -82,6 +82,12 @@ class TransformNode(Node):
         return next((call.function for call in self.calls() if call.injected), None)
 
     @property
+    def says(self) -> str | None:
+        """The state key whose value its operation gives as the answer, if it is to be shown."""
+        shown = self.annotations.visibility == "user" and isinstance(self.fn, TransformSpec)
+        return self.fn.says if shown and isinstance(self.fn, TransformSpec) else None
+
+    @property
     def takes_pieces(self) -> bool:
         """Whether its function takes an answer piece by piece: its parameter is an `AsyncIterator[str]`."""
         return not isinstance(self.fn, TransformSpec) and takes_pieces(self.fn)

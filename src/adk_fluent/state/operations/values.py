@@ -65,6 +65,10 @@ class Merge(StateOperation):
     into: Key
     fn: Combine
 
+    @property
+    def says(self) -> str | None:
+        return self.into
+
     def __call__(self, state: StateView) -> Changes:
         if self.fn is not None:
             return {self.into: self.fn(*(state.get(key) for key in self.keys))}

@@ -214,6 +214,20 @@ class AssemblingAgent(LlmAgent):
     def keep(self, event: Event) -> None:
         """Write to an event's state what it answers, beside what ADK writes."""
 
+    def check(self, event: Event) -> None:
+        """Check what a callback answers in its place."""
+
+    async def _handle_before_agent_callback(self, ctx: InvocationContext) -> Event | None:
+        return self._checked(await super()._handle_before_agent_callback(ctx))
+
+    async def _handle_after_agent_callback(self, invocation_context: InvocationContext) -> Event | None:
+        return self._checked(await super()._handle_after_agent_callback(invocation_context))
+
+    def _checked(self, event: Event | None) -> Event | None:
+        if event is not None and event.content is not None:
+            self.check(event)
+        return event
+
     def _LlmAgent__maybe_save_output_to_state(self, event: Event) -> None:  # as ADK mangles it
         cast(Any, super())._LlmAgent__maybe_save_output_to_state(event)
         self.keep(event)
@@ -409,6 +423,8 @@ def probe() -> None:
         (LlmAgent, "_run_async_impl"),
         (LlmAgent, "_LlmAgent__maybe_save_output_to_state"),
         (LlmAgent, "_get_subagent_to_resume"),
+        (LlmAgent, "_handle_before_agent_callback"),
+        (LlmAgent, "_handle_after_agent_callback"),
         (BaseTool, "_get_declaration"),
     ]
     if hasattr(LlmAgent, "_run_impl"):  # where agents can be nodes of a graph

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from functools import cache, lru_cache
 from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin
 
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
-from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.set_model_response_tool import SetModelResponseTool
-from google.adk.tools.tool_context import ToolContext
-from pydantic import BaseModel, RootModel, ValidationError, create_model
-from pydantic_core import to_jsonable_python
-
-from adk_fluent.errors import AnswerError
-from adk_fluent.state.faults import fault, shown
+from pydantic import BaseModel, RootModel, create_model
 
 
 def answerable(schema: Any, *, tools: bool) -> Any:
@@ -30,7 +22,7 @@ def answerable(schema: Any, *, tools: bool) -> Any:
     Args:
         tools: whether the agent has tools.
     """
-    if _is_model(schema) or not (isinstance(schema, type) or get_origin(schema)):
+    if is_model(schema) or not (isinstance(schema, type) or get_origin(schema)):
         return schema
     if not tools:
         return _model_of(schema) if _takes_models_only() else schema
@@ -44,7 +36,8 @@ def _takes_models_only() -> bool:
     return LlmAgent.model_fields["output_schema"].annotation == type[BaseModel] | None
 
 
-def _is_model(schema: object) -> bool:
+def is_model(schema: object) -> bool:
+    """Whether a type is a pydantic model."""
     return isinstance(schema, type) and issubclass(schema, BaseModel)
 
 
@@ -62,41 +55,3 @@ def _is_callable(schema: Any) -> bool:
 def _model_of(schema: Any) -> type[BaseModel]:
     """A model that is nothing but a value of another type."""
     return create_model("Answer", __base__=cast("type[BaseModel]", RootModel[schema]))
-
-
-class JsonAnswers:
-    """Makes the tool by which an agent with tools gives its answer speak JSON.
-
-    ADK lets a model call it that cannot be asked for a schema and offered tools at once, and then writes what
-    it was called with as JSON, which it cannot do with the dates and numbers that it made of it.
-    """
-
-    name = "adk_fluent_json_answers"
-
-    async def run_async(
-        self, invocation_context: InvocationContext, llm_request: LlmRequest
-    ) -> AsyncGenerator[Event, None]:
-        """Change the tool, if the request has it."""
-        tool = llm_request.tools_dict.get("set_model_response")
-        if isinstance(tool, SetModelResponseTool):
-            cast(Any, tool).run_async = _in_json(tool, cast(Any, invocation_context.agent).name)
-        return
-        yield  # an async generator needs one
-
-
-def _in_json(tool: SetModelResponseTool, agent: str) -> Any:
-    given = tool.run_async
-
-    async def run_async(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
-        try:
-            answer = to_jsonable_python(await given(args=args, tool_context=tool_context))
-        except ValidationError as error:  # newer ADKs tell the model, and ask again
-            expected = shown(cast(object, tool.output_schema))
-            raise AnswerError(
-                f"{agent!r} answered {args!r:.80}, which is not a {expected}: {fault(error, args)}."
-            ) from error
-        if getattr(tool_context.actions, "set_model_response", None) is not None:
-            cast(Any, tool_context.actions).set_model_response = answer
-        return answer
-
-    return run_async

@@ -21,7 +21,9 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.durable.contexts import act, actions_json, context_of, dumped
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, do, jsonable
 from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.backends.adk.steps.asking_again import tool_asks
 from adk_fluent.backends.adk.tools.injecting import in_threads
+from adk_fluent.errors import AskAgain
 
 
 def call_as_steps(agents: Mapping[str, BaseAgent], table: Table, services: Worker) -> None:
@@ -80,7 +82,10 @@ async def _called(
     tool: BaseTool, data: Mapping[str, Json], agent: str, agents: Mapping[str, BaseAgent], services: Services
 ) -> Json:
     context = context_of(data["context"], agents, services)
-    result = await tool.run_async(args=dict(data["args"]), tool_context=context)
+    try:
+        result = await tool.run_async(args=dict(data["args"]), tool_context=context)
+    except AskAgain as error:  # the result of the step, which is done
+        result = tool_asks(tool, {}, context, error)
     told = jsonable(result, f"the result of the tool {tool.name!r}", agent)
     return {"result": told, **actions_json(context, agent)}
 

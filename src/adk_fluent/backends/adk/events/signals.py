@@ -9,7 +9,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.genai import types
 
-from adk_fluent.backends.events import DISCARDS
+from adk_fluent.backends.events import DISCARDS, SAYS
 
 REFUSED: Final = "adk_fluent.refused"
 """Metadata of the final event of a gate that a person refused; everything around it ends."""
@@ -94,6 +94,11 @@ def note_problems(problems: dict[str, str], event: Event) -> None:
     if problems and event.custom_metadata:
         for withdrawn in event.custom_metadata.get(DISCARDS, ()):
             problems.pop(withdrawn, None)
+
+
+def told_text(event: Event) -> str:
+    """What an event says to the user: also what it keeps from other agents."""
+    return spoken_text(event) or str((event.custom_metadata or {}).get(SAYS, ""))
 
 
 def spoken_text(event: Event) -> str:

@@ -36,6 +36,7 @@ from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.answering import AnsweredOnce, answering
 from adk_fluent.backends.adk.running.convert import (
     Prompt,
+    check_prompt,
     compaction,
     context_cache,
     resumability,
@@ -283,6 +284,7 @@ class ADKBackend:
             streaming: whether the model's partial answers are given, unless the configuration says.
         """
         message = to_content(prompt)
+        check_prompt(compiled.named.root, message)
         runner = compiled.runner(self.services(services))
         session_id = session_id or str(uuid.uuid4())
         delta = await self._prepare(runner, user_id, session_id, dict(state or {}))

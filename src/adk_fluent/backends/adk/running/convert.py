@@ -19,14 +19,17 @@ from google.genai import types
 
 from adk_fluent.analysis.visibility import VISIBILITY
 from adk_fluent.backends.adk.events.approvals import pending_in
-from adk_fluent.backends.adk.events.signals import failure, spoken_text
+from adk_fluent.backends.adk.events.signals import failure, told_text
 from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import AgentEvent, ToolCallInfo, ToolResponseInfo
 from adk_fluent.backends.spending import usage_of
 from adk_fluent.backends.turns import EMPTY, no_prompt
 from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
 from adk_fluent.cost.budget import CACHED, COST
-from adk_fluent.errors import ArgumentError, CompileError
+from adk_fluent.errors import AnswerError, ArgumentError, CompileError
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.state.answers import answer_type
 from adk_fluent.telemetry.setup import of_a_run
 
 Prompt = Any
@@ -47,6 +50,26 @@ def to_content(prompt: Prompt) -> types.Content:
     if all(part in _NOTHING for part in message.parts or ()):
         raise ArgumentError(EMPTY)
     return message
+
+
+def check_prompt(root: Node, message: types.Content) -> None:
+    """Refuse a prompt in text that is not what the agent at the root accepts; ADK's versions differ in that.
+
+    Raises:
+        ArgumentError: it is not JSON of that type.
+    """
+    schema = root.given.get("input_schema")
+    texts = [part.text for part in message.parts or ()]
+    if not isinstance(root, AgentNode) or schema is None or None in texts:
+        return
+    text = "".join(map(str, texts))
+    try:
+        answer_type(schema).parse(text, root.name)
+    except AnswerError as error:
+        raise ArgumentError(
+            f"Agent {root.name!r} accepts {answer_type(schema).name}, and the prompt {text!r:.60} is none: "
+            f"{error.reason} Give it as JSON, or leave out .accepts()."
+        ) from error
 
 
 _NOTHING: Final = (types.Part(), types.Part(text=""))
@@ -74,7 +97,7 @@ def to_agent_event(
     others = tuple(
         p for p in parts if p.inline_data or p.file_data or p.executable_code or p.code_execution_result
     )
-    text = spoken_text(event) or None
+    text = told_text(event) or None
     usage = None if (event.custom_metadata or {}).get(CACHED) else event.usage_metadata
     metadata = dict(event.custom_metadata or {})
     model = event.model_version or (models.get(event.author) if usage is not None else None)

@@ -12,6 +12,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
 from pydantic import BaseModel, PrivateAttr
+from pydantic_core import to_json
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
@@ -33,6 +34,7 @@ from adk_fluent.backends.adk.steps.pieces import Feed, taken_here, texts
 from adk_fluent.backends.adk.steps.shrinking import removal
 from adk_fluent.backends.adk.steps.tree import below, encloses
 from adk_fluent.backends.adk.steps.typed import keeping_to
+from adk_fluent.backends.events import SAYS
 from adk_fluent.errors import CompileError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import Predicate
@@ -273,8 +275,11 @@ class TransformAgent(FluentAgent):
         node = cast(TransformNode, self._ir)
         given = await self.given(node.function, ctx)
         delta = await transformed(node, self.name, state_of(ctx), taken_here(), **given)
-        if delta:
+        if delta or node.says is not None:
             event = self.state_event(ctx, delta, ends=True)
+            if node.says is not None:
+                value = delta.get(node.says, ctx.session.state.get(node.says))
+                event.custom_metadata = {SAYS: value if isinstance(value, str) else to_json(value).decode()}
             if (removed := removal(ctx, event)) is not None:
                 yield removed
             yield event

@@ -14,7 +14,6 @@ from google.adk.tools.base_tool import BaseTool
 
 from adk_fluent import _real_models
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.compat.schemas import JsonAnswers
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.delivery import Assembler, Delivering
 from adk_fluent.backends.adk.context.functions import resolved, state_of
@@ -25,6 +24,16 @@ from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.calls import AnotherModel, around, with_middleware
 from adk_fluent.backends.adk.middleware.stack import NOTHING, Replacing, Stack, stack_of, warn_idle
 from adk_fluent.backends.adk.resources import holding
+from adk_fluent.backends.adk.steps.asking_again import (
+    MISFITS,
+    Asked,
+    Corrections,
+    JsonAnswers,
+    of_event,
+    tool_asks,
+    until_it_fits,
+    within_bounds,
+)
 from adk_fluent.backends.adk.steps.branches import in_graph
 from adk_fluent.backends.adk.steps.calling_live import LiveLlm
 from adk_fluent.backends.adk.steps.failures import Place, note, storable
@@ -40,7 +49,7 @@ from adk_fluent.backends.adk.steps.scripted import storing
 from adk_fluent.backends.adk.steps.selecting import Choosing, charged, is_scripted
 from adk_fluent.backends.adk.steps.shrinking import removal, stores_faithfully
 from adk_fluent.backends.adk.steps.views import View, own_view
-from adk_fluent.errors import MissingKeyError, RunError, no_answer
+from adk_fluent.errors import AnswerError, MissingKeyError, RunError, no_answer
 from adk_fluent.ir._generated import AGENT_FIELDS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, ModelSelectorNode, templates_in
@@ -147,7 +156,9 @@ class FluentLlmAgent(private.AssemblingAgent):
     def finishers(self) -> Sequence[private.Processor]:
         """What lets its answer be JSON where it gives it by a tool, and what chooses its model."""
         by_tool = self.output_schema is not None and cast(AgentNode, self._ir).tools
-        found: tuple[private.Processor, ...] = (JsonAnswers(),) if by_tool else ()
+        typed = returned_type(cast(AgentNode, self._ir)) is not None
+        found: tuple[private.Processor, ...] = (Corrections(),) if typed else ()
+        found = (JsonAnswers(), *found) if by_tool else found
         return found if self._selector is None else (*found, Choosing(self._selector))
 
     def called(self, model: BaseLlm, ctx: InvocationContext) -> BaseLlm:
@@ -155,6 +166,11 @@ class FluentLlmAgent(private.AssemblingAgent):
         _real_models.check(model, self.name)
         called = around(model, ctx)
         return called if ctx.live_request_queue is None else cast(BaseLlm, LiveLlm(called, self.name))
+
+    @property
+    def canonical_on_tool_error_callbacks(self) -> list[Any]:
+        """ADK's, behind what makes a result of a tool's wish to be called again."""
+        return [tool_asks, *super().canonical_on_tool_error_callbacks]
 
     async def canonical_tools(self, ctx: ReadonlyContext | None = None) -> list[BaseTool]:
         """As ADK's, with the middleware around them: these are run when a person has approved a call."""
@@ -231,7 +247,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         inner = view.ctx if view else ctx
         if not (self.sub_agents and ctx.is_resumable and private.resumes_below(self, inner)):
             self._require_keys(ctx)
-        run = self._told(private.run_llm(self, inner), inner)
+        run = self._told(self._asked(inner), inner)
         if ctx.is_resumable:
             run = while_waiting(self, inner, run)
         if self._delivering is not None:
@@ -242,6 +258,14 @@ class FluentLlmAgent(private.AssemblingAgent):
             return self._followed(run, ctx, view)
         return run  # one generator fewer for each event to pass through
 
+    def _asked(self, ctx: InvocationContext) -> Events:
+        """The events of its calls of models and tools, asked again where an answer does not fit."""
+        node = cast(AgentNode, self._ir)
+        if (kind := returned_type(node)) is None:
+            return private.run_llm(self, ctx)
+        asked = Asked(self.name, node.retries, kind.takes_none)
+        return until_it_fits(lambda: private.run_llm(self, ctx), ctx, asked)
+
     def _run_live_impl(self, ctx: InvocationContext) -> Events:
         refuse_asking(self._ir)
         self._require_keys(ctx)
@@ -250,7 +274,7 @@ class FluentLlmAgent(private.AssemblingAgent):
     def _told(self, run: Events, ctx: InvocationContext) -> Events:
         """The events of a run with what its tools and its model leave to be told."""
         if cast(Any, self).tools:
-            run = storable(run)
+            run = within_bounds(storable(run), self.name, cast(AgentNode, self._ir).retries)
         if self._selector is not None and self._selector.budget_key is not None:
             run = charged(run, ctx, self.name, self._selector)
         return passing_on(ctx, run) if any(map(runs_agents, cast(Any, self).tools)) else run
@@ -280,19 +304,46 @@ class FluentLlmAgent(private.AssemblingAgent):
                     return  # nothing follows a failure, not even that the agent has ended
 
     def keep(self, event: Event) -> None:
-        """Write what a structured answer puts into state: JSON types, whatever the store makes of objects."""
+        """Write what a structured answer puts into state: JSON types, whatever the store makes of objects.
+
+        Raises:
+            AnswerError: the answer is not of the type that the agent returns.
+        """
         node = cast(AgentNode, self._ir)
-        if event.author != self.name or not (kind := returned_type(node)) or not event.is_final_response():
+        if not (text := self._answered(event)):
             return
-        if self._has_new("output_schema"):  # ADK stores the answer as it does for any agent of its own
-            return
-        text = spoken_text(event)
-        if not text.strip():
-            return
-        if is_structured(node) and self.output_key is None:
+        if not is_structured(node) or self.output_key is not None:
+            return self.check(event)
+        try:
             event.actions.state_delta.update(writes_of(node, text))
-        elif self._tree is not None:  # in a graph, the answer is what the next node gets
-            kind.parse(text, self.name)
+        except MISFITS as error:
+            raise of_event(error, event) from error.__cause__
+
+    def check(self, event: Event) -> None:
+        """Check whether an answer is of the type that the agent returns.
+
+        Raises:
+            AnswerError: it is not.
+        """
+        node, kind = cast(AgentNode, self._ir), returned_type(cast(AgentNode, self._ir))
+        if kind is None or not (text := self._answered(event)):
+            return
+        if self._tree is None and getattr(self, "mode", None) == "task":
+            return  # which ends by a tool
+        try:
+            kind.parse(text, node.name)
+        except AnswerError as error:
+            raise of_event(error, event) from error.__cause__
+
+    def _answered(self, event: Event) -> str:
+        """The text of an answer that must be of a type; nothing for all other events."""
+        if event.author != self.name or not returned_type(cast(AgentNode, self._ir)):
+            return ""
+        if not event.is_final_response() or failure(event) or event.get_function_calls():
+            return ""  # a failure, or words beside a call
+        if self._has_new("output_schema"):  # ADK stores the answer as it does for any agent of its own
+            return ""
+        return text if (text := spoken_text(event)).strip() else ""  # an empty chunk may end a stream
 
 
 def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:

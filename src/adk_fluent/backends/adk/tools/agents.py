@@ -21,7 +21,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.asides import Telling, go_inside, tell
 from adk_fluent.backends.adk.events.branch_sessions import BranchSessions
-from adk_fluent.backends.adk.events.signals import failure, pauses, spoken_text
+from adk_fluent.backends.adk.events.signals import failure, pauses, told_text
 from adk_fluent.backends.adk.steps.branches import Overlay, branch_below
 from adk_fluent.backends.answering import Answers
 from adk_fluent.backends.events import DISCARDS
@@ -81,12 +81,12 @@ class ExpressionTool(AgentTool, Telling):
         for event in standing:
             if (problem := failure(event)) is not None:
                 raise RunError(no_answer(event.author, problem))
-        spoken = [event for event in standing if event.is_final_response() and spoken_text(event).strip()]
+        spoken = [event for event in standing if event.is_final_response() and told_text(event).strip()]
         seen = [event for event in spoken if self._outlet.sight(event.author).visibility == "user"]
         if not (seen or spoken):
             return ""
         last = (seen or spoken)[-1]
-        return to_jsonable_python(self._answers.parse(last.author, spoken_text(last)), fallback=repr)
+        return to_jsonable_python(self._answers.parse(last.author, told_text(last)), fallback=repr)
 
 
 def _input_schema(agent: BaseAgent) -> type[BaseModel] | None:
