@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from google.adk.tools.base_tool import BaseTool
 from adk_fluent import Agent
 from adk_fluent.adopt import adopt
 from adk_fluent.adopt.proving import run_alike
-from adk_fluent.backends.adk.running.standing import callable_tools, calls_of
+from adk_fluent.backends.adk.running import proving
+from adk_fluent.backends.adk.running.standing import StandingBackend, callable_tools, calls_of
+from adk_fluent.cli.convert import scripts
 from tests.adopt.projects import look_up
 from tests.cli.commands import Cli
 
@@ -180,3 +183,16 @@ def test_what_may_be_called() -> None:
     assert callable_tools(agent) == (["look_up", "inner"], ["look_up", "far"])
     other: Any = adopt(LlmAgent(name="b", tools=[exit_loop, google_search, Box()])).node
     assert callable_tools(other) == ([], ["google_search", "Box"])
+
+
+@pytest.mark.newest
+def test_an_agent_that_is_called_as_a_tool_is_called_as_one() -> None:
+    """The proof calls agents with a mode as ADK offers them, and lets a task finish."""
+    child = LlmAgent(name="child", mode="task")
+    root = LlmAgent(name="root", sub_agents=[child, LlmAgent(name="other", mode="single_turn")])
+    ran: list[list[str]] = []
+    for _, script in scripts(adopt(root).node):
+        backend = StandingBackend(script, default="An answer.")
+        events = asyncio.run(proving.played(root, backend, "Hello.", {})).events
+        ran.append([call[0] for event in events for call in event[2]])
+    assert ran == [[], ["child", "finish_task"], ["other"]]

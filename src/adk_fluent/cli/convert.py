@@ -83,7 +83,7 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
     needed = (read for read in analyse(adopted).reads if read.level == "required")
     state = {read.key: f"the {read.key}" for read in needed}
     with redirect_stdout(StringIO()):  # its callbacks and plugins run, many times
-        for what, script in _scripts(adopted.node):
+        for what, script in scripts(adopted.node):
             run = run_alike(native, pipeline, answers=script, state=state, tools="recorded")
             try:
                 if found := asyncio.run(run):
@@ -99,7 +99,7 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
     return []
 
 
-def _scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Answers for runs that come everywhere: every loop left, every agent handed over to, every tool called.
 
     Each with what may fail in it on both sides, since tools only seem to do something.
@@ -112,6 +112,11 @@ def _scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     leaving |= {
         agent.name: ["An answer.", call_tool("exit_loop")] for agent in agents if ends_loops(agent.tools)
     }
+    leaving |= {
+        agent.name: [calls_of(["finish_task"], stand_in(agent, root))]
+        for agent in agents
+        if agent.given.get("mode") == "task"
+    }
     calling = {
         agent.name: [calls_of(names, leaving[agent.name][0]), *leaving[agent.name]]
         for agent in agents
@@ -121,11 +126,15 @@ def _scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     if calling:
         yield "calling the tools", {**leaving, **calling}
     above = {_called(child): agent.name for agent in agents for child in agent.children}
+    as_tools = {agent.name for agent in agents if agent.given.get("mode") in ("task", "single_turn")}
     for name in above:
         way, at = dict(leaving), name
         rest = dict(above)
         while at in rest:  # of two agents of one name, ADK finds the first
-            hands_over = call_tool("transfer_to_agent", agent_name=at)
+            by_tool = at in as_tools
+            hands_over = (
+                calls_of([at], "An answer.") if by_tool else call_tool("transfer_to_agent", agent_name=at)
+            )
             at = rest.pop(at)
             way[at] = [hands_over, *leaving[at]]
         yield "", way
