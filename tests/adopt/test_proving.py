@@ -17,7 +17,8 @@ from adk_fluent.adopt.proving import run_alike
 from adk_fluent.backends.adk.running import proving
 from adk_fluent.backends.adk.running.standing import StandingBackend, callable_tools, calls_of
 from adk_fluent.cli.convert import scripts
-from tests.adopt.projects import look_up
+from adk_fluent.ir.tools import loop_enders
+from tests.adopt.projects import look_up, shell
 from tests.cli.commands import Cli
 
 PROJECT = '''
@@ -196,3 +197,78 @@ def test_an_agent_that_is_called_as_a_tool_is_called_as_one() -> None:
         events = asyncio.run(proving.played(root, backend, "Hello.", {})).events
         ran.append([call[0] for event in events for call in event[2]])
     assert ran == [[], ["child", "finish_task"], ["other"]]
+
+
+LOOPS = """
+from google.adk.agents import LlmAgent, LoopAgent, SequentialAgent
+from google.adk.events import EventActions
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+
+def exit_loop(tool_context: ToolContext):
+    tool_context.actions.escalate = True
+    return {}
+
+
+def stop(context):
+    setattr(context.actions, "escalate", True)
+
+
+def enough(done: bool, tool_context: ToolContext) -> str:
+    if done:
+        stop(tool_context)
+    return "left"
+
+
+class Leave(BaseTool):
+    def _get_declaration(self):
+        return types.FunctionDeclaration(name=self.name, description="Leave.")
+
+    async def run_async(self, *, args, tool_context):
+        tool_context.actions.escalate = True
+
+
+def loop(name, tool):
+    writer = LlmAgent(name=f"{name}_writer", instruction="Write.", output_key="draft")
+    critic = LlmAgent(name=f"{name}_critic", instruction="Judge {draft}", tools=[tool])
+    return LoopAgent(name=name, max_iterations=3, sub_agents=[writer, critic])
+
+
+leave = Leave(name="leave", description="Leave.")
+root_agent = SequentialAgent(
+    name="root", sub_agents=[loop("one", exit_loop), loop("two", enough), loop("three", leave)]
+)
+"""
+
+
+def test_a_tool_that_ends_a_loop_ends_it_in_the_proof(cli: Cli, tmp_path: Path) -> None:
+    """A project's own `exit_loop`, a function of another name and a tool's class: each ends its loop."""
+    folder = tmp_path / "loops"
+    folder.mkdir()
+    (folder / "agent.py").write_text(LOOPS)
+    (folder / "__init__.py").write_text("from . import agent\n")
+    done = cli("convert", "loops", "--verify")
+    assert (done.code, done.err.startswith("verified")) == (0, True), done.err
+
+
+def escalating(tool_context: Any) -> None:
+    """Leave."""
+    tool_context.actions.escalate = True
+
+
+def exit_loop(text: str) -> str:
+    """Only called so."""
+    return text
+
+
+async def test_what_a_tool_does_counts_not_its_name() -> None:
+    """A function that sets `escalate` ends its loop in a proof's run; one that is only called so does not."""
+    assert loop_enders([escalating, exit_loop]) == ("escalating",)
+    agent = LlmAgent(name="a", tools=[escalating])
+    loop = shell("LoopAgent", "loop", agent, max_iterations=9)
+    [(_, script), *_] = scripts(adopt(loop).node)
+    backend = StandingBackend(script, default="An answer.")
+    events = (await proving.played(loop, backend, "Hello.", {})).events
+    assert [[call[0] for call in event[2]] for event in events] == [[], ["escalating"], [], []]

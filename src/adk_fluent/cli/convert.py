@@ -104,31 +104,29 @@ def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Each with what may fail in it on both sides, since tools only seem to do something.
     """
-    from adk_fluent.backends.adk.running.standing import callable_tools, calls_of  # with ADK
+    from adk_fluent.backends.adk.running.standing import callable_tools, calls_of, leaving  # with ADK
     from adk_fluent.testing import call_tool
 
     agents = [node for node in walk(root) if isinstance(node, AgentNode)]
-    leaving: dict[str, list[Any]] = {agent.name: [stand_in(agent, root)] for agent in agents}
-    leaving |= {
-        agent.name: ["An answer.", call_tool("exit_loop")] for agent in agents if ends_loops(agent.tools)
-    }
-    leaving |= {
+    ending: dict[str, list[Any]] = {agent.name: [stand_in(agent, root)] for agent in agents}
+    ending |= {agent.name: leaving(agent) for agent in agents if ends_loops(agent.tools)}
+    ending |= {
         agent.name: [calls_of(["finish_task"], stand_in(agent, root))]
         for agent in agents
         if agent.given.get("mode") == "task"
     }
     calling = {
-        agent.name: [calls_of(names, leaving[agent.name][0]), *leaving[agent.name]]
+        agent.name: [calls_of(names, ending[agent.name][0]), *ending[agent.name]]
         for agent in agents
         if (names := callable_tools(agent)[0])
     }
-    yield "", leaving
+    yield "", ending
     if calling:
-        yield "calling the tools", {**leaving, **calling}
+        yield "calling the tools", {**ending, **calling}
     above = {_called(child): agent.name for agent in agents for child in agent.children}
     as_tools = {agent.name for agent in agents if agent.given.get("mode") in ("task", "single_turn")}
     for name in above:
-        way, at = dict(leaving), name
+        way, at = dict(ending), name
         rest = dict(above)
         while at in rest:  # of two agents of one name, ADK finds the first
             by_tool = at in as_tools
@@ -136,7 +134,7 @@ def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
                 calls_of([at], "An answer.") if by_tool else call_tool("transfer_to_agent", agent_name=at)
             )
             at = rest.pop(at)
-            way[at] = [hands_over, *leaving[at]]
+            way[at] = [hands_over, *ending[at]]
         yield "", way
         if name in calling:
             yield f"calling the tools of {name}", {**way, name: calling[name]}
