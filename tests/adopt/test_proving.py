@@ -14,8 +14,10 @@ from google.adk.tools.base_tool import BaseTool
 from adk_fluent import Agent
 from adk_fluent.adopt import adopt
 from adk_fluent.adopt.proving import run_alike
+from adk_fluent.adopt.source import Source
 from adk_fluent.backends.adk.running import proving
 from adk_fluent.backends.adk.running.standing import StandingBackend, callable_tools, calls_of
+from adk_fluent.cli import convert as convert_module
 from adk_fluent.cli.convert import scripts
 from adk_fluent.ir.tools import loop_enders
 from tests.adopt.projects import look_up, shell
@@ -263,6 +265,7 @@ def exit_loop(text: str) -> str:
     return text
 
 
+@pytest.mark.filterwarnings("ignore:LoopAgent is deprecated:DeprecationWarning")
 async def test_what_a_tool_does_counts_not_its_name() -> None:
     """A function that sets `escalate` ends its loop in a proof's run; one that is only called so does not."""
     assert loop_enders([escalating, exit_loop]) == ("escalating",)
@@ -272,3 +275,22 @@ async def test_what_a_tool_does_counts_not_its_name() -> None:
     backend = StandingBackend(script, default="An answer.")
     events = (await proving.played(loop, backend, "Hello.", {})).events
     assert [[call[0] for call in event[2]] for event in events] == [[], ["escalating"], [], []]
+
+
+def test_a_file_that_cannot_be_imported_is_not_written(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversion imports what it will write first; if that fails, it says why and writes nothing."""
+    (tmp_path / "plain.py").write_text(
+        "from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(name='plain')\n"
+    )
+
+    def written(_: object) -> Source:
+        return Source("from nowhere_at_all import pipeline\n")
+
+    monkeypatch.setattr(convert_module, "written", written)
+    done = cli("convert", "plain.py", "-o", "made.py")
+    assert (done.code, done.out) == (1, "")
+    assert "cannot be converted" in done.err
+    assert "nowhere_at_all" in done.err
+    assert not (tmp_path / "made.py").exists()

@@ -66,6 +66,38 @@ def test_a_route_without_a_default_is_the_graphs_own_business() -> None:
     assert not adopt(made).check().infos
 
 
+def test_a_route_with_one_way_runs_what_follows_only_if_it_is_chosen() -> None:
+    """The graph ends where the way is not chosen, so its steps stand in the route."""
+    from google.adk.workflow import START
+
+    writer = agent("writer", output_key="x")
+    first = agent("first", output_key="draft")
+    made = graph((START, first, choose, {"l": writer}), (writer, agent("reader", instruction="{x}")))
+    expression = adopt(made)
+    assert RouteNode in kinds(made)
+    assert expression.check().ok
+    [route] = [node for node in walk(expression.node) if isinstance(node, RouteNode)]
+    assert {node.name for node in walk(route)} > {"writer", "reader"}
+    expression.build()
+
+
+def test_a_way_that_leads_straight_to_where_the_others_meet() -> None:
+    """It is no fault; what another way writes may be missing behind."""
+    from google.adk.workflow import START, JoinNode
+
+    writer, last = agent("writer", output_key="x"), agent("last", instruction="{x}")
+    first = agent("first", output_key="draft")
+    report = adopt(graph((START, first, choose, {"l": writer, "r": last}), (writer, last))).check()
+    assert not report.errors
+    assert [(issue.agent, issue.key) for issue in report.warnings] == [("last", "x")]
+    join, end = JoinNode(name="join"), agent("end", instruction="{y}")
+    branch = agent("branch", output_key="y")
+    lead = agent("lead")
+    made = graph((START, lead), (lead, branch), (lead, join), (branch, join), (join, end))
+    assert ParallelNode in kinds(made)
+    assert adopt(made).check().ok
+
+
 def test_a_fan_out_that_is_joined_and_a_loop() -> None:
     """What is written in a branch is there after the join; a way back is a loop."""
     from google.adk.workflow import START, JoinNode

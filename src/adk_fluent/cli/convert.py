@@ -17,11 +17,16 @@ from adk_fluent.analysis.facts import analyse
 from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import Target, load
-from adk_fluent.errors import what_happened
+from adk_fluent.errors import ADKFluentError, what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import AgentNode, KnownNativeNode
 from adk_fluent.ir.tools import ends_loops
+
+
+class ConversionError(ADKFluentError):
+    """What was written of a project cannot be imported; exit code 1."""
+
 
 SAME, DIFFERS = 0, 1
 """Exit codes of `--verify`."""
@@ -37,11 +42,13 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
     Raises:
         UsageError: TARGET cannot be loaded, or was made with adk-fluent.
         ArgumentError: something in it can be referred to in no way.
+        ConversionError: its source cannot be imported; nothing is printed or written then.
     """
     found = load(target)
     if found.expression is not None:
         raise UsageError(f"{target} is an adk-fluent expression already.")
     source = written(found.value)
+    pipeline = _imported(source.text)
     if output is None:
         sys.stdout.write(source.text)
     else:
@@ -54,15 +61,30 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
         _say(f"left native: {line}")
     for line in source.left_out:
         _say(f"left out: {line}")
-    return _proved(found, source.text) if verify else SAME
+    return _proved(found, pipeline) if verify else SAME
 
 
-def _proved(found: Target, text: str) -> int:
+def _imported(text: str) -> Expr[Any]:
+    """What a written file makes of `pipeline`, before anything is said or written of it.
+
+    Raises:
+        ConversionError: it cannot be imported.
+    """
     with tempfile.TemporaryDirectory(prefix="adk_fluent_") as folder:
         file = Path(folder) / "adk_fluent_converted.py"
         file.write_text(text, encoding="utf-8")
-        pipeline = load(f"{file}:pipeline").expression
+        try:
+            pipeline = load(f"{file}:pipeline").expression
+        except UsageError as error:
+            reason = str(error).partition(": ")[2] or str(error)
+            raise ConversionError(
+                f"The project cannot be converted: its source does not run: {reason}"
+            ) from error
     assert pipeline is not None
+    return pipeline
+
+
+def _proved(found: Target, pipeline: Expr[Any]) -> int:
     differences = _differences(found.value, pipeline)
     for line in differences:
         _say(f"differs: {line}")
