@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.adk.agents import LlmAgent
+from pydantic import BaseModel
 
 from adk_fluent import Agent
 from adk_fluent.adopt import adopt
+from adk_fluent.adopt.proving import run_alike
 from adk_fluent.errors import CompileError
 from adk_fluent.ir import KnownNativeNode, LoopNode, NativeNode, ParallelNode, RouteNode, walk
 from adk_fluent.testing import mock_backend
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from google.adk.agents.context import Context
 
 pytestmark = pytest.mark.newest  # before ADK 2 there are none
+
+
+class Plan(BaseModel):
+    """What to do."""
+
+    steps: list[str]
 
 
 def choose(ctx: Any, draft: str) -> None:
@@ -228,3 +236,19 @@ def test_a_remote_agent_stores_nothing() -> None:
     report = (Agent("a") >> remote >> Agent("b").instruct("{nobody}")).check()
     assert [(issue.agent, issue.key) for issue in report.errors] == [("b", "nobody")]
     assert not [issue for issue in report.infos if issue.code == "unknown-access"]
+
+
+async def test_a_typed_agent_that_a_node_runs_answers_in_its_type() -> None:
+    """A preview and a proof give it the smallest answer of its type, since no tree has it."""
+    from google.adk.workflow import START, node
+
+    inner = agent("inner", output_schema=Plan)
+
+    @node(rerun_on_resume=True)
+    async def asks(ctx: Any, node_input: str) -> str:
+        """Give the steps that the agent plans."""
+        return str(await ctx.run_node(inner, node_input))
+
+    made = graph((START, asks))
+    assert await run_alike(made, adopt(made)) == []
+    assert str(await adopt(made).preview("Hello.")).strip() == "There is no agent here."

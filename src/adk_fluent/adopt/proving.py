@@ -38,16 +38,18 @@ async def run_alike(
     from adk_fluent.backends.adk.running import proving
     from adk_fluent.backends.adk.running.standing import StandingBackend
     from adk_fluent.backends.mock import MockBackend
+    from adk_fluent.backends.stand_ins import in_form
 
     script, before = dict(answers or {}), dict(state or {})
+    otherwise = in_form("an agent", "An answer.")
     kind = StandingBackend if tools == "recorded" else MockBackend
 
     async def mine() -> proving.Played:
-        backend = kind(script, default="An answer.")
+        backend = kind(script, default=otherwise)
         return await proving.played(native, backend, prompt, before)
 
     async def theirs() -> proving.Played:
-        backend = kind(script, default="An answer.")
+        backend = kind(script, default=otherwise)
         with proving.restoring(backend):
             result = await expression.run(prompt, backend=backend, state=before)
         return proving.of(result, backend, result.state)
