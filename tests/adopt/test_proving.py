@@ -294,3 +294,25 @@ def test_a_file_that_cannot_be_imported_is_not_written(
     assert "cannot be converted" in done.err
     assert "nowhere_at_all" in done.err
     assert not (tmp_path / "made.py").exists()
+
+
+SUMMARIZED = """
+from google.adk.agents import LlmAgent
+from google.adk.apps.app import App, EventsCompactionConfig
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.models import Gemini
+
+root_agent = LlmAgent(name="a", instruction="Hi")
+summarizer = LlmEventSummarizer(llm=Gemini(model="gemini-2.5-flash"))
+compaction = EventsCompactionConfig(compaction_interval=3, overlap_size=1, summarizer=summarizer)
+app = App(name="summed", root_agent=root_agent, events_compaction_config=compaction)
+"""
+
+
+def test_an_app_with_a_summarizer_of_its_own_is_refused(cli: Cli, tmp_path: Path) -> None:
+    """The file would fail when it is imported, so none is written, and the code is 1."""
+    (tmp_path / "summed.py").write_text(SUMMARIZED)
+    done = cli("convert", "summed.py", "-o", "made.py")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("adk-fluent: App 'summed' has a summarizer of its own")
+    assert not (tmp_path / "made.py").exists()
