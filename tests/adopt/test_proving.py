@@ -316,3 +316,19 @@ def test_an_app_with_a_summarizer_of_its_own_is_refused(cli: Cli, tmp_path: Path
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("adk-fluent: App 'summed' has a summarizer of its own")
     assert not (tmp_path / "made.py").exists()
+
+
+async def test_what_two_native_runs_do_differently_is_not_compared_and_said() -> None:
+    """An id differs in each run; the words around it are compared, and shown where they differ."""
+    numbers = iter(range(100))
+
+    def instruct(_: object) -> str:
+        return f"{'Be kind. ' * 60}Request {next(numbers)}. Sort."
+
+    native, left = LlmAgent(name="clerk", instruction=instruct), list[str]()
+    assert await run_alike(native, adopt(native), left_out=left) == []
+    assert [line.partition(":")[0] for line in left] == ["requests"]
+    other = LlmAgent(name="clerk", instruction=lambda _: instruct(_).replace("Sort", "Drop"))
+    (line,) = await run_alike(native, adopt(other))
+    assert "Sort." in line
+    assert "Drop." in line
