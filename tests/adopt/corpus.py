@@ -57,6 +57,30 @@ def save(order: str, tool_context) -> str:
     return "saved"
 
 """
+HIDES = """
+class Database:
+    pass
+
+def query(sql: str, database: Database) -> str:
+    return sql
+
+def search(words: str, database: Database) -> str:
+    return words
+
+class Query(FunctionTool):
+    def __init__(self):
+        super().__init__(query)
+        self._ignore_params.append("database")
+
+    async def run_async(self, *, args, tool_context):
+        return self.func(**args, database=Database())
+
+class Search(FunctionTool):
+    def _get_declaration(self):
+        return None
+
+root_agent = LlmAgent(name="a", tools=[Query(), Search(search)])
+"""
 OWN = """
 class Own(BaseAgent):
     async def _run_async_impl(self, ctx):
@@ -312,4 +336,5 @@ PROJECTS = (
         "nested composites",
         f"inner = SequentialAgent(name='inner', sub_agents=[{WRITER}])\n" + _sequence("inner", READER),
     ),
+    Project("tools whose classes fill a parameter in", HIDES),
 )

@@ -7,6 +7,8 @@ from typing import Any, cast
 import pytest
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.apps.app import App
+from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
+from google.adk.planners import PlanReActPlanner
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import FunctionTool, exit_loop
 from google.adk.tools.agent_tool import AgentTool
@@ -97,6 +99,51 @@ def test_every_field_of_an_agent_is_read() -> None:
     assert read.annotations.adopted is not None
 
 
+SET: dict[str, Any] = {
+    "rerun_on_resume": True,
+    "wait_for_output": True,
+    "timeout": 5.0,
+    "input_schema": Answer,
+    "output_schema": Answer,
+    "state_schema": Answer,
+    "parallel_worker": True,
+    "mode": "single_turn",
+    "generate_content_config": types.GenerateContentConfig(temperature=0.5),
+    "static_instruction": "Always.",
+    "include_contents": "none",
+    "planner": PlanReActPlanner(),
+    "code_executor": UnsafeLocalCodeExecutor(),
+    "tools": [look_up],
+}
+"""Values of fields that are neither texts, flags nor callbacks."""
+
+
+def _value(name: str) -> Any:
+    if name == "retry_config":
+        from google.adk.workflow import RetryConfig
+
+        return RetryConfig(max_attempts=3)
+    default: Any = LlmAgent.model_fields[name].get_default(call_default_factory=True)
+    if name.endswith("_callback"):
+        return [note_start]
+    return SET.get(name, not default if isinstance(default, bool) else f"a_{name}")
+
+
+FIELDS = [name for name in LlmAgent.model_fields if name not in ("parent_agent", "sub_agents", "name")]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_of_adks_agents_is_carried(name: str) -> None:
+    """What an agent was given, the agent that is built of its expression has, too."""
+    value = _value(name)
+    given: dict[str, Any] = {"name": "clerk", "model": "gemini-2.5-flash", name: value}
+    native = LlmAgent(**given)
+    read = node_of(native)
+    assert name in {**read.given, **{field: None for field in ("description",) if read.description}}
+    if name not in ("tools", "output_schema", "static_instruction") and not name.endswith("_callback"):
+        assert getattr(adopt(native).build(), name) == value
+
+
 def test_objects_are_kept_as_they_are() -> None:
     """Planners, executors, toolsets and whole configurations are the very objects that were given."""
     from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
@@ -140,6 +187,20 @@ def test_sub_agents_with_their_flags() -> None:
     node = node_of(LlmAgent(name="boss", sub_agents=[left, Custom(name="own")]))
     assert [type(child) for child in node.children] == [AgentNode, NativeNode]
     assert node.children[0].disallow_transfer_to_peers is True
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("mode", ["task", "single_turn"])
+async def test_an_agent_that_is_called_as_a_tool_is_declared_once(mode: str) -> None:
+    """ADK makes tools of such sub-agents; a project that is adopted, or written, has no second one."""
+    child = LlmAgent(name="child", description="Does it.", mode=cast(Any, mode), tools=[look_up])
+    root = LlmAgent(name="root", sub_agents=[child])
+    expression = adopt(root)
+    assert "tools" not in node_of(root).given
+    assert expression.node.children[0].given["tools"] == (look_up,)
+    ends: list[Any] = [call_tool("finish_task", result="done")] if mode == "task" else ["done"]
+    script: dict[str, Any] = {"root": [call_tool("child", request="Do it."), "ok"], "child": ends}
+    assert await run_alike(root, expression, answers=script) == []
 
 
 def test_what_adk_fluent_built_is_what_it_was_built_of() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,13 @@ from google.adk.tools.base_tool import BaseTool
 from adk_fluent import Agent
 from adk_fluent.adopt import adopt
 from adk_fluent.adopt.proving import run_alike
-from adk_fluent.backends.adk.running.standing import callable_tools, calls_of
-from tests.adopt.projects import look_up
+from adk_fluent.adopt.source import Source
+from adk_fluent.backends.adk.running import proving
+from adk_fluent.backends.adk.running.standing import StandingBackend, callable_tools, calls_of
+from adk_fluent.cli import convert as convert_module
+from adk_fluent.cli.convert import scripts
+from adk_fluent.ir.tools import loop_enders
+from tests.adopt.projects import look_up, shell
 from tests.cli.commands import Cli
 
 PROJECT = '''
@@ -180,3 +186,149 @@ def test_what_may_be_called() -> None:
     assert callable_tools(agent) == (["look_up", "inner"], ["look_up", "far"])
     other: Any = adopt(LlmAgent(name="b", tools=[exit_loop, google_search, Box()])).node
     assert callable_tools(other) == ([], ["google_search", "Box"])
+
+
+@pytest.mark.newest
+def test_an_agent_that_is_called_as_a_tool_is_called_as_one() -> None:
+    """The proof calls agents with a mode as ADK offers them, and lets a task finish."""
+    child = LlmAgent(name="child", mode="task")
+    root = LlmAgent(name="root", sub_agents=[child, LlmAgent(name="other", mode="single_turn")])
+    ran: list[list[str]] = []
+    for _, script in scripts(adopt(root).node):
+        backend = StandingBackend(script, default="An answer.")
+        events = asyncio.run(proving.played(root, backend, "Hello.", {})).events
+        ran.append([call[0] for event in events for call in event[2]])
+    assert ran == [[], ["child", "finish_task"], ["other"]]
+
+
+LOOPS = """
+from google.adk.agents import LlmAgent, LoopAgent, SequentialAgent
+from google.adk.events import EventActions
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+
+def exit_loop(tool_context: ToolContext):
+    tool_context.actions.escalate = True
+    return {}
+
+
+def stop(context):
+    setattr(context.actions, "escalate", True)
+
+
+def enough(done: bool, tool_context: ToolContext) -> str:
+    if done:
+        stop(tool_context)
+    return "left"
+
+
+class Leave(BaseTool):
+    def _get_declaration(self):
+        return types.FunctionDeclaration(name=self.name, description="Leave.")
+
+    async def run_async(self, *, args, tool_context):
+        tool_context.actions.escalate = True
+
+
+def loop(name, tool):
+    writer = LlmAgent(name=f"{name}_writer", instruction="Write.", output_key="draft")
+    critic = LlmAgent(name=f"{name}_critic", instruction="Judge {draft}", tools=[tool])
+    return LoopAgent(name=name, max_iterations=3, sub_agents=[writer, critic])
+
+
+leave = Leave(name="leave", description="Leave.")
+root_agent = SequentialAgent(
+    name="root", sub_agents=[loop("one", exit_loop), loop("two", enough), loop("three", leave)]
+)
+"""
+
+
+def test_a_tool_that_ends_a_loop_ends_it_in_the_proof(cli: Cli, tmp_path: Path) -> None:
+    """A project's own `exit_loop`, a function of another name and a tool's class: each ends its loop."""
+    folder = tmp_path / "loops"
+    folder.mkdir()
+    (folder / "agent.py").write_text(LOOPS)
+    (folder / "__init__.py").write_text("from . import agent\n")
+    done = cli("convert", "loops", "--verify")
+    assert (done.code, done.err.startswith("verified")) == (0, True), done.err
+
+
+def escalating(tool_context: Any) -> None:
+    """Leave."""
+    tool_context.actions.escalate = True
+
+
+def exit_loop(text: str) -> str:
+    """Only called so."""
+    return text
+
+
+@pytest.mark.filterwarnings("ignore:LoopAgent is deprecated:DeprecationWarning")
+async def test_what_a_tool_does_counts_not_its_name() -> None:
+    """A function that sets `escalate` ends its loop in a proof's run; one that is only called so does not."""
+    assert loop_enders([escalating, exit_loop]) == ("escalating",)
+    agent = LlmAgent(name="a", tools=[escalating])
+    loop = shell("LoopAgent", "loop", agent, max_iterations=9)
+    [(_, script), *_] = scripts(adopt(loop).node)
+    backend = StandingBackend(script, default="An answer.")
+    events = (await proving.played(loop, backend, "Hello.", {})).events
+    assert [[call[0] for call in event[2]] for event in events] == [[], ["escalating"], [], []]
+
+
+def test_a_file_that_cannot_be_imported_is_not_written(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversion imports what it will write first; if that fails, it says why and writes nothing."""
+    (tmp_path / "plain.py").write_text(
+        "from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(name='plain')\n"
+    )
+
+    def written(_: object) -> Source:
+        return Source("from nowhere_at_all import pipeline\n")
+
+    monkeypatch.setattr(convert_module, "written", written)
+    done = cli("convert", "plain.py", "-o", "made.py")
+    assert (done.code, done.out) == (1, "")
+    assert "cannot be converted" in done.err
+    assert "nowhere_at_all" in done.err
+    assert not (tmp_path / "made.py").exists()
+
+
+SUMMARIZED = """
+from google.adk.agents import LlmAgent
+from google.adk.apps.app import App, EventsCompactionConfig
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.models import Gemini
+
+root_agent = LlmAgent(name="a", instruction="Hi")
+summarizer = LlmEventSummarizer(llm=Gemini(model="gemini-2.5-flash"))
+compaction = EventsCompactionConfig(compaction_interval=3, overlap_size=1, summarizer=summarizer)
+app = App(name="summed", root_agent=root_agent, events_compaction_config=compaction)
+"""
+
+
+def test_an_app_with_a_summarizer_of_its_own_is_refused(cli: Cli, tmp_path: Path) -> None:
+    """The file would fail when it is imported, so none is written, and the code is 1."""
+    (tmp_path / "summed.py").write_text(SUMMARIZED)
+    done = cli("convert", "summed.py", "-o", "made.py")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("adk-fluent: App 'summed' has a summarizer of its own")
+    assert not (tmp_path / "made.py").exists()
+
+
+async def test_what_two_native_runs_do_differently_is_not_compared_and_said() -> None:
+    """An id differs in each run; the words around it are compared, and shown where they differ."""
+    numbers = iter(range(100))
+
+    def instruct(_: object) -> str:
+        return f"{'Be kind. ' * 60}Request {next(numbers)}. Sort."
+
+    native, left = LlmAgent(name="clerk", instruction=instruct), list[str]()
+    assert await run_alike(native, adopt(native), left_out=left) == []
+    assert [line.partition(":")[0] for line in left] == ["requests"]
+    other = LlmAgent(name="clerk", instruction=lambda _: instruct(_).replace("Sort", "Drop"))
+    (line,) = await run_alike(native, adopt(other))
+    assert "Sort." in line
+    assert "Drop." in line

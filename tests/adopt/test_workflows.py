@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.adk.agents import LlmAgent
+from pydantic import BaseModel
 
 from adk_fluent import Agent
 from adk_fluent.adopt import adopt
+from adk_fluent.adopt.proving import run_alike
 from adk_fluent.errors import CompileError
 from adk_fluent.ir import KnownNativeNode, LoopNode, NativeNode, ParallelNode, RouteNode, walk
 from adk_fluent.testing import mock_backend
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from google.adk.agents.context import Context
 
 pytestmark = pytest.mark.newest  # before ADK 2 there are none
+
+
+class Plan(BaseModel):
+    """What to do."""
+
+    steps: list[str]
 
 
 def choose(ctx: Any, draft: str) -> None:
@@ -64,6 +72,38 @@ def test_a_route_without_a_default_is_the_graphs_own_business() -> None:
 
     made = graph((START, agent("a", output_key="draft"), choose, {"l": agent("left"), "r": agent("right")}))
     assert not adopt(made).check().infos
+
+
+def test_a_route_with_one_way_runs_what_follows_only_if_it_is_chosen() -> None:
+    """The graph ends where the way is not chosen, so its steps stand in the route."""
+    from google.adk.workflow import START
+
+    writer = agent("writer", output_key="x")
+    first = agent("first", output_key="draft")
+    made = graph((START, first, choose, {"l": writer}), (writer, agent("reader", instruction="{x}")))
+    expression = adopt(made)
+    assert RouteNode in kinds(made)
+    assert expression.check().ok
+    [route] = [node for node in walk(expression.node) if isinstance(node, RouteNode)]
+    assert {node.name for node in walk(route)} > {"writer", "reader"}
+    expression.build()
+
+
+def test_a_way_that_leads_straight_to_where_the_others_meet() -> None:
+    """It is no fault; what another way writes may be missing behind."""
+    from google.adk.workflow import START, JoinNode
+
+    writer, last = agent("writer", output_key="x"), agent("last", instruction="{x}")
+    first = agent("first", output_key="draft")
+    report = adopt(graph((START, first, choose, {"l": writer, "r": last}), (writer, last))).check()
+    assert not report.errors
+    assert [(issue.agent, issue.key) for issue in report.warnings] == [("last", "x")]
+    join, end = JoinNode(name="join"), agent("end", instruction="{y}")
+    branch = agent("branch", output_key="y")
+    lead = agent("lead")
+    made = graph((START, lead), (lead, branch), (lead, join), (branch, join), (join, end))
+    assert ParallelNode in kinds(made)
+    assert adopt(made).check().ok
 
 
 def test_a_fan_out_that_is_joined_and_a_loop() -> None:
@@ -196,3 +236,19 @@ def test_a_remote_agent_stores_nothing() -> None:
     report = (Agent("a") >> remote >> Agent("b").instruct("{nobody}")).check()
     assert [(issue.agent, issue.key) for issue in report.errors] == [("b", "nobody")]
     assert not [issue for issue in report.infos if issue.code == "unknown-access"]
+
+
+async def test_a_typed_agent_that_a_node_runs_answers_in_its_type() -> None:
+    """A preview and a proof give it the smallest answer of its type, since no tree has it."""
+    from google.adk.workflow import START, node
+
+    inner = agent("inner", output_schema=Plan)
+
+    @node(rerun_on_resume=True)
+    async def asks(ctx: Any, node_input: str) -> str:
+        """Give the steps that the agent plans."""
+        return str(await ctx.run_node(inner, node_input))
+
+    made = graph((START, asks))
+    assert await run_alike(made, adopt(made)) == []
+    assert str(await adopt(made).preview("Hello.")).strip() == "There is no agent here."

@@ -19,6 +19,7 @@ async def run_alike(
     state: Mapping[str, Any] | None = None,
     *,
     tools: Literal["real", "recorded"] = "real",
+    left_out: list[str] | None = None,
 ) -> list[str]:
     """Where the two differ in events, state or what models are asked, in a line each; none if they run alike.
 
@@ -31,6 +32,7 @@ async def run_alike(
         state: what is in the session's state before.
         tools: what a call of a tool does: what the user's code does, or nothing but being recorded, and
             compared, too.
+        left_out: gets a line for each thing that was not compared, as two native runs differ in it.
 
     Raises:
         Exception: whatever both raise; the native one's.
@@ -38,16 +40,18 @@ async def run_alike(
     from adk_fluent.backends.adk.running import proving
     from adk_fluent.backends.adk.running.standing import StandingBackend
     from adk_fluent.backends.mock import MockBackend
+    from adk_fluent.backends.stand_ins import in_form
 
     script, before = dict(answers or {}), dict(state or {})
+    otherwise = in_form("an agent", "An answer.")
     kind = StandingBackend if tools == "recorded" else MockBackend
 
     async def mine() -> proving.Played:
-        backend = kind(script, default="An answer.")
+        backend = kind(script, default=otherwise)
         return await proving.played(native, backend, prompt, before)
 
     async def theirs() -> proving.Played:
-        backend = kind(script, default="An answer.")
+        backend = kind(script, default=otherwise)
         with proving.restoring(backend):
             result = await expression.run(prompt, backend=backend, state=before)
         return proving.of(result, backend, result.state)
@@ -59,8 +63,9 @@ async def run_alike(
         fails = [run for run in (one, again, other) if isinstance(run, Exception)]
         side = "the expression" if fails == [other] else "what ADK made"
         return [f"only {side} fails: {what_happened(fails[0])}"]
-    unstable = proving.changing(one, again)
-    return proving.differences(one.without(unstable), other.without(unstable))
+    if left_out is not None:
+        left_out += proving.varying(one, again)
+    return proving.differences(proving.steady(one, again, one), proving.steady(one, again, other))
 
 
 async def _tried(run: Awaitable[T]) -> T | Exception:

@@ -42,7 +42,7 @@ def to_source(x: object) -> str:
         x: an agent, a workflow or an app of ADK's, or an expression.
 
     Raises:
-        ArgumentError: something in it can be referred to in no way.
+        ArgumentError: something in it can be referred to in no way, or an app has a summarizer of its own.
 
     Example:
         >>> from google.adk.agents import LlmAgent
@@ -60,10 +60,12 @@ def written(x: object) -> Source:
     """`to_source`, with what was left native and what was left out."""
     if not is_native(x):
         return _module(Writer(copies=True), root_of(x), None)
-    from adk_fluent.adopt.adopting import adopt
+    from adk_fluent.adopt.adopting import adopt, config_of
 
     native: Any = x
     writer, is_app = Writer(copies=False), hasattr(native, "plugins")  # agents have a root_agent, too
+    if is_app:
+        config_of(native)  # what is written calls it, so it must not fail there
     writer.learn(native.root_agent if is_app else native)
     return _module(writer, adopt(native).node, writer.learn_app(native) if is_app else None)
 

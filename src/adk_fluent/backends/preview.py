@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adk_fluent.backends.adk.steps.scripted import Response
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.requests import answer_form, request_text
-from adk_fluent.backends.stand_ins import stand_in
+from adk_fluent.backends.stand_ins import in_form, stand_in
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
 from adk_fluent.inspection.per_agent import PerAgent
@@ -108,8 +108,9 @@ class PreviewBackend(MockBackend):
         self.order: list[tuple[str, LlmRequest]] = []
 
     def response_to(self, key: str, asked: str) -> Response:
-        """The response of an entry; agents inside tools, and helper models, just say that they answer."""
-        return self._responses.get(key, f"(what {'a helper model' if ':' in asked else asked} answers)")
+        """The response of an entry; agents in tools and nodes, and helper models, say that they answer."""
+        words = f"(what {'a helper model' if ':' in asked else asked} answers)"
+        return self._responses.get(key, in_form(asked, words))
 
     def note(self, key: str, request: LlmRequest) -> None:
         """Take note of when a request was made, if an agent of the tree makes it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node, walk
@@ -12,6 +12,9 @@ from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode, LoopNode, RouteNode
 from adk_fluent.state.answers import answer_type, asked_schema
 from adk_fluent.state.faults import fault
+
+if TYPE_CHECKING:
+    from google.adk.models.llm_request import LlmRequest
 
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2000-01-01",
@@ -45,6 +48,23 @@ def stand_in(node: AgentNode, root: Node) -> str:
         return json.dumps(_instance(schema, node.name))
     wanted = first_wanted(root).get(node.output_key) if isinstance(node.output_key, str) else None
     return wanted if wanted is not None else f"(what {node.name} answers)"
+
+
+def in_form(agent: str, words: str) -> Callable[[LlmRequest], str]:
+    """What an agent outside the tree answers: the smallest instance of the type that its request asks for.
+
+    A node of a graph may run such an agent.
+
+    Args:
+        words: what it answers if its request asks for no type.
+    """
+
+    def answer(request: LlmRequest) -> str:
+        config: Any = request.config
+        schema = config.response_schema or getattr(config, "response_json_schema", None)
+        return json.dumps(_instance(schema, agent)) if schema else words
+
+    return answer
 
 
 def first_wanted(root: Node) -> Mapping[str, str]:

@@ -17,11 +17,16 @@ from adk_fluent.analysis.facts import analyse
 from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import Target, load
-from adk_fluent.errors import what_happened
+from adk_fluent.errors import ADKFluentError, what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import AgentNode, KnownNativeNode
 from adk_fluent.ir.tools import ends_loops
+
+
+class ConversionError(ADKFluentError):
+    """What was written of a project cannot be imported; exit code 1."""
+
 
 SAME, DIFFERS = 0, 1
 """Exit codes of `--verify`."""
@@ -37,11 +42,13 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
     Raises:
         UsageError: TARGET cannot be loaded, or was made with adk-fluent.
         ArgumentError: something in it can be referred to in no way.
+        ConversionError: its source cannot be imported; nothing is printed or written then.
     """
     found = load(target)
     if found.expression is not None:
         raise UsageError(f"{target} is an adk-fluent expression already.")
     source = written(found.value)
+    pipeline = _imported(source.text)
     if output is None:
         sys.stdout.write(source.text)
     else:
@@ -54,15 +61,30 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
         _say(f"left native: {line}")
     for line in source.left_out:
         _say(f"left out: {line}")
-    return _proved(found, source.text) if verify else SAME
+    return _proved(found, pipeline) if verify else SAME
 
 
-def _proved(found: Target, text: str) -> int:
+def _imported(text: str) -> Expr[Any]:
+    """What a written file makes of `pipeline`, before anything is said or written of it.
+
+    Raises:
+        ConversionError: it cannot be imported.
+    """
     with tempfile.TemporaryDirectory(prefix="adk_fluent_") as folder:
         file = Path(folder) / "adk_fluent_converted.py"
         file.write_text(text, encoding="utf-8")
-        pipeline = load(f"{file}:pipeline").expression
+        try:
+            pipeline = load(f"{file}:pipeline").expression
+        except UsageError as error:
+            reason = str(error).partition(": ")[2] or str(error)
+            raise ConversionError(
+                f"The project cannot be converted: its source does not run: {reason}"
+            ) from error
     assert pipeline is not None
+    return pipeline
+
+
+def _proved(found: Target, pipeline: Expr[Any]) -> int:
     differences = _differences(found.value, pipeline)
     for line in differences:
         _say(f"differs: {line}")
@@ -83,10 +105,14 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
     needed = (read for read in analyse(adopted).reads if read.level == "required")
     state = {read.key: f"the {read.key}" for read in needed}
     with redirect_stdout(StringIO()):  # its callbacks and plugins run, many times
-        for what, script in _scripts(adopted.node):
-            run = run_alike(native, pipeline, answers=script, state=state, tools="recorded")
+        for what, script in scripts(adopted.node):
+            left: list[str] = []
+            run = run_alike(native, pipeline, answers=script, state=state, tools="recorded", left_out=left)
             try:
-                if found := asyncio.run(run):
+                found = asyncio.run(run)
+                for line in left:
+                    _say(f"not compared: two runs of the project itself differ: {line}")
+                if found:
                     return found
             except Exception as error:  # noqa: BLE001  # the user's own functions run
                 if not what:
@@ -99,35 +125,42 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
     return []
 
 
-def _scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Answers for runs that come everywhere: every loop left, every agent handed over to, every tool called.
 
     Each with what may fail in it on both sides, since tools only seem to do something.
     """
-    from adk_fluent.backends.adk.running.standing import callable_tools, calls_of  # with ADK
+    from adk_fluent.backends.adk.running.standing import callable_tools, calls_of, leaving  # with ADK
     from adk_fluent.testing import call_tool
 
     agents = [node for node in walk(root) if isinstance(node, AgentNode)]
-    leaving: dict[str, list[Any]] = {agent.name: [stand_in(agent, root)] for agent in agents}
-    leaving |= {
-        agent.name: ["An answer.", call_tool("exit_loop")] for agent in agents if ends_loops(agent.tools)
+    ending: dict[str, list[Any]] = {agent.name: [stand_in(agent, root)] for agent in agents}
+    ending |= {agent.name: leaving(agent) for agent in agents if ends_loops(agent.tools)}
+    ending |= {
+        agent.name: [calls_of(["finish_task"], stand_in(agent, root))]
+        for agent in agents
+        if agent.given.get("mode") == "task"
     }
     calling = {
-        agent.name: [calls_of(names, leaving[agent.name][0]), *leaving[agent.name]]
+        agent.name: [calls_of(names, ending[agent.name][0]), *ending[agent.name]]
         for agent in agents
         if (names := callable_tools(agent)[0])
     }
-    yield "", leaving
+    yield "", ending
     if calling:
-        yield "calling the tools", {**leaving, **calling}
+        yield "calling the tools", {**ending, **calling}
     above = {_called(child): agent.name for agent in agents for child in agent.children}
+    as_tools = {agent.name for agent in agents if agent.given.get("mode") in ("task", "single_turn")}
     for name in above:
-        way, at = dict(leaving), name
+        way, at = dict(ending), name
         rest = dict(above)
         while at in rest:  # of two agents of one name, ADK finds the first
-            hands_over = call_tool("transfer_to_agent", agent_name=at)
+            by_tool = at in as_tools
+            hands_over = (
+                calls_of([at], "An answer.") if by_tool else call_tool("transfer_to_agent", agent_name=at)
+            )
             at = rest.pop(at)
-            way[at] = [hands_over, *leaving[at]]
+            way[at] = [hands_over, *ending[at]]
         yield "", way
         if name in calling:
             yield f"calling the tools of {name}", {**way, name: calling[name]}

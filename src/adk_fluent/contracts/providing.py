@@ -49,8 +49,8 @@ def _of(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object
             hint = _hint(parameter, name, given) if call.injected else _ELSEWHERE
             yield _missing(name, call.what, call.function, parameter, "which nobody gives it", hint)
     if isinstance(node, AgentNode) and "tools" in node.given:
-        for function in functions_of(node.tools):
-            if (parameter := _untold(function, given)) is not None:
+        for function, hidden in _declared(node.tools):
+            if (parameter := _untold(function, given, hidden)) is not None:
                 why, hint = "which no model can give and nobody injects", _hint(parameter, name, given)
                 yield _missing(name, "its tool", function, parameter, why, hint)
         yield from _shared(node.tools, name, given)
@@ -91,15 +91,35 @@ def _hint(parameter: str, name: str, given: Iterable[str]) -> str:
 
 def functions_of(tools: Iterable[object]) -> Iterator[Callable[..., Any]]:
     """The functions among some tools, those in ADK's `FunctionTool` included."""
+    return (function for _, function in _functions_in(tools))
+
+
+def _functions_in(tools: Iterable[object]) -> Iterator[tuple[object, Callable[..., Any]]]:
     for tool in tools:
         for part in innermost(tool):
             function = getattr(part, "func", part)
             is_tool = isinstance(part, ToolSpec | partial | type) or hasattr(function, "run_async")
             if callable(function) and not is_tool:
-                yield function
+                yield part, function
 
 
-def _untold(function: Callable[..., Any], given: Mapping[str, object]) -> str | None:
+def _declared(tools: Iterable[object]) -> Iterator[tuple[Callable[..., Any], frozenset[str]]]:
+    """The functions that ADK itself declares to the model, each with the parameters that its tool hides.
+
+    A subclass that makes its own declaration fills in what it does not declare.
+    """
+    for part, function in _functions_in(tools):
+        declares = getattr(part, "_get_declaration", None)
+        if declares is None or declares.__module__ in _ADKS_DECLARATION:
+            yield function, frozenset(getattr(part, "_ignore_params", ()))
+
+
+_ADKS_DECLARATION: Final = ("google.adk.tools.function_tool", "google.adk.tools.long_running_tool")
+
+
+def _untold(
+    function: Callable[..., Any], given: Mapping[str, object], hidden_by_tool: frozenset[str]
+) -> str | None:
     """The first parameter of a tool that is no resource, and that ADK cannot tell a model about."""
     function = function if inspect.isroutine(function) else type(function).__call__
     written: Mapping[str, object] = getattr(function, "__annotations__", {})
@@ -109,7 +129,7 @@ def _untold(function: Callable[..., Any], given: Mapping[str, object]) -> str | 
         hints = get_type_hints(function)
     except (NameError, TypeError):  # only ADK knows what it makes of that
         return None
-    hidden = {"return", *wanted(function, given)}
+    hidden = {"return", *hidden_by_tool, *wanted(function, given)}
     return next((name for name, hint in hints.items() if name not in hidden and not _can_be_told(hint)), None)
 
 

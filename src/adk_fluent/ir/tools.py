@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from dis import get_instructions
+from functools import partial
 from inspect import unwrap
+from types import CodeType, FunctionType
 from typing import Any, Final, cast
 
 from adk_fluent.ir.base import Node
@@ -182,11 +185,63 @@ def ends_loops(tools: Iterable[object]) -> bool:
     return any(_ends_loop(part) for tool in tools for part in innermost(tool))
 
 
+def loop_enders(tools: Iterable[object]) -> tuple[str, ...]:
+    """The names of the tools among these that end the loop around their agent."""
+    enders = (tool_name(tool) for tool in tools if ends_loops([tool]))
+    return tuple(name for name in enders if name is not None)
+
+
 def _ends_loop(tool: object) -> bool:
-    if "exit_loop" in (getattr(tool, "__name__", ""), getattr(tool, "name", "")):
+    named = "exit_loop" in (getattr(tool, "__name__", ""), getattr(tool, "name", ""))
+    body = _body(tool)
+    return named if body is None else _escalates(body, _DEPTH)
+
+
+def escalates(value: object) -> bool:
+    """Whether the code of a function, or of a tool or an object that is called, sets `escalate`.
+
+    >>> def stop(tool_context) -> None:
+    ...     tool_context.actions.escalate = True
+    >>> escalates(stop), escalates(print)
+    (True, False)
+    """
+    body = _body(value)
+    return body is not None and _escalates(body, _DEPTH)
+
+
+_DEPTH: Final = 3
+"""How many calls deep the code of a project is followed."""
+
+
+def _body(value: object) -> FunctionType | None:
+    """The Python function behind a function, a tool, a partial or an object that is called."""
+    value = getattr(value, "func", value)
+    while isinstance(value, partial):
+        value = cast("partial[object]", value).func
+    value = getattr(unwrap(value) if callable(value) else value, "__func__", value)
+    if isinstance(value, FunctionType):
+        return value
+    methods = (getattr(type(value), name, None) for name in ("run_async", "__call__"))
+    own = (one for one in methods if isinstance(one, FunctionType))
+    return next((one for one in own if not one.__module__.startswith(("google.", "adk_fluent."))), None)
+
+
+def _escalates(function: FunctionType, depth: int) -> bool:
+    if _sets_escalate(function.__code__):
         return True
-    code = getattr(getattr(tool, "func", tool), "__code__", None)
-    return code is not None and "escalate" in code.co_names
+    called = (function.__globals__.get(name) for name in function.__code__.co_names if depth)
+    return any(_escalates(one, depth - 1) for one in called if isinstance(one, FunctionType))
+
+
+def _sets_escalate(code: CodeType) -> bool:
+    for const in code.co_consts:
+        if isinstance(const, CodeType) and _sets_escalate(const):
+            return True
+        if const == "escalate" or (isinstance(const, tuple) and "escalate" in const):
+            return True  # `setattr(..., "escalate", ...)`, `EventActions(escalate=...)`
+    if "escalate" not in code.co_names:
+        return False
+    return any(one.opname == "STORE_ATTR" and one.argval == "escalate" for one in get_instructions(code))
 
 
 def innermost(tool: object) -> tuple[object, ...]:

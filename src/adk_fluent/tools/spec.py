@@ -145,12 +145,19 @@ def checked(tool: object) -> object:
             f"{tool!r} is an expression, not a tool. Use T.agent(...) to have it called like a function, or "
             ".delegate(...) to hand the conversation over to it."
         )
-    if isinstance(tool, type) or not (callable(tool) or hasattr(tool, "name") or hasattr(tool, "get_tools")):
+    named = hasattr(tool, "name") or hasattr(tool, "get_tools")
+    if not (_makes_values(cast(type[object], tool)) if isinstance(tool, type) else callable(tool) or named):
         kind = (
             f"the class {tool.__name__}" if isinstance(tool, type) else f"{type(tool).__name__} {tool!r:.40}"
         )
         raise ArgumentError(f"A tool is a function, a T tool or an ADK tool, not {kind}.{unpacked(tool)}")
     return tool
+
+
+def _makes_values(cls: type[object]) -> bool:
+    """Whether a class is called like a function; of a class of tools, an agent takes the objects."""
+    is_tool = issubclass(cls, Tool) or hasattr(cls, "run_async") or hasattr(cls, "get_tools")
+    return cls.__module__ != "builtins" and not is_tool
 
 
 def unpacked(tool: object) -> str:

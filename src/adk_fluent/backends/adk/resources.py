@@ -559,9 +559,11 @@ def _hint(name: str, hint: Any, names: dict[str, Any]) -> Any:
 
 
 def written(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that a callable calls: of an object its `__call__`, of a partial what is inside."""
+    """The function behind a callable: `__call__` of an object, `__init__` of a class, a partial's inside."""
     while isinstance(function, functools.partial):
         function = cast("Callable[..., Any]", function.func)
+    if isinstance(function, type):
+        return function.__init__
     return function if inspect.isroutine(function) else cast(Any, type(function)).__call__
 
 

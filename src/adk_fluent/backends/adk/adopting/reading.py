@@ -190,7 +190,7 @@ class Reading:
         if (config := values.pop("generate_content_config", None)) is not None:
             values |= _config(config)
         inside: list[tuple[object, Access]] = []
-        if tools := values.pop("tools", ()):
+        if tools := [tool for tool in values.pop("tools", ()) if not _is_added(tool, agent)]:
             values["tools"] = tuple(map(_tool, tools))
             for tool in tools:
                 if isinstance(tool, AgentTool):
@@ -247,6 +247,19 @@ def _tool(tool: object) -> object:
         return tool
     asking: Any = getattr(tool, "_require_confirmation", False) if confirms(tool) else False
     return FunctionTool(tool.func, asking) if asking else tool.func
+
+
+def _is_added(tool: object, agent: LlmAgent) -> bool:
+    """Whether ADK has added a tool, for the `mode` of the agent or of a sub-agent; it will do so again."""
+    kind = type(tool)
+    if kind.__name__ == "FinishTaskTool":
+        return kind.__module__.startswith("google.adk.")
+    inner = getattr(tool, "agent", None)
+    return (
+        isinstance(tool, AgentTool)
+        and kind is not AgentTool
+        and any(inner is one for one in agent.sub_agents)
+    )
 
 
 def _settings(tool: AdkFunctionTool) -> Mapping[str, object]:

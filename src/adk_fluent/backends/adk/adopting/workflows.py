@@ -75,6 +75,22 @@ class GraphFunction(Frozen):
         raise TypeError("Only ADK's own graph runs it.")
 
 
+@frozen
+class Onward(Frozen):
+    """A way of a graph that leads straight on: it has no step of its own."""
+
+    target: str
+    access: ClassVar[Access] = NO_ACCESS
+
+    @property
+    def __name__(self) -> str:
+        return f"on to {self.target}"
+
+    def __call__(self, state: Mapping[str, Any]) -> None:
+        """Never called: ADK runs the graph."""
+        raise TypeError("Only ADK's own graph goes on.")
+
+
 def _is_context(parameter: inspect.Parameter) -> bool:
     """Whether a parameter is ADK's context, through which a function comes to the state."""
     return parameter.name in ("ctx", "context") or "Context" in str(parameter.annotation)
@@ -177,10 +193,13 @@ class _Shape:
             return [], ways[0][1]
         if routed and len(routed) < len(ways):
             raise _OtherShape
-        meet = self._meeting([target for _, target in ways], joined=not routed, stop=stop)
+        targets = list(dict.fromkeys(target for _, target in ways))
+        if len(targets) == 1 and any(value == _DEFAULT for value, _ in ways):
+            return [], targets[0]  # whatever is chosen
+        # What comes after a single way runs only if that is chosen.
+        meet = self._meeting(targets, joined=not routed, stop=stop) if len(targets) > 1 else None
         until = stop if meet is None else stop | {meet}
-        targets = dict.fromkeys(target for _, target in ways)
-        branches = {target: self._sequence(self._chain(target, until)) for target in targets}
+        branches = {target: self._sequence(self._chain(target, until), target) for target in targets}
         if not routed:
             return [ParallelNode(children=tuple(branches.values()))], meet
         rules = tuple((Routed(value), branches[to]) for value, to in ways if value != _DEFAULT)
@@ -188,7 +207,9 @@ class _Shape:
         notes = Annotations(adopted=Adopted())
         return [RouteNode(name=f"after_{name}", rules=rules, default=default, annotations=notes)], meet
 
-    def _sequence(self, steps: list[Node]) -> Node:
+    def _sequence(self, steps: list[Node], target: str) -> Node:
+        if not steps:  # it leads straight to where the ways meet
+            return TransformNode(name=f"on_to_{target}", fn=Onward(target))
         return steps[0] if len(steps) == 1 else SequenceNode(children=tuple(steps))
 
     def _meeting(self, names: list[str], *, joined: bool, stop: frozenset[str]) -> str | None:

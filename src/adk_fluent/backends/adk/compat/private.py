@@ -6,6 +6,7 @@ later run go wrong quietly.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -22,6 +23,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService
+from google.adk.tools import function_tool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
@@ -402,6 +404,35 @@ def forget_tools(toolset: BaseToolset) -> None:
 def declaration(tool: BaseTool) -> FunctionDeclaration | None:
     """What a model is told of a tool, which ADK adds to a request after all else."""
     return tool._get_declaration()  # pyright: ignore[reportPrivateUsage]  # no public name
+
+
+def keeps_functions() -> bool:
+    """Whether this release keeps the functions that it has declared, with all that they hold."""
+    return hasattr(function_tool, "_build_declaration_cached")
+
+
+def declare_like(tool: FunctionTool, original: FunctionTool, hidden: Sequence[str] = ()) -> None:
+    """Let a tool declare to the model exactly what ADK declares of another one.
+
+    ADK reads the documentation and types of a function in a way that no object in its place can imitate.
+    Where it cannot read the other one, the tool declares its own function.
+
+    Args:
+        hidden: parameters that are not declared.
+    """
+    if hidden:
+        original = copy.copy(original)
+        vars(original)["_ignore_params"] = [*vars(original).get("_ignore_params", ()), *hidden]
+    tool.name, tool.description = original.name, original.description
+    own = tool._get_declaration  # pyright: ignore[reportPrivateUsage]  # no public name
+
+    def declared() -> FunctionDeclaration | None:
+        try:
+            return declaration(original)
+        except Exception:  # noqa: BLE001  # whatever ADK's parsing raises
+            return own()
+
+    vars(tool)["_get_declaration"] = declared
 
 
 def probe() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Set
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -40,25 +40,50 @@ class Played:
     state: Mapping[str, Any]
     called: list[Row]
 
-    def without(self, keys: Set[str]) -> Played:
-        """The same but for what was written under some keys."""
-        if not keys:
-            return self
 
-        def rest(values: Mapping[str, Any]) -> dict[str, Any]:
-            return {key: value for key, value in values.items() if key not in keys}
-
-        events = [(*row[:_WRITTEN], rest(row[_WRITTEN]), *row[_WRITTEN + 1 :]) for row in self.events]
-        return Played(events, self.requests, rest(self.state), self.called)
+STEADY: Final = "(differs between two native runs)"
+"""What stands in a comparison for what the native project itself does differently in each run."""
 
 
-_WRITTEN: Final = 4
-"""Where in a row stands what an event writes."""
+def steady(one: Played, again: Played, run: Played) -> Played:
+    """A run without what differs between two runs of the same native project, such as times and ids."""
+    return Played(*(_steady(getattr(one, name), getattr(again, name), getattr(run, name)) for name in _PARTS))
 
 
-def changing(one: Played, again: Played) -> Set[str]:
-    """The keys under which two runs of the same write different values, such as the time."""
-    return {key for key in one.state if key in again.state and one.state[key] != again.state[key]}
+def varying(one: Played, again: Played) -> list[str]:
+    """What of two runs of the same native project is not compared, in a line each."""
+    pairs = ((name, getattr(one, name), getattr(again, name)) for name in _PARTS)
+    return [f"{name}: {differing(mine, theirs)}" for name, mine, theirs in pairs if mine != theirs]
+
+
+_PARTS: Final = ("events", "requests", "state", "called")
+
+
+def _steady(one: Any, again: Any, value: Any) -> Any:
+    if one == again:
+        return value
+    if all(isinstance(each, str) for each in (one, again, value)):
+        words, others, mine = [_WORDS.split(each) for each in (one, again, value)]
+        if len(words) != len(others):
+            return STEADY
+        if len(words) != len(mine):
+            return value
+        triples = zip(words, others, mine, strict=True)
+        return "".join(text if word == other else STEADY for word, other, text in triples)
+    if all(isinstance(each, Mapping) for each in (one, again, value)):
+        shared = one.keys() & again.keys()
+        return {
+            key: _steady(one[key], again[key], held) if key in shared else held for key, held in value.items()
+        }
+    if all(isinstance(each, list | tuple) for each in (one, again, value)):
+        if len(one) != len(again) or len(one) != len(value):
+            return value
+        made = [_steady(*each) for each in zip(one, again, value, strict=True)]
+        return tuple(made) if isinstance(value, tuple) else made
+    return STEADY if type(one) is type(again) is type(value) else value
+
+
+_WORDS: Final = re.compile(r"(\W)")
 
 
 async def played(value: Any, backend: MockBackend, prompt: str, state: Mapping[str, Any]) -> Played:
@@ -157,7 +182,7 @@ _ID: Final = re.compile(r"\badk-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 def differences(one: Played, other: Played) -> list[str]:
     """Where two runs differ, in a line each; none if they are alike."""
     found = [
-        f"event {place + 1} is {mine!r:.200} and {theirs!r:.200}"
+        f"event {place + 1} is {differing(mine, theirs)}"
         for place, (mine, theirs) in enumerate(zip(one.events, other.events, strict=False))
         if mine != theirs
     ]
@@ -165,9 +190,22 @@ def differences(one: Played, other: Played) -> list[str]:
         found.append(f"there are {len(one.events)} events and {len(other.events)}")
     for agent in sorted({*one.requests, *other.requests}):
         if (mine := one.requests.get(agent)) != (theirs := other.requests.get(agent)):
-            found.append(f"the model of {agent!r} is asked {mine!r:.400} and {theirs!r:.400}")
+            found.append(f"the model of {agent!r} is asked {differing(mine, theirs)}")
     if one.called != other.called:
-        found.append(f"the tools are called with {one.called!r:.200} and {other.called!r:.200}")
+        found.append(f"the tools are called with {differing(one.called, other.called)}")
     if one.state != other.state:
-        found.append(f"the state afterwards is {dict(one.state)!r:.200} and {dict(other.state)!r:.200}")
+        found.append(f"the state afterwards is {differing(dict(one.state), dict(other.state))}")
     return found
+
+
+def differing(one: object, other: object) -> str:
+    """Both values from shortly before the first difference on."""
+    mine, theirs = repr(one), repr(other)
+    pairs = enumerate(zip(mine, theirs, strict=False))
+    first = next((at for at, (a, b) in pairs if a != b), min(len(mine), len(theirs)))
+    return f"{_from(mine, first)} and {_from(theirs, first)}"
+
+
+def _from(text: str, first: int) -> str:
+    start = max(first - 60, 0) if len(text) > 200 else 0
+    return f"{'…' if start else ''}{text[start : start + 200]}{'…' if start + 200 < len(text) else ''}"

@@ -18,7 +18,7 @@ from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.stand_ins import smallest
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.tools import ends_loops, pauses, tool_name
+from adk_fluent.ir.tools import ends_loops, escalates, loop_enders, pauses, tool_name
 
 _OURS: Final = ("google.", "adk_fluent.")
 _BODY: Final = "run_async"
@@ -48,6 +48,10 @@ class StandIns(BasePlugin):
 
         async def note(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
             self.called.append((tool_context.agent_name, tool.name, dict(args), _behind(tool)))
+            if escalates(
+                _behind(tool) if isinstance(tool, FunctionTool) else tool
+            ):  # else no loop that it ends would ever end
+                tool_context.actions.escalate = True
             return {"result": f"(what {tool.name} gives)"}
 
         vars(tool)[_BODY] = note
@@ -130,6 +134,17 @@ def calls_of(names: Iterable[str], otherwise: Any) -> Callable[[LlmRequest], Any
         return types.Content(role="model", parts=parts) if parts else otherwise
 
     return answer
+
+
+def leaving(agent: AgentNode) -> list[Any]:
+    """Answers by which an agent ends the loop around it in the second round, with its own tool for that."""
+    call = calls_of(loop_enders(agent.tools), "An answer.")
+
+    def leave(request: LlmRequest) -> Any:
+        last = (request.contents[-1].parts or [None])[-1] if request.contents else None
+        return "An answer." if last is not None and last.function_response else call(request)
+
+    return ["An answer.", leave]
 
 
 def _declared(request: LlmRequest) -> Iterable[types.FunctionDeclaration]:

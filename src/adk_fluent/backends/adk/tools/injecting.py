@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
+from types import CellType, FunctionType, MethodType
 from typing import Any, ClassVar, Final
 
 from google.adk.tools.base_tool import BaseTool
@@ -88,6 +89,7 @@ async def _looked_at(**arguments: Any) -> Any:
 
 
 _looked_at.__annotations__.clear()  # ADK would take them for those of the tool
+_looked_at.__doc__ = None  # likewise, where the function has none
 
 
 def bound(
@@ -126,6 +128,48 @@ def bound(
     return _bound_class()(function, call, names, *([] if context or not given else [CONTEXT]))
 
 
+def function_tool(
+    function: Callable[..., Any], making: Making, confirm: bool | Callable[..., Any] = False
+) -> FunctionTool:
+    """A tool of a function, which ADK declares to a model as it declares the function itself."""
+    call = bound(function, making, confirm)
+    if call is function:
+        return FunctionTool(function, require_confirmation=confirm)
+    made = FunctionTool(call, require_confirmation=confirming(confirm, making))
+    if (declared := _declared(function)) is not None:
+        private.declare_like(made, FunctionTool(declared), wanted(function, making.resources))
+    return made
+
+
+def _declared(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """What ADK reads in place of a function, which ADK keeps: the same without the values that it holds.
+
+    `None` for objects that ADK would keep; their bound function has the same declaration.
+    """
+    if isinstance(function, FunctionType):
+        empty = tuple(CellType() for _ in function.__code__.co_freevars)
+        twin: Any = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, empty
+        )
+        functools.update_wrapper(twin, function, updated=())
+        del twin.__wrapped__
+        twin.__kwdefaults__ = function.__kwdefaults__
+        held = vars(function)
+        if "__signature__" in held:
+            twin.__signature__ = held["__signature__"]
+        if (wrapped := held.get("__wrapped__")) is not None:
+            twin.__wrapped__ = _declared(wrapped) or wrapped
+        return twin
+    if isinstance(function, MethodType) and (inner := _declared(function.__func__)) is not None:
+        owner = function.__self__
+        try:  # of a method without documentation, that of the same method of a base counts
+            return MethodType(inner, owner if isinstance(owner, type) else object.__new__(type(owner)))
+        except TypeError:
+            return None
+    is_object = not (inspect.isroutine(function) or isinstance(function, type))
+    return None if is_object and private.keeps_functions() else function
+
+
 def bound_tool(tool: FunctionTool, making: Making) -> FunctionTool:
     """A tool of ADK's, with its function bound; the tool itself where that changes nothing."""
     if type(tool) not in (FunctionTool, LongRunningFunctionTool):
@@ -141,6 +185,10 @@ def bound_tool(tool: FunctionTool, making: Making) -> FunctionTool:
     for name, value in vars(tool).items():
         if not name.startswith("_") and name != "func":
             setattr(made, name, value)
+    told = copy.copy(tool)
+    if (declared := _declared(tool.func)) is not None:
+        told.func = declared
+        private.declare_like(made, told, wanted(tool.func, making.resources))
     return made
 
 
@@ -161,6 +209,7 @@ def _threaded_tool(tool: FunctionTool) -> FunctionTool:
         return await settled(await in_thread(function, *args, **arguments))
 
     made.func = _bound_class()(function, call)
+    private.declare_like(made, tool)
     return made
 
 

@@ -25,7 +25,7 @@ from adk_fluent.backends.adk.tools.around import (
     around,
     around_tool,
 )
-from adk_fluent.backends.adk.tools.injecting import bound, bound_tool, confirming, deciding
+from adk_fluent.backends.adk.tools.injecting import bound_tool, deciding, function_tool
 from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.backends.adk.tools.sources import mcp, openapi, search, skill, url_context, vertex_ai_search
 from adk_fluent.middleware.retrying import retry
@@ -60,8 +60,8 @@ def _as_it_is(tool: object, making: Making) -> object:
         return bound_tool(tool, making)
     if isinstance(tool, BaseTool | BaseToolset) or not callable(tool):
         return tool
-    function = bound(tool, making)
-    return tool if function is tool else AdkFunctionTool(function)
+    native = function_tool(tool, making)
+    return tool if native.func is tool else native
 
 
 def _artifact(tool: ArtifactTool) -> BaseTool:
@@ -80,18 +80,15 @@ def made(tool: object, making: Making) -> Native:
         return bound_tool(tool, making)
     if isinstance(tool, BaseTool | BaseToolset):
         return tool
-    return AdkFunctionTool(bound(cast("Callable[..., Any]", tool), making))
+    return function_tool(cast("Callable[..., Any]", tool), making)
 
 
 # --- one function for each operation --------------------------------------------------------------
 
 
 def _fn(tool: FunctionTool, making: Making) -> Native:
-    confirm = tool.require_confirmation
-    function = bound(tool.function, replace(making, threads=making.threads and tool.in_thread), confirm)
-    if function is not tool.function:
-        confirm = confirming(confirm, making)
-    return AdkFunctionTool(function, require_confirmation=confirm)
+    there = replace(making, threads=making.threads and tool.in_thread)
+    return function_tool(tool.function, there, tool.require_confirmation)
 
 
 def _toolset(tool: Toolset, making: Making) -> Native:
