@@ -1,7 +1,7 @@
 """What the source of a function shows of the state keys it touches; it is read, never run.
 
-What is found so may happen, no more: a line in an `if` need not run. A function is read whole when its
-context goes nowhere but into accesses with keys that are written down; then it touches no others.
+A function is read whole when its context, or the state, goes nowhere but into accesses with keys that are
+written down; then it touches no others.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access
 from adk_fluent.ir.keys import Level
 
 
@@ -19,12 +20,20 @@ class Sighting(Frozen):
     Attributes:
         key: the state key, scope prefix included.
         where: file and line.
-        level: what it means when the key is missing; for reads.
+        level: what it means when the key is missing; for reads. `required`: each call reads it; `lenient`:
+            only some do; `optional`: the function expects that it is missing.
+        always: whether the key is there after every call that returns; for writes.
     """
 
     key: str
     where: str
     level: Level = "optional"
+    always: bool = False
+
+    @property
+    def softened(self) -> Level:
+        """The level for code that may find more in the state than the tree shows, or that may never run."""
+        return "lenient" if self.level == "required" else self.level
 
 
 @frozen
@@ -33,15 +42,39 @@ class Sightings(Frozen):
 
     Attributes:
         reads: where it reads keys.
-        writes: where it writes keys.
-        whole: it shows all that is done with the context it is given.
+        writes: where it writes keys of the state.
+        returns: the keys of the dicts that it returns.
+        whole: it shows all that is done with the context, or the state, it is given.
         gives: it shows all that its results do to the state, where one may be an event with a change of it.
+        returns_known: it shows the keys of every dict that it returns.
+        by_state: nothing but the state decides what it returns.
     """
 
     reads: tuple[Sighting, ...] = ()
     writes: tuple[Sighting, ...] = ()
+    returns: tuple[Sighting, ...] = ()
     whole: bool = False
     gives: bool = False
+    returns_known: bool = False
+    by_state: bool = False
+
+    @property
+    def access(self) -> Access:
+        """What it touches when it is called, whatever becomes of its result."""
+        if not self.whole:
+            return UNKNOWN_ACCESS
+        return Access(_keys(self.reads), _keys(self.writes))
+
+    @property
+    def step_access(self) -> Access:
+        """What it touches as a step, of which the result is written to the state."""
+        known = self.whole and self.returns_known
+        reads = _keys(self.reads) if self.whole else frozenset[str]()
+        return Access(reads, _keys(self.returns) if known else frozenset(), self.whole, known)
+
+
+def _keys(found: tuple[Sighting, ...]) -> frozenset[str]:
+    return frozenset(one.key for one in found)
 
 
 NO_SIGHTINGS: Final = Sightings()

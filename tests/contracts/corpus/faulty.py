@@ -58,6 +58,7 @@ from tests.contracts.corpus.cases import (
     is_urgent,
     load_tickets,
     look_up,
+    note_topic_at_times,
     show_draft,
     take_index,
 )
@@ -569,11 +570,15 @@ _add(
     "info",
     "unknown-access",
     "a plain function",
-    Pipeline(lambda state: {"x": 1}) >> _reads("x"),
+    Pipeline(lambda state: dict(state)) >> _reads("x"),
     "transform",
     "x",
 )
-_add("info", "unknown-access", "a predicate", classifier >> helper.proceed_if(lambda state: True), "route")
+_add("error", "read-before-write", "never: by a lambda", classifier >> helper.proceed_if(lambda s: s["urgent"]), "route", "urgent")
+_add("warn", "loop-runs-to-limit", "a lambda with a default", Loop(writer, max_iterations=2).until(lambda s: s.get("score", 0) > 7), "loop", "score")
+_add("warn", "unresolved-template-var", "may: a callback on one path", Agent("a").before_agent(note_topic_at_times).instruct("{topic}"), "a", "topic")
+_add("warn", "unresolved-template-var", "may: a function on one path", writer >> Pipeline(lambda state: {"x": 1} if state["draft"] else {}) >> _reads("x"), "reader", "x")
+_add("info", "unknown-access", "a predicate", classifier >> helper.proceed_if(lambda state: len(state) > 3), "route")
 
 # --- declarations ---------------------------------------------------------------------------------
 
