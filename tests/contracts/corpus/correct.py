@@ -136,6 +136,10 @@ _CASES = {
     "a callback that always writes": Agent("a").before_agent(note_topic).instruct("{topic}"),
     "a callback that fills in a default": Agent("a").before_agent(fill_in_topic).instruct("{topic}"),
     "a function that always writes": Pipeline(lambda state: {"x": 1}) >> Agent("a").instruct("{x}"),
+    "a list with one item or another": S.set(tags=["x"])
+    >> Route("tags").contains("x", helper).contains("xy", writer).otherwise(booker.instruct("Book.")),
+    "the longer text first": classifier
+    >> Route("intent").contains("booking", helper).contains("book", writer).otherwise(helper.named("h2")),
     "compute": writer >> S.compute(upper=lambda s: s["draft"].upper()) >> Agent("b").instruct("{upper}"),
     "merge of two": (web | docs)
     >> S.merge("web_results", "doc_results", into="all")
