@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import pairwise
@@ -11,8 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, ClassVar, Final
 
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.keys import Level
-from adk_fluent.ir.sighting import Sighting
+from adk_fluent.ir.sighting import Level, Sighting
 from adk_fluent.ir.state_names import StateNames, There
 
 _Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
@@ -37,7 +37,7 @@ _HARMLESS: Final = frozenset(
 """What of a context leads neither to the state nor to the conversation or to artifacts."""
 
 
-class Expressions(StateNames):
+class Expressions(StateNames, ABC):
     """Reads the expressions in the body of one function."""
 
     def _start(self) -> None:
@@ -291,9 +291,9 @@ class Expressions(StateNames):
             ours = made is not None and not str(getattr(made, "__module__", "")).startswith("google.")
             self._gives = self._gives and not ours
 
+    @abstractmethod
     def _block(self, body: Sequence[ast.stmt], there: There | None, *, sure: bool) -> There | None:
         """What is there after some statements; `None` if none of their paths comes to the end."""
-        raise NotImplementedError
 
     _EXPRESSIONS: ClassVar[Mapping[type[ast.AST], Callable[..., Any]]] = {
         ast.Name: _name,

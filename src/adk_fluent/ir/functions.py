@@ -10,50 +10,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.fields import StateFieldRef, state_key
-from adk_fluent.ir.frozen import Frozen, frozen
-
-if TYPE_CHECKING:
-    from adk_fluent.ir.sighting import Sightings
+from adk_fluent.ir.frozen import Frozen
+from adk_fluent.ir.sighting import NO_ACCESS, NO_SIGHTINGS, UNKNOWN_ACCESS, Access, Sightings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__adk_fluent_declares__"
 _IDEMPOTENT = "__adk_fluent_idempotent__"
-
-
-@frozen
-class Access(Frozen):
-    """The state keys a function reads and writes, as far as that is known.
-
-    Attributes:
-        reads: keys it reads, scope prefix included.
-        writes: keys it writes.
-        reads_known: False when it may read other keys too.
-        writes_known: False when it may write other keys too.
-    """
-
-    reads: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
-    reads_known: bool = True
-    writes_known: bool = True
-
-    def __or__(self, other: Access) -> Access:
-        if not self.given or not other.given:  # one of them touches nothing
-            return other if other.given else self
-        return Access(
-            self.reads | other.reads,
-            self.writes | other.writes,
-            self.reads_known and other.reads_known,
-            self.writes_known and other.writes_known,
-        )
-
-
-NO_ACCESS: Final = Access()
-UNKNOWN_ACCESS: Final = Access(reads_known=False, writes_known=False)
 
 
 def declares(
@@ -145,7 +112,6 @@ def said(fn: object) -> Access | None:
 
 def shown_by(fn: object) -> Sightings:
     """What the source of a function shows, declared or not."""
-    from adk_fluent.ir.sighting import NO_SIGHTINGS
     from adk_fluent.ir.source import sightings  # only functions that declare nothing need it
 
     return sightings(fn) if _reads_source.get() else NO_SIGHTINGS

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from adk_fluent.ir.functions import access, said, shown_by
+from adk_fluent.ir.sighting import Level, Sighting
 from adk_fluent.ir.template import placeholders
-
-if TYPE_CHECKING:
-    from adk_fluent.ir.sighting import Sighting
-
-Level = Literal["required", "tolerant", "lenient", "optional"]
-"""What a missing key means: something breaks; it is left out; nothing happens; it was expected."""
 
 Via = Literal[
     "template", "message", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list",

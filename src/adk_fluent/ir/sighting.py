@@ -6,11 +6,43 @@ written down; then it touches no others.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access
-from adk_fluent.ir.keys import Level
+
+Level = Literal["required", "tolerant", "lenient", "optional"]
+"""What a missing key means: something breaks; it is left out; nothing happens; it was expected."""
+
+
+@frozen
+class Access(Frozen):
+    """The state keys a function reads and writes, as far as that is known.
+
+    Attributes:
+        reads: keys it reads, scope prefix included.
+        writes: keys it writes.
+        reads_known: False when it may read other keys too.
+        writes_known: False when it may write other keys too.
+    """
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    reads_known: bool = True
+    writes_known: bool = True
+
+    def __or__(self, other: Access) -> Access:
+        if not self.given or not other.given:  # one of them touches nothing
+            return other if other.given else self
+        return Access(
+            self.reads | other.reads,
+            self.writes | other.writes,
+            self.reads_known and other.reads_known,
+            self.writes_known and other.writes_known,
+        )
+
+
+NO_ACCESS: Final = Access()
+UNKNOWN_ACCESS: Final = Access(reads_known=False, writes_known=False)
 
 
 @frozen
