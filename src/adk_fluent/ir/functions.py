@@ -14,13 +14,44 @@ from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.fields import StateFieldRef, state_key
-from adk_fluent.ir.frozen import Frozen
-from adk_fluent.ir.sighting import NO_ACCESS, NO_SIGHTINGS, UNKNOWN_ACCESS, Access, Sightings
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.sighting import NO_SIGHTINGS, Sighting, Sightings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__adk_fluent_declares__"
 _IDEMPOTENT = "__adk_fluent_idempotent__"
+
+
+@frozen
+class Access(Frozen):
+    """The state keys a function reads and writes, as far as that is known.
+
+    Attributes:
+        reads: keys it reads, scope prefix included.
+        writes: keys it writes.
+        reads_known: False when it may read other keys too.
+        writes_known: False when it may write other keys too.
+    """
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    reads_known: bool = True
+    writes_known: bool = True
+
+    def __or__(self, other: Access) -> Access:
+        if not self.given or not other.given:  # one of them touches nothing
+            return other if other.given else self
+        return Access(
+            self.reads | other.reads,
+            self.writes | other.writes,
+            self.reads_known and other.reads_known,
+            self.writes_known and other.writes_known,
+        )
+
+
+NO_ACCESS: Final = Access()
+UNKNOWN_ACCESS: Final = Access(reads_known=False, writes_known=False)
 
 
 def declares(
@@ -94,14 +125,28 @@ def access(*functions: object) -> Access:
     for fn in functions:
         if fn is not None:
             facts = said(fn)
-            total |= (shown_by(fn).access if callable(fn) else UNKNOWN_ACCESS) if facts is None else facts
+            total |= shown_access(fn) if facts is None else facts
     return total
 
 
 def step_access(fn: object) -> Access:
     """What a function touches as a step: also the keys of the dict that it returns."""
-    facts = said(fn)
-    return shown_by(fn).step_access if facts is None else facts
+    if (facts := said(fn)) is not None:
+        return facts
+    seen = shown_by(fn)
+    reads = _keys(seen.reads) if seen.whole else frozenset[str]()
+    known = seen.whole and seen.returns_known
+    return Access(reads, _keys(seen.returns) if known else frozenset(), seen.whole, known)
+
+
+def shown_access(fn: object) -> Access:
+    """What source shows that a function touches when it is called, whatever becomes of its result."""
+    seen = shown_by(fn) if callable(fn) else NO_SIGHTINGS
+    return Access(_keys(seen.reads), _keys(seen.writes)) if seen.whole else UNKNOWN_ACCESS
+
+
+def _keys(found: tuple[Sighting, ...]) -> frozenset[str]:
+    return frozenset(one.key for one in found)
 
 
 def said(fn: object) -> Access | None:

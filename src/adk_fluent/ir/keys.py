@@ -60,14 +60,11 @@ def declared(
     for function in functions:
         if function is None:
             continue
-        facts = access(function)
-        places: Mapping[str, Sighting] = (
-            {} if said(function) is not None or not facts.reads else _places(function)
-        )
-        for key in sorted(facts.reads):
-            if (place := places.get(key)) is None:
+        if (facts := said(function)) is not None:
+            for key in sorted(facts.reads):
                 yield KeyRead(key, via, level)
-            else:
+        elif access(function).reads:
+            for key, place in sorted(_places(function).items()):
                 weight = shown or level if place.level == "required" else place.level
                 yield KeyRead(key, via, weight, where=place.where)
 

@@ -15,37 +15,6 @@ Level = Literal["required", "tolerant", "lenient", "optional"]
 
 
 @frozen
-class Access(Frozen):
-    """The state keys a function reads and writes, as far as that is known.
-
-    Attributes:
-        reads: keys it reads, scope prefix included.
-        writes: keys it writes.
-        reads_known: False when it may read other keys too.
-        writes_known: False when it may write other keys too.
-    """
-
-    reads: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
-    reads_known: bool = True
-    writes_known: bool = True
-
-    def __or__(self, other: Access) -> Access:
-        if not self.given or not other.given:  # one of them touches nothing
-            return other if other.given else self
-        return Access(
-            self.reads | other.reads,
-            self.writes | other.writes,
-            self.reads_known and other.reads_known,
-            self.writes_known and other.writes_known,
-        )
-
-
-NO_ACCESS: Final = Access()
-UNKNOWN_ACCESS: Final = Access(reads_known=False, writes_known=False)
-
-
-@frozen
 class Sighting(Frozen):
     """One place in source where a key is read or written.
 
@@ -89,24 +58,6 @@ class Sightings(Frozen):
     gives: bool = False
     returns_known: bool = False
     by_state: bool = False
-
-    @property
-    def access(self) -> Access:
-        """What it touches when it is called, whatever becomes of its result."""
-        if not self.whole:
-            return UNKNOWN_ACCESS
-        return Access(_keys(self.reads), _keys(self.writes))
-
-    @property
-    def step_access(self) -> Access:
-        """What it touches as a step, of which the result is written to the state."""
-        known = self.whole and self.returns_known
-        reads = _keys(self.reads) if self.whole else frozenset[str]()
-        return Access(reads, _keys(self.returns) if known else frozenset(), self.whole, known)
-
-
-def _keys(found: tuple[Sighting, ...]) -> frozenset[str]:
-    return frozenset(one.key for one in found)
 
 
 NO_SIGHTINGS: Final = Sightings()

@@ -15,7 +15,7 @@ from adk_fluent.ir.functions import (
     Access,
     declared_idempotent,
     said,
-    shown_by,
+    shown_access,
 )
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared
 
@@ -95,7 +95,7 @@ def tool_access(tool: object) -> Access:
     if hasattr(function, "__code__"):
         if not takes_context(function) or _is_of_adk(function):
             return NO_ACCESS
-        return shown_by(function).access
+        return shown_access(function)
     if not _is_of_adk(tool):
         return UNKNOWN_ACCESS
     inner = getattr(tool, "agent", None)

@@ -24,9 +24,10 @@ from adk_fluent.state.plain import is_plain
 def check_boundary_contracts(root: object) -> list[ContractIssue]:
     """A run can be cut at its boundaries, and all that crosses is declared and can be written as data."""
     facts = analyse(root)
-    lost = [*_in_tools(facts), *_temporary(facts)]
+    lost = [*_in_tools(facts)]
     if not boundaries(facts):
         return lost
+    lost += _temporary(facts)
     parts = stretches(facts)
     cuts = [part.cut for part in parts[1:] if part.cut is not None]
     return [*lost, *_uncuttable(facts), *_unserializable(facts, cuts), *_undeclared(facts, parts)]

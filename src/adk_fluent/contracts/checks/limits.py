@@ -9,6 +9,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import TokenLimit
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
 
 
 @check(place=145)
@@ -16,7 +17,8 @@ def check_token_limits(root: object) -> list[ContractIssue]:
     """No request is longer, as far as can be foreseen, than its agent accepts or its models may get."""
     facts = analyse(root)
     agents = [step for step in facts.steps if step.node.runs == "by_model"]
-    beside = [step for step in facts.steps if step.node.annotations.middleware]
+    noted = [step for step in facts.steps if step.node.annotations is not NO_ANNOTATIONS]
+    beside = [step for step in noted if step.node.annotations.middleware]
     if not beside and not any("selector" in one.node.given or one.node.annotations.content for one in agents):
         return []  # as in most pipelines, which need not load what foresees requests
     limited = [step for step in agents if _limits(step) != (None, None)]
