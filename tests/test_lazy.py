@@ -15,6 +15,7 @@ import pytest
 from adk_fluent._exports import EXPORTS
 from adk_fluent._lazy import lazy
 from tests.limits import LIMIT
+from tests.test_site import public_modules
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -88,3 +89,14 @@ def test_dir_lists_every_public_name() -> None:
     for module in EXPORTS:
         package = importlib.import_module(module)
         assert set(package.__all__) <= set(dir(package)), module
+
+
+def test_each_public_module_lists_its_public_names_only() -> None:
+    """`dir()` of a module, which completion shows, has no name that the module only imports."""
+    modules = list(public_modules())
+    assert len(modules) > 20
+    for module in modules:
+        listed = dir(module)
+        assert listed
+        assert listed == sorted(getattr(module, "__all__", listed))
+        assert not {"Any", "TYPE_CHECKING", "annotations", "lazy", "listing"} & set(listed)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adk_fluent._lazy import lazy
+from adk_fluent._lazy import lazy, listing
 
 __version__ = "0.1.0"
 
@@ -61,6 +61,4 @@ __all__ = [
 if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the package
     __getattr__ = lazy(__name__)
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = listing(__name__)

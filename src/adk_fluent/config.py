@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
 
+from adk_fluent._lazy import listing
 from adk_fluent.errors import ArgumentError
 
 STREAMING_MODES = ("none", "sse")
@@ -221,3 +222,6 @@ def execution_config(given: object) -> ExecutionConfig:
     if not isinstance(given, ExecutionConfig):
         raise ArgumentError(f"config= takes an ExecutionConfig, not {type(given).__name__} {given!r:.40}.")
     return given
+
+
+__dir__ = listing(__name__)

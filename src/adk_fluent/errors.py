@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from adk_fluent._lazy import listing
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -394,3 +396,6 @@ class ServerError(ADKFluentError):
 
 class LocalModelError(ADKFluentError):
     """The embedded model cannot be loaded, or cannot answer this request (`adk_fluent.local`)."""
+
+
+__dir__ = listing(__name__)

@@ -7,6 +7,8 @@ from typing import Final
 
 LONGEST_SLIP: Final = 100
 """Longer words are no slips of the pen, and comparing them letter by letter takes ever longer."""
+_ALIKE: Final = 0.65
+"""How much of two words must be the same: `intent` is no slip of `note`, with which it shares 0.6."""
 _FEW: Final = 200
 """Up to this many names are also compared letter by letter for a hint; that takes time for each of them."""
 
@@ -23,7 +25,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return ""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(known), n=3, cutoff=0.6)
+    near = get_close_matches(word, list(known), n=3, cutoff=_ALIKE)
     # Two letters that changed places are the commonest slip, and difflib takes a missing one for less.
     near.sort(key=lambda name: sorted(name) != sorted(word))
     return f" Did you mean {near[0]!r}?" if near else ""
@@ -62,7 +64,7 @@ class Spelling:
             return meant
         from difflib import get_close_matches
 
-        near = get_close_matches(word, [name for name in self._names if name != word], n=1, cutoff=0.6)
+        near = get_close_matches(word, [name for name in self._names if name != word], n=1, cutoff=_ALIKE)
         return near[0] if near else None
 
 

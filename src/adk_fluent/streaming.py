@@ -1,5 +1,8 @@
 """How text travels from one step to the next."""
 
+from adk_fluent._lazy import listing
 from adk_fluent.ir.annotations import EdgeSemantics
 
 __all__ = ["EdgeSemantics"]
+
+__dir__ = listing(__name__)

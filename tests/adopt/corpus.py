@@ -209,10 +209,10 @@ PROJECTS = (
         warnings=("a:nobody",),
     ),
     Project(
-        "a tool that hands its context on",
+        "a tool that hands its context to a helper",
         "def helper(context):\n    context.state['x'] = 1\n\ndef work(tool_context) -> str:\n    helper(tool_context)\n    return ''\n\n"
         + _sequence(_agent("a", "x", more="tools=[work]"), _agent("b", "{x}")),
-        unknown=("a",),
+        warnings=("b:x",),
     ),
     Project(
         "a tool with keys from a constant",
@@ -251,14 +251,12 @@ PROJECTS = (
         "a callback that fills a key",
         "def fill(callback_context):\n    callback_context.state['tier'] = 'gold'\n\n"
         f"root_agent = {_agent('a', '{tier}', more='before_agent_callback=fill')}\n",
-        warnings=("a:tier",),
     ),
     Project(
         "a lambda that fills a key",
         f"fill = lambda callback_context: callback_context.state.update(tier='gold')\n"
         f"root_agent = {_agent('a', '{tier} {tear}', more='before_agent_callback=fill')}\n",
         ("a:tear",),
-        ("a:tier",),
     ),
     Project(
         "a callback that fills another key",
@@ -285,7 +283,6 @@ PROJECTS = (
         "a callable object as a callback",
         "class Fill:\n    def __call__(self, callback_context):\n        callback_context.state['tier'] = 1\n\n"
         f"root_agent = {_agent('a', '{tier}', more='before_agent_callback=Fill()')}\n",
-        warnings=("a:tier",),
     ),
     # --- classes of one's own ---
     Project(

@@ -144,7 +144,7 @@ def tell(node_input: Any) -> Any:
 
 def anything(ctx: Any) -> None:
     """Hand the context on."""
-    decide(ctx, "x")
+    list(map(decide, [ctx], ["x"]))
 
 
 def test_what_a_function_writes_is_found_in_its_source() -> None:

@@ -233,3 +233,31 @@ def test_a_target_that_is_not_there(cli: Cli, command: str, rest: list[str]) -> 
 def test_an_empty_prompt(cli: Cli) -> None:
     """An empty PROMPT is wrong usage."""
     assert cli("preview", PIPELINES, " ").code == 2
+
+
+PLACES = """from adk_fluent import Agent, Loop, Route, gate
+
+first = Agent("a").instruct("One {one}.")
+second = Agent("a").instruct("Two {two}.")
+asked = gate(
+    lambda s: s["big"],
+    message="Pay {money}?",
+)
+chosen = Route("nobody").eq("x", Agent("x"))
+again = Route("nothing").eq("y", Agent("y"))
+loop = Loop(Agent("z"), max_iterations=2).until(lambda s: s.get("q"))
+pipeline = second >> first >> again >> chosen >> asked >> loop
+"""
+
+
+def test_each_finding_names_its_own_line(cli: Cli, tmp_path: Path) -> None:
+    """Agents of one name are told apart by their texts; routes, loops and gates need no name."""
+    (tmp_path / "places.py").write_text(PLACES)
+    found = json.loads(cli("check", "places.py", "--json").out)["issues"]
+    lines = {(one["code"], one["key"]): one["line"] for one in found}
+    assert lines["unresolved-template-var", "one"] == 3
+    assert lines["unresolved-template-var", "two"] == 4
+    assert lines["unresolved-template-var", "money"] == 5
+    assert lines["route-missing-key", "nobody"] == 9
+    assert lines["route-missing-key", "nothing"] == 10
+    assert lines["loop-runs-to-limit", "q"] == 11

@@ -103,7 +103,7 @@ def test_the_new_agent_passes_its_own_check(cli: Cli, name: str) -> None:
     """The check finds not even a note in a new folder, whatever its name."""
     cli("new", name)
     done = cli("check", name, "--strict")
-    assert (done.code, done.out) == (0, "Nothing wrong; 1 promise holds.\n")
+    assert (done.code, done.out) == (0, "No problems found; 1 promise holds.\n")
 
 
 @pytest.mark.parametrize(

@@ -369,3 +369,33 @@ def test_a_folder_may_have_a_colon_in_its_name(cli: Cli, tmp_path: Path) -> None
     folder.mkdir()
     (folder / "some.py").write_text(EXPRESSION.format(name="found", agent="a"))
     assert cli("explain", f"{folder}/some.py:found").code == 0
+
+
+DESK = """
+from adk_fluent import Agent, Route
+
+triage = Agent("triage").instruct("Which team?").writes("team")
+form = Agent("form").instruct("Where to?").writes("destination")
+booker = Agent("booker").instruct("Rebook to {destination}.")
+biller = Agent("biller").instruct("Explain the bill.")
+both = triage >> form
+
+support = both >> Route("team").eq("booking", booker).otherwise(biller)
+"""
+
+
+def test_the_expression_around_the_others_is_taken(cli: Cli, tmp_path: Path) -> None:
+    """A file with a pipeline and its parts needs no `:attr`; one more that is no part of it does."""
+    write(tmp_path / "desk.py", DESK)
+    assert cli("check", "desk.py").out.endswith("1 note; 2 promises hold.\n")
+    write(tmp_path / "more.py", DESK + "other = Agent('other')\n")
+    assert "say which one: more.py:triage" in cli("check", "more.py").err
+
+
+def test_the_agent_of_adk_around_the_others_is_taken(cli: Cli, tmp_path: Path) -> None:
+    """The same for agents of ADK: the one whose sub-agents and tools the others are."""
+    text = "from google.adk.agents import LlmAgent\nfrom google.adk.tools.agent_tool import AgentTool\n"
+    text += "a = LlmAgent(name='a')\nb = LlmAgent(name='b')\n"
+    text += "boss = LlmAgent(name='boss', sub_agents=[a], tools=[AgentTool(b)])\n"
+    write(tmp_path / "team.py", text)
+    assert "boss" in cli("viz", "team.py").out

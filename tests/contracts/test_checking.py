@@ -13,6 +13,7 @@ from adk_fluent.contracts import (
     ContractIssue,
     Severity,
     check_all,
+    check_boundary_contracts,
     check_contracts,
     checking,
     register_checker,
@@ -286,3 +287,17 @@ def test_an_async_check_is_refused() -> None:
 
     with pytest.raises(ArgumentError, match=r"^register_checker\(\) takes a plain function"):
         register_checker(later)  # pyright: ignore[reportArgumentType]  # what is refused
+
+
+def test_each_check_finds_what_is_its_own() -> None:
+    """A check that is called alone reports its own kind of fault, and what several find stands there once."""
+    lost = S.set(**{"temp:k": 1}) >> Agent("b").instruct("{temp:k}").execution_boundary()
+    (alone,) = check_boundary_contracts(lost)
+    (found,) = [one for one in check_all(lost).issues if one.code == "boundary-temp-key"]
+    assert (alone.code, str(alone)) == ("boundary-temp-key", str(found))
+
+
+def test_no_hint_names_a_key_that_is_quite_another() -> None:
+    """Two words that share some letters are no slips of each other."""
+    (error,) = check_all(Agent("a").writes("note") >> Agent("b").instruct("{intent}").reads("note")).errors
+    assert "Did you mean" not in error.hint

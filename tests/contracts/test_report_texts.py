@@ -94,8 +94,8 @@ def test_the_json() -> None:
         (ALL, "2 errors, 1 warning, 1 note"),
         (ContractReport((BAD,)), "1 error"),
         (ContractReport((DOUBTFUL, DOUBTFUL, NOTE, NOTE, NOTE)), "2 warnings, 3 notes"),
-        (ContractReport((FINE, FINE)), "✓ Nothing wrong; promises that hold: 2"),
-        (ContractReport(), "✓ Nothing wrong; promises that hold: 0"),
+        (ContractReport((FINE, FINE)), "✓ No problems found; promises that hold: 2"),
+        (ContractReport(), "✓ No problems found"),
     ],
     ids=["all", "one", "some", "fine", "none"],
 )

@@ -32,20 +32,20 @@ def test_the_book_holds_the_corpus_and_no_more() -> None:
 
 
 def mystery(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A function that does not say what it touches."""
-    return {}
+    """A function that neither says nor shows what it touches."""
+    return dict(state)
 
 
 def looks(state: Mapping[str, Any]) -> bool:
-    """A predicate that does not say what it reads."""
-    return True
+    """A predicate that neither says nor shows what it reads."""
+    return len(state) > 3
 
 
 class Nameless:
     """Something to call that has no name."""
 
     def __call__(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        return {}
+        return dict(state)
 
 
 class Named(Nameless):
@@ -81,7 +81,8 @@ def test_what_is_unknown_is_said_in_one_sentence(expression: Expr[Any], what: st
     """The note names the functions, each with its step, and the keys of the session that they leave open."""
     (note,) = [issue for issue in check_all(expression).infos if issue.code == "unknown-access"]
     assert str(note) == (
-        f"⚠ What {what} is unknown: INFO\n  The analysis cannot look into functions.{about}\n  {DECLARE}"
+        f"⚠ What {what} is unknown: INFO\n"
+        f"  The source of these functions does not show it.{about}\n  {DECLARE}"
     )
     assert note.key == ("x" if about else None)
 

@@ -47,8 +47,8 @@ def value_of_x(state: Mapping[str, Any]) -> object:
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, object]:
-    """A step that does not say what it reads."""
-    return {"y": state["x"]}
+    """A step that neither says nor shows what it reads."""
+    return {"y": dict(state)["x"]}
 
 
 def seen(expression: Expr[Any], agent: str) -> tuple[set[str], set[str]]:

@@ -62,8 +62,8 @@ async def test_whose_words_of_an_earlier_run_reach_an_agent(kind: str) -> None:
 
 COPIES: dict[str, Expr[Any]] = {
     "moved": S.rename(k="c"),
-    "made": S.compute(c=lambda state: state.get("k")),
-    "by a step": Pipeline("copy", lambda state: {"c": state.get("k")}),
+    "made": S.compute(c=lambda state: dict(state).get("k")),
+    "by a step": Pipeline("copy", lambda state: {"c": dict(state).get("k")}),
 }
 
 

@@ -60,7 +60,7 @@ def lookup(city: str) -> str:
 
 def told(context: object) -> str:
     """An instruction that a function gives."""
-    return "x"
+    return f"x {context!r}"
 
 
 def note(callback_context: object) -> None:
@@ -81,8 +81,8 @@ def declared(callback_context: object, llm_request: object) -> None:
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, object]:
-    """A step that does not say what it reads."""
-    return {"y": state["x"]}
+    """A step that neither says nor shows what it reads."""
+    return {"y": dict(state)["x"]}
 
 
 A, B, D, E = (Agent(name) for name in ("a", "b", "d", "end"))
@@ -115,7 +115,7 @@ desk (agent)
   contract:     (not set)
   history:      FULL: user; perhaps desk, billing, refunds, shop
   tools:        lookup, web_search, transfer_to_agent
-  unknown:      web_search, note, greet, peek, <lambda>
+  unknown:      web_search, peek, <lambda>
   callbacks:    before_agent: note, greet; before_model: peek, <lambda>
   children:     billing, refunds, shop
   visibility:   user
@@ -324,7 +324,7 @@ def test_what_is_known_of_callbacks_and_helpers_is_json() -> None:
     desk = DESK.explain().agents["desk"].data()
     assert desk["callbacks"] == {"before_agent": ["note", "greet"], "before_model": ["peek", "<lambda>"]}
     assert desk["children"] == ["billing", "refunds", "shop"]
-    assert desk["anatomy"]["unknown"] == ["web_search", "note", "greet", "peek", "<lambda>"]
+    assert desk["anatomy"]["unknown"] == ["web_search", "peek", "<lambda>"]
 
 
 SMALL = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
@@ -399,7 +399,7 @@ def test_functions_that_decide_are_named() -> None:
     """An instruction, a context and a tool that functions decide are shown by the names of these."""
     assert A.instruct(told).llm_anatomy()["a"].system == "<told>"
     assert A.instruct(told).llm_anatomy()["a"].unknown == ("told",)
-    chosen = C.when(lambda state: True, C.none())
+    chosen = C.when(lambda state: len(state) > 3, C.none())
     assert A.context(chosen).llm_anatomy()["a"].unknown == (repr(chosen),)
 
 

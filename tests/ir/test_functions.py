@@ -74,8 +74,8 @@ def test_declares_works_for_what_takes_no_attributes() -> None:
 
 
 def test_what_says_nothing_is_unknown() -> None:
-    """An undeclared function may touch anything; no function touches nothing."""
-    assert access(typed(lambda state: None)) == UNKNOWN_ACCESS
+    """A function that declares nothing and hands the state on may touch anything; no function nothing."""
+    assert access(typed(lambda state: dict(state))) == UNKNOWN_ACCESS
     assert access(None) == NO_ACCESS
     assert access() == NO_ACCESS
     assert access(declared, None, print) == Access(frozenset({"r"}), frozenset({"w"}), False, False)
@@ -128,6 +128,7 @@ def test_what_nodes_read_and_write() -> None:
 
 def remember(note: str, tool_context: ToolContext) -> None:
     """A tool that is given the state, and declares nothing."""
+    tool_context.state[note] = note
 
 
 def test_what_an_agent_reads_and_writes() -> None:
@@ -144,7 +145,8 @@ def test_what_an_agent_reads_and_writes() -> None:
     assert node.access.reads_known
     assert node.replace(tools=(samples.add,)).access.writes_known  # it is not given the state
     assert not node.replace(tools=(remember,)).access.writes_known
-    assert not node.replace(before_model_callback=(samples.log_call,)).access.writes_known
+    assert node.replace(before_model_callback=(samples.log_call,)).access.writes_known
+    assert not node.replace(before_model_callback=(print,)).access.writes_known
     assert not node.replace(instruction=samples.to_text).access.reads_known
 
 
@@ -234,7 +236,8 @@ def test_idempotency_is_declared_beside_keys_or_alone() -> None:
     """Said alone, it leaves open which keys a function touches; said with keys, both hold."""
 
     @declares(idempotent=False)
-    def pay(state: object) -> None: ...
+    def pay(state: object) -> object:
+        return [state]
 
     @declares(reads=["bill"], idempotent=True)
     def read(state: object) -> None: ...

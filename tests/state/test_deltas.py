@@ -102,7 +102,7 @@ def test_a_chain_sees_what_came_before_and_a_sum_does_not() -> None:
         (S.merge("a", "b", into="c"), ("a", "b"), ("c",), True),
         (S.transform("a", str.upper), ("a",), ("a",), True),
         (S.compute(a=count_words), ("draft",), ("a",), True),
-        (S.compute(a=typed(lambda s: None)), (), ("a",), False),
+        (S.compute(a=typed(lambda s: dict(s))), (), ("a",), False),
         (S.accumulate("a", into="b"), ("a", "b"), ("b",), True),
         (S.counter("a"), ("a",), ("a",), True),
         (S.history("a"), ("a", "a_history"), ("a_history",), True),
@@ -127,7 +127,7 @@ def test_declared_keys(step: Transform, reads: tuple[str, ...], writes: tuple[st
 
 def test_an_undeclared_function_may_touch_anything() -> None:
     """`S.fn` without declarations claims nothing; only a run shows which keys `flatten` writes."""
-    assert S.fn(typed(lambda s: None)).node.access == Access(reads_known=False, writes_known=False)
+    assert S.fn(typed(lambda s: dict(s))).node.access == Access(reads_known=False, writes_known=False)
     assert not S.flatten("a").node.access.writes_known
     assert not S.unflatten().node.access.writes_known
     assert S.capture("said").node.writes_keys == {"said"}

@@ -157,7 +157,7 @@ def test_two_writers_of_one_key_are_refused(make: Any, key: str) -> None:
 
 def test_two_writers_that_only_the_run_shows_are_refused_then() -> None:
     """Functions that turn out to write the same key raise when they run, naming the key."""
-    both = S.fn(typed(lambda s: {"a": 1})) + S.fn(typed(lambda s: {"a": 2}))
+    both = S.fn(typed(lambda s: {**s, "a": 1})) + S.fn(typed(lambda s: {**s, "a": 2}))
     with pytest.raises(TransformError) as caught:
         after(both, {})
     assert str(caught.value) == "Two transforms joined by + both write 'a'; chain them with >>."

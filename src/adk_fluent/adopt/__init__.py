@@ -15,7 +15,3 @@ if TYPE_CHECKING:
 __all__ = ["adopt", "config_of", "to_source"]
 
 __getattr__: Callable[[str], object] = lazy(__name__)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -52,7 +52,7 @@ def check(
             count = exchange.write_baseline(baseline, exchange.findings(report))
             print(f"wrote {baseline}: {count} findings that are known from now on", file=sys.stderr)
         report = exchange.without_known(report, baseline)
-    places = places_of(found)
+    places = places_of(found, subject)
     if sarif is not None:
         _save(sarif, exchange.to_sarif(report, places))
     if github:
@@ -135,8 +135,8 @@ def _findings(report: ContractReport, places: Places) -> str:
     ]
     counts = {"error": report.errors, "warning": report.warnings, "note": report.infos}
     said = [f"{len(issues)} {word}{'s' * (len(issues) != 1)}" for word, issues in counts.items() if issues]
-    promises = f"{len(report.oks)} promise{'s hold' if len(report.oks) != 1 else ' holds'}"
-    return "\n".join([*found, f"{', '.join(said) or 'Nothing wrong'}; {promises}."])
+    held = f"; {len(report.oks)} promise{'s hold' if len(report.oks) != 1 else ' holds'}" * bool(report.oks)
+    return "\n".join([*found, f"{', '.join(said) or 'No problems found'}{held}."])
 
 
 def _write(text: str) -> None:

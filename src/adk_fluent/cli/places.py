@@ -8,8 +8,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
+from adk_fluent.analysis.facts import analyse
 from adk_fluent.cli.target import Target
+from adk_fluent.expr.base import Expr
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import RouteNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class _Making:
+    """A call that makes something: what it is called, the text around it, and where it is.
+
+    Attributes:
+        words: the texts that are written down in it and in the methods called on it.
+    """
+
+    name: str
+    words: frozenset[str]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """Where the agents of a target are made.
 
     Attributes:
         whole: the file that the target is in.
-        by_name: agent → its place.
+        by_name: agent → its place; of several agents of one name, the first one's.
     """
 
     whole: Place
@@ -42,23 +60,58 @@ class Places:
 
     def of(self, agent: str) -> Place:
         """Where an agent is made, by its name in the tree; the target's own file if that is not found."""
-        reused = re.sub(r"_\d+$", "", agent)
+        reused = _NUMBER.sub("", agent)
         return self.by_name.get(agent) or self.by_name.get(reused) or self.whole
 
 
-def places_of(target: Target) -> Places:
-    """The places of all agents that are made, under a name that is written down, in files of the target.
+_NUMBER = re.compile(r"_\d+$")
+
+
+def places_of(target: Target, subject: Expr[Any] | None = None) -> Places:
+    """The places of all that is made in files of the target, under a name or as a route, a loop, a gate.
 
     The files are parsed; nothing in them runs.
+
+    Args:
+        subject: the tree whose steps they are, which tells those of one name apart.
     """
-    found: dict[str, Place] = {}
     home = target.file or target.folder
     if home is None:
         return Places(Place(""))
+    made: dict[str, list[_Making]] = {}
     for file in _files(home):
-        for name, line in _made_in(file):
-            found.setdefault(name, Place(_shown(file), line))
+        for one in _made_in(file):
+            made.setdefault(one.name, []).append(one)
+    found = {name: several[0].place for name, several in made.items()}
+    if subject is not None:
+        found |= _told_apart(subject, made)
     return Places(Place(_shown(target.file or _main_file(home))), found)
+
+
+def _told_apart(subject: Expr[Any], made: Mapping[str, list[_Making]]) -> dict[str, Place]:
+    """The place of each step that shares its name with others, or has none but that of its kind."""
+    found: dict[str, Place] = {}
+    left = {name: list(several) for name, several in made.items()}
+    for step in analyse(subject).steps:
+        name = step.node.name or step.origin
+        known = next((one for one in (step.name, name, _NUMBER.sub("", name)) if one in left), None)
+        if known is None:
+            continue
+        words = frozenset(_words(step.node))
+        here = max(left[known] or made[known], key=lambda one: len(one.words & words))
+        found[step.name] = here.place
+        if len(left[known]) > 1:
+            left[known].remove(here)
+    return found
+
+
+def _words(node: Node) -> Iterator[str]:
+    """The texts that a node holds."""
+    for value in (*node.given.values(), *getattr(node, "__dict__", {}).values()):
+        if isinstance(value, str):
+            yield value
+    for test, _ in node.rules if isinstance(node, RouteNode) else ():
+        yield from (text for text in (getattr(test, "value", None),) if isinstance(text, str))
 
 
 def _main_file(folder: Path) -> Path:
@@ -77,12 +130,13 @@ def _files(home: Path) -> Iterator[Path]:
         yield from sorted(home.glob("*.yaml"))
 
 
-def _made_in(file: Path) -> Iterator[tuple[str, int]]:
-    """Each name that something is made under in a file, with its line."""
+def _made_in(file: Path) -> Iterator[_Making]:
+    """What is made in a file, in order: under a name that is written down, or as a step of some kind."""
+    shown = _shown(file)
     try:
         text = file.read_text(encoding="utf-8")
         if file.suffix != ".py":
-            yield from _in_yaml(text)
+            yield from (_Making(name, frozenset(), Place(shown, line)) for name, line in _in_yaml(text))
             return
         tree = ast.parse(text)
     except (OSError, ValueError, SyntaxError):
@@ -94,12 +148,45 @@ def _made_in(file: Path) -> Iterator[tuple[str, int]]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            name = _name(node)
-            value = constants.get(name.id) if isinstance(name, ast.Name) else getattr(name, "value", None)
-            if isinstance(value, str):
-                yield value, node.lineno
+    around = {
+        id(child): node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Call)
+        for child in [node.value if isinstance(node, ast.Attribute) else node.func]
+    }
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for node in sorted(calls, key=lambda one: (one.lineno, one.col_offset)):
+        name = _name(node)
+        value = constants.get(name.id) if isinstance(name, ast.Name) else getattr(name, "value", None)
+        called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        names = [value] if isinstance(value, str) else []
+        for one in dict.fromkeys([*names, *filter(None, [_KINDS.get(called)])]):
+            yield _Making(one, frozenset(_texts(node, around)), Place(shown, node.lineno))
+
+
+_KINDS: Final[Mapping[str, str]] = {
+    "Route": "route",
+    "Loop": "loop",
+    "loop_until": "loop",
+    "until": "loop",
+    "gate": "gate",
+    "FanOut": "parallel",
+    "race": "race",
+    "map_over": "map",
+    "tap": "tap",
+}
+"""What a step is called that has no name, by the function that makes it."""
+
+
+def _texts(call: ast.Call, around: Mapping[int, ast.Attribute | ast.Call]) -> Iterator[str]:
+    """The texts in a call, and in the methods that are called on what it gives."""
+    outer: ast.AST | None = call
+    while outer is not None:
+        given = [*outer.args, *(one.value for one in outer.keywords)] if isinstance(outer, ast.Call) else []
+        for one in given:
+            if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                yield one.value
+        outer = around.get(id(outer))
 
 
 def _name(call: ast.Call) -> ast.expr | None:

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,10 @@ from typing import Any, Final, cast
 
 from adk_fluent.cli.errors import UsageError, one_line
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.base import walk
 from adk_fluent.ir.native import is_native
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import did_you_mean
 
 DEFAULT_ATTRIBUTES = ("pipeline", "app", "root_agent")
@@ -260,6 +263,8 @@ def _pick(module: ModuleType, attribute: str | None, shown: str, kind: Kind) -> 
         attribute = next((name for name in kind.defaults if name in usable), None)
         if attribute is None and len(usable) == 1:
             attribute = usable[0]
+        if attribute is None and usable and kind is PIPELINE:
+            attribute = _containing_all({name: getattr(module, name) for name in usable})
         if attribute is None:
             given = next((name for name in kind.defaults if hasattr(module, name)), None)
             if given is None or usable:
@@ -286,6 +291,46 @@ def _unnamed(shown: str, usable: list[str], kind: Kind) -> str:
     if not usable:
         return f"{shown} holds no {kind.what}."
     return f"{shown} holds {', '.join(usable)}; say which one: {shown}:{usable[0]}"
+
+
+def _containing_all(values: Mapping[str, object]) -> str | None:
+    """The name of the one value of which all the others are parts, such as the pipeline of some agents."""
+    parts = {name: set(_parts(value)) for name, value in values.items()}
+    for name, found in parts.items():
+        if all(_is_within(value, found) for value in values.values()):
+            return name
+    return None
+
+
+def _parts(value: object) -> Iterator[object]:
+    """The nodes of an expression; of an ADK object itself and all agents in it; and the names of agents."""
+    if isinstance(value, Expr):
+        for node in walk(cast("Expr[Any]", value)):
+            yield node
+            if isinstance(node, AgentNode):
+                yield node.name
+                for body in agents_inside(node.tools):
+                    yield from (part for inner in walk(body) for part in (inner, inner.name))
+        return
+    yield id(value)
+    app = [] if hasattr(value, "sub_agents") else [getattr(value, "root_agent", None)]
+    agents: list[object] = [*app, *getattr(value, "sub_agents", ())]
+    agents += [getattr(tool, "agent", None) for tool in getattr(value, "tools", ())]
+    for agent in agents:
+        if agent is not None:
+            yield from _parts(agent)
+
+
+def _is_within(value: object, parts: set[object]) -> bool:
+    if not isinstance(value, Expr):
+        return id(value) in parts
+    root = cast("Expr[Any]", value).node
+    if root in parts or (isinstance(root, AgentNode) and root.name in parts):
+        return True
+    children = root.children  # what stands in a row with others is a part of that row
+    return bool(children) and all(
+        node in parts or (isinstance(node, AgentNode) and node.name in parts) for node in children
+    )
 
 
 def _is_target(value: object) -> bool:

@@ -13,7 +13,7 @@ from adk_fluent.errors import ContextError
 from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import Access, access, function_name
-from adk_fluent.ir.keys import KeyRead
+from adk_fluent.ir.keys import KeyRead, declared
 from adk_fluent.ir.matching import Predicate, at_once, holds
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ class When(Context):
 
     def own_reads(self) -> tuple[KeyRead, ...]:
         inner = self.spec.access.reads
-        return tuple(KeyRead(key, "function", "tolerant") for key in sorted(self.touches.reads - inner))
+        tests = [] if isinstance(self.test, str) else [self.test]
+        own = {read.key: read for read in declared(tests, "function", "tolerant")}
+        keys = sorted(self.touches.reads - inner)
+        return tuple(own.get(key) or KeyRead(key, "function", "tolerant") for key in keys)
 
     def key_reads(self, *, certain: bool = True) -> Iterator[KeyRead]:
         return Context.key_reads(self, certain=False)

@@ -141,7 +141,8 @@ class ContractReport(Frozen):
         """As a notebook shows it: a count, and a table of what was found, the worst first."""
         found = [issue for issue in self.issues if issue.severity is not Severity.OK]
         if not found:
-            return html.title(f"✓ Nothing wrong; promises that hold: {len(self.oks)}")
+            held = f"; promises that hold: {len(self.oks)}" * bool(self.oks)
+            return html.title(f"✓ No problems found{held}")
         counts = [(self.errors, "error"), (self.warnings, "warning"), (self.infos, "note")]
         said = [f"{len(some)} {word}{'s' * (len(some) != 1)}" for some, word in counts if some]
         rows = [(_MARKS[i.severity], i.agent, i.key or "", i.message, i.hint) for i in found]

@@ -9,7 +9,7 @@ from adk_fluent._namespace import Namespace
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, describe, function, observer, positive
 from adk_fluent.expr.base import Expr, Step
-from adk_fluent.ir.functions import NO_ACCESS, Access, access, keys_of
+from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, keys_of, said
 from adk_fluent.ir.matching import Predicate, StateView, plain, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.state import operations
@@ -218,7 +218,9 @@ class S(metaclass=Namespace):
         """Run `fn(state) -> dict | None`, declaring what it reads and writes, here or with `@declares`."""
         run = function(fn, "S.fn()")
         declared = Access(keys_of(reads, "S.fn()", "reads"), keys_of(writes, "S.fn()", "writes"))
-        return _step(operations.Fn(fn=run, declared=declared if declared != NO_ACCESS else access(run)))
+        return _step(
+            operations.Fn(fn=run, declared=declared if declared != NO_ACCESS else said(run) or UNKNOWN_ACCESS)
+        )
 
     @staticmethod
     def accumulate(key: str, *, into: str) -> Transform:

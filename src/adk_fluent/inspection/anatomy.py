@@ -30,7 +30,7 @@ from adk_fluent.inspection.wording import (
     prompt_text,
     tool_name,
 )
-from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.functions import function_name, said
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.passing import in_words
 from adk_fluent.ir.scopes import is_temporary
@@ -357,7 +357,8 @@ class _Look:
 
     def _unknown(self) -> Iterator[str]:
         readers, _ = self.node.undeclared()
-        for reader in readers:
+        asked = self.node.given.get("before_model_callback", ())  # which is given the request, too
+        for reader in dict.fromkeys([*readers, *(fn for fn in asked if said(fn) is None)]):
             if isinstance(reader, Context):
                 yield repr(reader)
             else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, TypeVar, cast
@@ -13,6 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.sighting import NO_SIGHTINGS, Sighting, Sightings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -111,16 +114,65 @@ def keys_of(keys: Iterable[str | StateFieldRef], where: str, argument: str) -> f
 
 
 def access(*functions: object) -> Access:
-    """What some functions touch together: what they declare, or unknown for one that says nothing.
+    """What some functions touch together: what they declare or their source shows, else unknown.
 
     `None` stands for no function. A callable value may say it in an `access` attribute instead.
+
+    >>> sorted(access(lambda state: state["draft"] and state.get("score", 0) > 7).reads)
+    ['draft', 'score']
     """
     total = NO_ACCESS
     for fn in functions:
         if fn is not None:
-            facts = getattr(fn, _ATTRIBUTE, None) or getattr(fn, "access", None)
-            total |= facts if isinstance(facts, Access) else UNKNOWN_ACCESS
+            facts = said(fn)
+            total |= shown_access(fn) if facts is None else facts
     return total
+
+
+def step_access(fn: object) -> Access:
+    """What a function touches as a step: also the keys of the dict that it returns."""
+    if (facts := said(fn)) is not None:
+        return facts
+    seen = shown_by(fn)
+    reads = _keys(seen.reads) if seen.whole else frozenset[str]()
+    known = seen.whole and seen.returns_known
+    return Access(reads, _keys(seen.returns) if known else frozenset(), seen.whole, known)
+
+
+def shown_access(fn: object) -> Access:
+    """What source shows that a function touches when it is called, whatever becomes of its result."""
+    seen = shown_by(fn) if callable(fn) else NO_SIGHTINGS
+    return Access(_keys(seen.reads), _keys(seen.writes)) if seen.whole else UNKNOWN_ACCESS
+
+
+def _keys(found: tuple[Sighting, ...]) -> frozenset[str]:
+    return frozenset(one.key for one in found)
+
+
+def said(fn: object) -> Access | None:
+    """What a function declares; `None` if it says nothing."""
+    facts = getattr(fn, _ATTRIBUTE, None) or getattr(fn, "access", None)
+    return facts if isinstance(facts, Access) else None
+
+
+def shown_by(fn: object) -> Sightings:
+    """What the source of a function shows, declared or not."""
+    from adk_fluent.ir.source import sightings  # only functions that declare nothing need it
+
+    return sightings(fn) if _reads_source.get() else NO_SIGHTINGS
+
+
+@contextmanager
+def source_unread() -> Generator[None]:
+    """Let `access` say, inside, what functions declare: what is stored must not depend on where source is."""
+    token = _reads_source.set(False)
+    try:
+        yield
+    finally:
+        _reads_source.reset(token)
+
+
+_reads_source: Final = ContextVar("adk_fluent_reads_source", default=True)
 
 
 def declared_idempotent(fn: object) -> bool | None:
@@ -145,7 +197,7 @@ def only_reads(fn: object, where: str) -> None:
     Traceback (most recent call last):
     ArgumentError: until(): 'once' declares that it writes 'seen'
     """
-    if keys := sorted(access(fn).writes):
+    if keys := sorted((said(fn) or NO_ACCESS).writes):
         raise ArgumentError(
             f"{where}: {function_name(fn, '<lambda>')!r} declares that it writes "
             f"{', '.join(map(repr, keys))}, and here it can only read. Write in a step of its own: "

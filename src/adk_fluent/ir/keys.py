@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple
 
-from adk_fluent.ir.functions import NO_ACCESS, access
+from adk_fluent.ir.functions import access, said, shown_by
+from adk_fluent.ir.sighting import Level, Sighting
 from adk_fluent.ir.template import placeholders
-
-Level = Literal["required", "tolerant", "lenient", "optional"]
-"""What a missing key means: something breaks; it is left out; nothing happens; it was expected."""
 
 Via = Literal[
     "template", "message", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list",
@@ -48,11 +46,39 @@ def in_templates(texts: Iterable[str], via: Via, level: Level = "required") -> K
                 yield KeyRead(placeholder.key, via, "optional" if placeholder.optional else level)
 
 
-def declared(functions: Iterable[object], via: Via, level: Level = "required") -> KeyReads:
-    """The keys that functions declare, and those of comparisons; `None` stands for no function."""
+def declared(
+    functions: Iterable[object], via: Via, level: Level = "required", shown: Level | None = None
+) -> KeyReads:
+    """The keys that functions declare, or their source shows, and those of comparisons.
+
+    Args:
+        functions: `None` stands for no function.
+        via: through what they are read.
+        level: what a missing key means, of those that each call reads.
+        shown: the same where only source shows it; by default no other.
+    """
     for function in functions:
-        for key in sorted((NO_ACCESS if function is None else access(function)).reads):
-            yield KeyRead(key, via, level)
+        if function is None:
+            continue
+        if (facts := said(function)) is not None:
+            for key in sorted(facts.reads):
+                yield KeyRead(key, via, level)
+        elif access(function).reads:
+            for key, place in sorted(_places(function).items()):
+                weight = shown or level if place.level == "required" else place.level
+                yield KeyRead(key, via, weight, where=place.where)
+
+
+def _places(function: object) -> Mapping[str, Sighting]:
+    """Where the source of a function reads each key, at the place where a missing one matters most."""
+    found: dict[str, Sighting] = {}
+    for one in shown_by(function).reads:
+        if one.key not in found or _WEIGHT[one.level] < _WEIGHT[found[one.key].level]:
+            found[one.key] = one
+    return found
+
+
+_WEIGHT: Final[Mapping[Level, int]] = {"required": 0, "tolerant": 1, "lenient": 2, "optional": 3}
 
 
 def silent(functions: Iterable[object]) -> list[object]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import inspect
 import linecache
-from collections.abc import Callable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
-from adk_fluent.ir.keys import Level
-from adk_fluent.ir.sighting import NO_SIGHTINGS, Sighting, Sightings
+from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.state_names import FunctionSource
+from adk_fluent.ir.statements import BodyReader
 
-_known: WeakKeyDictionary[Callable[..., object], Sightings] = WeakKeyDictionary()
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_known: WeakKeyDictionary[Callable[..., object], dict[bool, Sightings]] = WeakKeyDictionary()
 _CONTEXTS: Final = frozenset(
     {"tool_context", "callback_context", "readonly_context", "invocation_context", "context", "ctx"}
 )
+_STATES: Final = frozenset({"state", "s", "st", "_state", "view", "values"})
+"""What functions of the state, which may be given resources beside it, call it."""
 
 
 def sightings(value: object) -> Sightings:
@@ -32,12 +36,19 @@ def sightings(value: object) -> Sightings:
     """
     if isinstance(value, type):
         return _of_class(value)
-    function = _function(value)
+    function = (
+        value if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__") else _function(value)
+    )
     if function is None:
         return NO_SIGHTINGS
-    if function not in _known:
-        _known[function] = _read(function)
-    found = _known[function]
+    bound = function is not value and not isinstance(_innermost(value), FunctionType)
+    if (given := _given_by_partial(value)) is not None:
+        found = _read(function, given=given, bound=bound)
+    else:
+        known = _known.setdefault(function, {})
+        if bound not in known:
+            known[bound] = _read(function, bound=bound)
+        found = known[bound]
     return found.replace(whole=False) if hasattr(value, "__wrapped__") else found  # what wraps it may do more
 
 
@@ -48,17 +59,31 @@ def _of_class(cls: type) -> Sightings:
         if not base.__module__.startswith(("google.", "pydantic", "builtins", "abc"))
     ]
     methods = [method for base in own for method in vars(base).values() if isinstance(method, FunctionType)]
-    found = [sightings(method) for method in methods]
+    found = [_read(method, bound=True) for method in methods]
     return Sightings(
-        tuple(read for one in found for read in one.reads),
-        tuple(write for one in found for write in one.writes),
+        tuple(read.replace(level=read.softened) for one in found for read in one.reads),
+        tuple(write.replace(always=False) for one in found for write in one.writes),
     )
+
+
+def _innermost(value: object) -> object:
+    while isinstance(value, functools.partial):
+        value = cast("functools.partial[object]", value).func
+    return value
+
+
+def _given_by_partial(value: object) -> tuple[int, dict[str, object]] | None:
+    """How many arguments `functools.partial` gives, and those that it gives by name."""
+    if not isinstance(value, functools.partial):
+        return None
+    partial = cast("functools.partial[object]", value)
+    inner = _given_by_partial(partial.func) or (0, {})
+    return inner[0] + len(partial.args), {**inner[1], **partial.keywords}
 
 
 def _function(value: object) -> FunctionType | None:
     """The function that runs when a callable, or a tool, is called."""
-    while isinstance(value, functools.partial):
-        value = cast("functools.partial[object]", value).func
+    value = _innermost(value)
     value = inspect.unwrap(value) if callable(value) else value
     value = getattr(value, "__func__", value)
     if isinstance(value, FunctionType):
@@ -71,172 +96,88 @@ def _function(value: object) -> FunctionType | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _functions_in(file: str) -> Mapping[tuple[int, str], _Function | None]:
-    """The functions of a file, by the line on which they begin, decorators included, and their names.
-
-    Of several lambdas that begin on one line, nobody can tell which is which.
-    """
+def _functions_in(file: str) -> Mapping[tuple[int, str], list[FunctionSource]]:
+    """The functions of a file, by the line on which they begin, decorators included, and their names."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found: dict[tuple[int, str], _Function | None] = {}
+    found: dict[tuple[int, str], list[FunctionSource]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, _Function):
+        if isinstance(node, FunctionSource):
             above = [] if isinstance(node, ast.Lambda) else [one.lineno for one in node.decorator_list]
             key = min([node.lineno, *above]), getattr(node, "name", "<lambda>")
-            found[key] = None if key in found else node
+            found.setdefault(key, []).append(node)
     return found
 
 
-def _read(function: FunctionType) -> Sightings:
-    code = function.__code__
-    node = _functions_in(code.co_filename).get((code.co_firstlineno, code.co_name))
+def _node_of(code: CodeType) -> FunctionSource | None:
+    """Where a function is written; of several lambdas on a line, the one that its instructions come from."""
+    found = _functions_in(code.co_filename).get((code.co_firstlineno, code.co_name), [])
+    if len(found) < 2:
+        return found[0] if found else None
+    places = {place for place in code.co_positions() if None not in place and place[2] != place[3]}
+    bodies = {id(node): node.body for node in found if isinstance(node, ast.Lambda)}
+    exact = [
+        node
+        for node in found
+        if (body := bodies.get(id(node))) is not None
+        and (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in places
+    ]
+    return exact[0] if len(exact) == 1 else None
+
+
+def _read(
+    function: FunctionType,
+    *,
+    given: tuple[int, dict[str, object]] = (0, {}),
+    bound: bool = False,
+    state_at: int | None = None,
+    depth: int = 0,
+) -> Sightings:
+    """Read one function.
+
+    Args:
+        given: arguments that it has already: how many by position, and those by name.
+        bound: whether its first parameter is the object whose method it is.
+        state_at: the number of the parameter that is the state; by default its name or its type says so.
+        depth: how many functions have been asked on the way to it.
+    """
+    node = _node_of(function.__code__)
     if node is None:
         return NO_SIGHTINGS
-    reader = _Reader(node, function.__globals__, Path(code.co_filename).name)
-    return reader.read()
+    names = _names(function, given[1])
+    parameters = [*node.args.posonlyargs, *node.args.args]
+    parameters = parameters[given[0] + (bound and bool(parameters)) :]
+    every = [*parameters, *node.args.kwonlyargs]
+    hints = {one.arg: ast.unparse(one.annotation) for one in every if one.annotation is not None}
+    contexts = [one.arg for one in every if one.arg in _CONTEXTS or "Context" in hints.get(one.arg, "")]
+    known = True
+    if state_at is not None:
+        contexts = [one.arg for one in parameters[state_at : state_at + 1]]
+    elif not contexts and parameters and "Async" not in hints.get(parameters[0].arg, ""):
+        known = len(every) == 1 or parameters[0].arg in _STATES  # a function may call it what it likes
+        contexts = [parameters[0].arg]
+
+    def resolve(name: str) -> object:
+        return names[name]
+
+    def helper(called: FunctionType, index: int) -> Sightings:
+        return NO_SIGHTINGS if depth > 3 else _read(called, state_at=index, depth=depth + 1)
+
+    found = BodyReader(node, contexts, resolve, helper, Path(function.__code__.co_filename).name).read()
+    whole = found.whole and known and not (node.args.vararg or node.args.kwarg)
+    return found.replace(whole=whole, by_state=found.by_state and not bound and len(every) == 1)
 
 
-class _Reader:
-    """Reads one function.
-
-    Attributes:
-        contexts: the names that stand for ADK's context, or for something of it such as its session.
-        states: the names that stand for the state.
-    """
-
-    def __init__(self, node: _Function, names: Mapping[str, Any], file: str) -> None:
-        self._node, self._globals, self._file = node, names, file
-        parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        self.contexts = {
-            one.arg
-            for one in parameters
-            if one.arg in _CONTEXTS
-            or (one.annotation is not None and "Context" in ast.unparse(one.annotation))
-        }
-        if not self.contexts and len(parameters) == 1:  # a provider may call it what it likes
-            self.contexts = {parameters[0].arg}
-        self.states: set[str] = set()
-        self._reads: list[Sighting] = []
-        self._writes: list[Sighting] = []
-        self._used: set[int] = set()
-        self._gives = True
-        self._whole = bool(self.contexts) and not (node.args.vararg or node.args.kwarg)
-
-    def read(self) -> Sightings:
-        """Everything that the function shows."""
-        for node in ast.walk(self._node):
-            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
-                self._alias(node)
-        for node in ast.walk(self._node):
-            self._visit(node)
-        for node in ast.walk(self._node):
-            self._account(node)
-        reads, writes = tuple(dict.fromkeys(self._reads)), tuple(dict.fromkeys(self._writes))
-        return Sightings(reads, writes, self._whole, self._gives)
-
-    def _alias(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> None:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if len(targets) != 1 or not isinstance(targets[0], ast.Name) or node.value is None:
-            return
-        if self._is_state(node.value):
-            self.states.add(targets[0].id)
-            self._used.add(id(node.value))
-        elif isinstance(node.value, ast.Attribute) and self._of_context(node.value):
-            self.contexts.add(targets[0].id)
-
-    def _of_context(self, node: ast.expr) -> bool:
-        while isinstance(node, ast.Attribute):
-            node = node.value
-        return isinstance(node, ast.Name) and node.id in self.contexts
-
-    def _is_state(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Name):
-            return node.id in self.states
-        state = isinstance(node, ast.Attribute) and node.attr in ("state", "state_delta")
-        return state and self._of_context(node)
-
-    def _key(self, node: ast.expr) -> str | None:
-        value: object = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(node, ast.Name):
-            value = self._globals.get(node.id)
-        return value if isinstance(value, str) else None
-
-    def _note(self, into: list[Sighting], key: ast.expr, level: Level = "optional") -> bool:
-        if (name := self._key(key)) is None:
-            self._whole = False
-            return False
-        into.append(Sighting(name, f"{self._file}, line {key.lineno}", level))
-        return True
-
-    def _visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Subscript) and self._is_state(node.value):
-            self._used.add(id(node.value))
-            if isinstance(node.ctx, ast.Load):
-                self._note(self._reads, node.slice, "lenient")
-            elif isinstance(node.ctx, ast.Store):
-                self._note(self._writes, node.slice)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
-            if self._is_state(node.target.value):
-                self._note(self._reads, node.target.slice, "lenient")
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and self._is_state(node.comparators[0]):
-            if isinstance(node.ops[0], ast.In | ast.NotIn):
-                self._used.add(id(node.comparators[0]))
-                self._note(self._reads, node.left)
-        elif isinstance(node, ast.Call):
-            self._call(node)
-        elif isinstance(node, ast.Return | ast.Yield) and isinstance(node.value, ast.Call):
-            self._gives = self._gives and not self._made_elsewhere(node.value.func)
-
-    def _call(self, node: ast.Call) -> None:
-        for keyword in node.keywords:
-            event = keyword.arg == "state" and ast.unparse(node.func).endswith("Event")
-            if keyword.arg == "state_delta" or event:
-                literal = self._literal(keyword.value)
-                self._whole, self._gives = literal and self._whole, literal and self._gives
-        method = node.func
-        if not isinstance(method, ast.Attribute) or not self._is_state(method.value):
-            return
-        if method.attr in ("get", "setdefault", "pop") and node.args:
-            self._used.add(id(method.value))
-            self._note(self._reads, node.args[0])
-            if method.attr == "setdefault":
-                self._note(self._writes, node.args[0])
-        elif method.attr == "update":
-            self._used.add(id(method.value))
-            known = [self._literal(one) for one in node.args]
-            for keyword in node.keywords:
-                if keyword.arg:
-                    self._writes.append(Sighting(keyword.arg, f"{self._file}, line {keyword.value.lineno}"))
-            self._whole = self._whole and all(known) and all(keyword.arg for keyword in node.keywords)
-
-    def _made_elsewhere(self, called: ast.expr) -> bool:
-        """Whether a function of the user's makes a result, which may be an event."""
-        while isinstance(called, ast.Attribute):
-            called = called.value
-        made = self._globals.get(called.id) if isinstance(called, ast.Name) else None
-        return made is not None and not str(getattr(made, "__module__", "")).startswith("google.")
-
-    def _literal(self, node: ast.expr) -> bool:
-        """Note the keys of a dict that is written down; whether these are all."""
-        if not isinstance(node, ast.Dict):
-            return False
-        noted = [key is not None and self._note(self._writes, key) for key in node.keys]
-        return all(noted)
-
-    def _account(self, node: ast.AST) -> None:
-        """The context, or the state, must go nowhere else."""
-        for parent, child in _children(node):
-            if isinstance(child, ast.expr) and id(child) not in self._used and self._escapes(parent, child):
-                self._whole = False
-
-    def _escapes(self, parent: ast.AST, child: ast.expr) -> bool:
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and child.id in self.contexts:
-            return not isinstance(parent, ast.Attribute)
-        loaded = isinstance(getattr(child, "ctx", None), ast.Load)
-        return loaded and isinstance(child, ast.Name | ast.Attribute) and self._is_state(child)
-
-
-def _children(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    return ((node, child) for child in ast.iter_child_nodes(node))
+def _names(function: FunctionType, given: Mapping[str, object]) -> Mapping[str, Any]:
+    """What names stand for: those from outside the function, and, behind a `=`, parameters with a value."""
+    closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    held = {name: cell.cell_contents for name, cell in closed if cell != CellType()}
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    fixed = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    fixed |= {**(function.__kwdefaults__ or {}), **given}
+    named = {f"={name}": value for name, value in fixed.items()}
+    return ChainMap(held, named, function.__globals__, dict(vars(builtins)))

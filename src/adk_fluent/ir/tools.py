@@ -12,7 +12,15 @@ from typing import Any, Final, cast
 
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, declared_idempotent
+from adk_fluent.ir.functions import (
+    NO_ACCESS,
+    UNKNOWN_ACCESS,
+    Access,
+    declared_idempotent,
+    said,
+    shown_access,
+)
+from adk_fluent.ir.keys import KeyRead, KeyReads, declared
 
 ASKED_BY_ADK: Final = frozenset({"adk_request_confirmation", "adk_request_credential", "adk_request_input"})
 """The calls by which ADK asks a person; their arguments hold ids that are others in each run."""
@@ -88,11 +96,21 @@ def tool_access(tool: object) -> Access:
     if isinstance(declared, Access):
         return declared
     if hasattr(function, "__code__"):
-        return UNKNOWN_ACCESS if takes_context(function) and not _is_of_adk(function) else NO_ACCESS
+        if not takes_context(function) or _is_of_adk(function):
+            return NO_ACCESS
+        return shown_access(function)
     if not _is_of_adk(tool):
         return UNKNOWN_ACCESS
     inner = getattr(tool, "agent", None)
     return NO_ACCESS if inner is None else UNKNOWN_ACCESS
+
+
+def tool_reads(tool: object, touched: Access) -> KeyReads:
+    """The keys that a tool reads; what only its source shows matters less, since a model need not call it."""
+    functions = [getattr(part, "func", part) for part in innermost(tool)] if touched.reads else []
+    shown = [fn for fn in functions if hasattr(fn, "__code__") and said(fn) is None]
+    places = {read.key: read for read in declared(shown, "tool", "lenient")}
+    return (places.get(key) or KeyRead(key, "tool") for key in sorted(touched.reads))
 
 
 def is_idempotent(tool: object) -> bool:

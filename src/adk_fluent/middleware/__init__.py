@@ -64,7 +64,3 @@ __all__ = [
 ]
 
 __getattr__: Callable[[str], object] = lazy(__name__)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -122,6 +122,11 @@ class TokenBudget(Middleware):
         self._kept: Kept[defaultdict[Hashable, _Ledger]] = Kept(_ledgers, cast(Scope, scope), name)
         self._read: Kept[set[Hashable]] = self.per_run(set[Hashable])
 
+    @property
+    def most(self) -> int:
+        """The tokens that it allows."""
+        return self._most
+
     def used(self, ctx: Context) -> int:
         """Tokens used so far, in a hook: by the run, the session, or the agent."""
         return self._ledger(ctx).used

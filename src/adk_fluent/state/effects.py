@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.functions import access
+from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.nodes import ArtifactNode, TransformNode
 
@@ -237,6 +237,20 @@ class Writes(Effect):
         return self.type if key == self.key else None
 
 
+class MayWrite(Writes):
+    """Writes what it makes on some of its ways, as its source shows."""
+
+    __slots__ = ()
+
+    @property
+    def always_writes(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def _fields(self) -> tuple[object, ...]:
+        return self.key, self.of, self.type
+
+
 class Copies(Effect):
     """Writes the value of a key to another, if it is there.
 
@@ -415,8 +429,19 @@ def effects_of(node: Node) -> tuple[Effect, ...]:
     if not touched.writes_known:
         found.append(WritesAnything())
     made_of = tuple(sorted(touched.reads)) if touched.reads_known else None
-    found += [Writes(key, None, made_of) for key in sorted(touched.writes)]
+    found += returned(node.fn, touched.writes, made_of)
     return tuple(found)
+
+
+def returned(fn: object, keys: frozenset[str], of: tuple[str, ...] | None) -> list[Effect]:
+    """The effects of a function that returns these keys, each time or, as its source shows, on some ways.
+
+    Args:
+        of: the keys that their values are made of; `None` if that is not known.
+    """
+    shown = () if said(fn) is not None else shown_by(fn).returns
+    always = {one.key for one in shown if one.always} if shown else keys
+    return [(Writes if key in always else MayWrite)(key, None, of) for key in sorted(keys)]
 
 
 def all_effects(node: Transform) -> list[Effect]:

@@ -155,6 +155,20 @@ def load_tickets(state: State) -> dict[str, Any]:
     return {"tickets": ["a", "b"]}
 
 
+def note_topic(callback_context: Any) -> None:
+    callback_context.state["topic"] = "tea"
+
+
+def fill_in_topic(callback_context: Any) -> None:
+    if "topic" not in callback_context.state:
+        callback_context.state["topic"] = "tea"
+
+
+def note_topic_at_times(callback_context: Any) -> None:
+    if callback_context.user_id:
+        callback_context.state["topic"] = "tea"
+
+
 @declares(reads=["draft"])
 def show_draft(state: State) -> None:
     print(state["draft"])

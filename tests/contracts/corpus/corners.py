@@ -308,11 +308,11 @@ CORRECT: list[Correct] = [
         ("a remote that is sent a user key", S.set(**{"user:query": "x"}) >> RemoteAgent("pay", endpoint=ENDPOINT, input_schema=Query).reads("user:query")),
         ("a mood and its text", Agent("a").writes(Desk.mood) >> Route("mood").eq("good", helper).eq(Mood.BAD.value, other)),
         ("a temp key expected to be gone, in a message", S.set(**{"temp:x": 1}) >> gate(always) >> gate(always, message="{temp:x?}").named("again") >> helper),
-        ("a key that an unknown function may write", Agent("u").writes("user:x") >> Pipeline(lambda state: {}) >> _reads("x"), "unknown-access"),
+        ("a key that an unknown function may write", Agent("u").writes("user:x") >> Pipeline(lambda state: dict(state)) >> _reads("x"), "unknown-access"),
         ("the whole answer is passed on", helper.stream_to("full") >> reader),
         ("options of a request", Agent("a").generate(temperature=0)),
         ("no item where no model is asked", tickets >> map_over("tickets", S.set(x=1)) >> helper, "dead-state", "dead-state"),
-        ("an unknown function in the body of a loop", S.set(score=0) >> Loop(Pipeline(lambda state: {"score": 1})).until(by_a_and_b), "unknown-access"),
+        ("an unknown function in the body of a loop", S.set(score=0) >> Loop(Pipeline(lambda state: {**state, "score": 1})).until(by_a_and_b), "unknown-access"),
         ("silent steps beside one that speaks", classifier >> Route("intent").eq("a", helper).otherwise(Pipeline("quiet", S.set(x=1)))),
         ("one structure of two", (Agent("x").returns(Intent).writes("a") | Agent("y").returns(Answer).writes("b")) >> _reads("a", "b").context(C.none())),
     )

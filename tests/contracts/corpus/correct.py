@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from adk_fluent import (
     A,
     Agent,
@@ -40,6 +42,7 @@ from tests.contracts.corpus.cases import (
     count_pieces,
     count_words,
     create_ticket,
+    fill_in_topic,
     get_news,
     get_weather,
     good_enough,
@@ -47,6 +50,7 @@ from tests.contracts.corpus.cases import (
     is_urgent,
     load_profile,
     load_tickets,
+    note_topic,
     read_item,
     show_draft,
 )
@@ -123,6 +127,19 @@ _CASES = {
     "pick keeps it": S.set(a=1, b=2) >> S.pick("a") >> Agent("c").instruct("{a}"),
     "drop another": S.set(a=1, b=2) >> S.drop("b") >> Agent("c").instruct("{a}"),
     "default then read": S.default(tone="dry") >> Agent("a").instruct("{tone}"),
+    "a predicate with a default": Loop(Agent("judge").writes("score"), max_iterations=3).until(
+        lambda s: float(s.get("score", 0)) > 7
+    ),
+    "a predicate that looks at a clock": Loop(writer, max_iterations=3).until(
+        lambda s: s.get("draft") and time.time() > 0
+    ),
+    "a callback that always writes": Agent("a").before_agent(note_topic).instruct("{topic}"),
+    "a callback that fills in a default": Agent("a").before_agent(fill_in_topic).instruct("{topic}"),
+    "a function that always writes": Pipeline(lambda state: {"x": 1}) >> Agent("a").instruct("{x}"),
+    "a list with one item or another": S.set(tags=["x"])
+    >> Route("tags").contains("x", helper).contains("xy", writer).otherwise(booker.instruct("Book.")),
+    "the longer text first": classifier
+    >> Route("intent").contains("booking", helper).contains("book", writer).otherwise(helper.named("h2")),
     "compute": writer >> S.compute(upper=lambda s: s["draft"].upper()) >> Agent("b").instruct("{upper}"),
     "merge of two": (web | docs)
     >> S.merge("web_results", "doc_results", into="all")
@@ -351,7 +368,7 @@ _CASES = {
     "written again beside a reader": writer
     >> FanOut(Agent("x").writes("draft"), Agent("r").instruct("{draft?}"))
     >> Agent("end").instruct("{draft}"),
-    "written again after an unknown function": writer >> tap(lambda state: None) >> writer.named("w2"),
+    "written again after an unknown function": writer >> tap(lambda state: str(state)) >> writer.named("w2"),
     "grown, not replaced": S.set(all=["x"])
     >> writer
     >> S.accumulate("draft", into="all")
@@ -369,7 +386,7 @@ _CASES = {
     .otherwise(Agent("b").tool(get_news).context(C.user_only())),
     "missing is a value, too": classifier >> Route("intent").eq(None, helper).otherwise(writer),
     "the item is read by a function": Pipeline(load_tickets)
-    >> map_over("tickets", tap(lambda state: None) >> helper),
+    >> map_over("tickets", tap(lambda state: str(state)) >> helper),
     "a part of the item, which is no placeholder": Pipeline(load_tickets)
     >> map_over("tickets", helper.instruct("Write \\{_item.x}")),
     "dead state of another session": Agent("a").writes("user:x") >> helper,
@@ -402,7 +419,6 @@ _NOTES = {
     "rename": ["channel-duplication"],
     "pick keeps it": ["dead-state"],
     "drop another": ["dead-state"],
-    "compute": ["unknown-access"],
     "route on what was written": ["channel-duplication"],
     "dict route": ["channel-duplication", "route-without-otherwise"],
     "written on all branches": ["channel-duplication"],

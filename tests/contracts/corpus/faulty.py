@@ -35,7 +35,7 @@ from adk_fluent.cost import ModelCandidate
 from adk_fluent.di import Resource
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import AgentNode, FallbackNode, Match, RaceNode, SequenceNode
-from adk_fluent.middleware import tool_approval
+from adk_fluent.middleware import token_budget, tool_approval
 from tests.contracts.corpus.cases import (
     Answer,
     Billing,
@@ -58,6 +58,7 @@ from tests.contracts.corpus.cases import (
     is_urgent,
     load_tickets,
     look_up,
+    note_topic_at_times,
     show_draft,
     take_index,
 )
@@ -264,6 +265,7 @@ for what, expression, agent, key in (
     ("none of a bound field", (classifier >> Route("intent").eq("refnd", helper).otherwise(reader)).schema(Desk), "route", "intent"),
     ("text in place of a flag", Agent("a").writes(Desk.urgent) >> Route("urgent").eq("true", helper).otherwise(reader), "route", "urgent"),
     ("map over a flag", Agent("a").writes(Desk.urgent) >> map_over("urgent", helper), "map", "urgent"),
+    ("a word in a number", Agent("a").writes(Billing.confidence) >> Route("confidence").contains("high", helper).otherwise(reader), "route", "confidence"),
     ("text against a number", S.set(n=3) >> Route("n").eq("3", helper).otherwise(reader), "route", "n"),
     ("bound on a structure", Agent("a").returns(Score).writes("s") >> Route("s").gt(3, helper).otherwise(reader), "route", "s"),
     ("bound on a list", Pipeline(load_tickets) >> S.zip("tickets", into="rows") >> Route("rows").gt(3, helper).otherwise(reader), "route", "rows"),
@@ -271,6 +273,8 @@ for what, expression, agent, key in (
     ("produced text, consumed number", Agent("a").produces(Answer) >> Agent("b").consumes(Words), "b", "answer"),
 ):
     _add("error", "type-mismatch", what, expression, agent, key)
+
+_add("warn", "type-mismatch", "a digit in a number", Agent("a").writes(Billing.confidence) >> Route("confidence").contains("0.9", helper).otherwise(reader), "route", "confidence")
 
 for what, expression, agent, key in (
     ("set to none of a few", (S.set(intent="refnd") >> _reads("intent")).schema(Desk), "set", "intent"),
@@ -517,6 +521,8 @@ for what, expression, agent, key in (
     ("a bound inside another", Agent("s").writes("n") >> Route("n").gt(3, helper).gt(5, reader).otherwise(writer), "reader", "n"),
     ("an upper bound inside another", Agent("s").writes("n") >> Route("n").lt(5, helper).lte(3, reader).otherwise(writer), "reader", "n"),
     ("eq after contains", classifier >> Route("intent").contains("book", helper).eq("booking", reader).otherwise(writer), "reader", "intent"),
+    ("text that contains more", classifier >> Route("intent").contains("book", helper).contains("booking", reader).otherwise(writer), "reader", "intent"),
+    ("text that contains what another test refuses", classifier >> Route("intent").ne("a", helper).contains("book", reader).otherwise(writer), "reader", "intent"),
     ("otherwise after eq and ne", classifier >> Route("intent").eq("a", helper).ne("a", reader).otherwise(writer), "writer", "intent"),
     ("after an unconditional transfer", transfer("helper") >> reader >> helper, "reader", None),
     ("rest of a loop's round", Loop(writer, transfer("writer"), reader, max_iterations=2), "reader", None),
@@ -569,11 +575,15 @@ _add(
     "info",
     "unknown-access",
     "a plain function",
-    Pipeline(lambda state: {"x": 1}) >> _reads("x"),
+    Pipeline(lambda state: dict(state)) >> _reads("x"),
     "transform",
     "x",
 )
-_add("info", "unknown-access", "a predicate", classifier >> helper.proceed_if(lambda state: True), "route")
+_add("error", "read-before-write", "never: by a lambda", classifier >> helper.proceed_if(lambda s: s["urgent"]), "route", "urgent")
+_add("warn", "loop-runs-to-limit", "a lambda with a default", Loop(writer, max_iterations=2).until(lambda s: s.get("score", 0) > 7), "loop", "score")
+_add("warn", "unresolved-template-var", "may: a callback on one path", Agent("a").before_agent(note_topic_at_times).instruct("{topic}"), "a", "topic")
+_add("warn", "unresolved-template-var", "may: a function on one path", writer >> Pipeline(lambda state: {"x": 1} if state["draft"] else {}) >> _reads("x"), "reader", "x")
+_add("info", "unknown-access", "a predicate", classifier >> helper.proceed_if(lambda state: len(state) > 3), "route")
 
 # --- declarations ---------------------------------------------------------------------------------
 
@@ -774,6 +784,8 @@ for what, expression in (
     ("told too much", Agent("a").instruct("x" * 800).context(C.none()).accepts(max_input_tokens=100)),
     ("a long answer before", lengthy.writes("text") >> Agent("a").reads("text").accepts(max_input_tokens=3000)),
     ("a candidate too small", lengthy.writes("text") >> Agent("a").reads("text").model_select("cost_optimized", candidates=[cheap.replace(max_tokens=3000)])),
+    ("a budget below the request", Agent("a").instruct("x" * 800).context(C.none()).middleware(token_budget(100))),
+    ("a budget of a pipeline", Pipeline("p", Agent("a").instruct("x" * 800)).middleware(token_budget(100))),
     ("a limit no candidate has", Agent("a").accepts(max_input_tokens=9000).model_select("cost_optimized", candidates=[cheap.replace(max_tokens=3000)])),
 ):
     _add("warn", "token-limit", what, expression, "a")

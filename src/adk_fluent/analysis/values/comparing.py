@@ -9,6 +9,8 @@ from adk_fluent.analysis.values.kinds import NUMBERS, TEXT, Kind, kinds, values_
 from adk_fluent.ir.matching import Match, Predicate
 
 _ORDERS: Final = ("gt", "gte", "lt", "lte")
+_DIGITS: Final = frozenset("0123456789.+-e")
+"""What a number consists of where it is written down."""
 
 
 def holds(test: Match, value: object) -> bool:
@@ -32,6 +34,8 @@ def can_hold(test: Match, kind: object) -> bool:
     if test.op in _ORDERS:
         return not always_raises(test, kind)
     found = kinds(kind)
+    if test.op == "contains" and found and found <= NUMBERS:
+        return set(str(test.value)) <= _DIGITS
     return test.op != "eq" or found is None or bool(found & _equal_to(test.value))
 
 

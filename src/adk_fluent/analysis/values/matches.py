@@ -14,9 +14,13 @@ _LOW: Final = ("gt", "gte")
 _HIGH: Final = ("lt", "lte")
 
 
-def covered(tests: Sequence[Predicate]) -> list[Predicate | None]:
-    """For each test, an earlier one that holds whenever it does, or that leaves nothing for it."""
-    before = _Before()
+def covered(tests: Sequence[Predicate], *, text: bool = False) -> list[Predicate | None]:
+    """For each test, an earlier one that holds whenever it does, or that leaves nothing for it.
+
+    Args:
+        text: whether what is compared is surely text: of a list, `contains` asks for an item.
+    """
+    before = _Before(text=text)
     found: list[Predicate | None] = []
     for test in tests:
         found.append(before.everything or before.covering(test))
@@ -39,7 +43,8 @@ class _Before:
         everything: the test with which the tests before became such that one of them always holds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, text: bool = False) -> None:
+        self._text = text
         self.everything: Predicate | None = None
         self._same: dict[object, Predicate] = {}
         self._bounds: dict[tuple[str, bool], Match] = {}
@@ -72,6 +77,9 @@ class _Before:
         if test.op == "eq" and not test.ignore_case:
             tried = [*bounds, *self._others.get(test.key, ())[:_OTHERS]]
             return next((other for other in tried if holds(other, test.value)), None)
+        if test.op == "contains" and self._text:
+            others = self._others.get(test.key, ())[:_OTHERS]
+            return next((other for other in others if _part_covers(other, test)), None)
         return next((bound for bound in bounds if _range_covers(bound, test)), None)
 
 
@@ -94,6 +102,15 @@ def _range_covers(before: Match, test: Match) -> bool:
     if before.op in _HIGH and test.op in _HIGH:
         return first > second or (first == second and (before.op == "lte" or test.op == "lt"))
     return False
+
+
+def _part_covers(before: Match, test: Match) -> bool:
+    """Whether all text in which one thing is found passes an earlier test: `x` is found where `xy` is."""
+    if test.ignore_case and not before.ignore_case:
+        return False
+    if before.op == "contains":
+        return holds(before, str(test.value))
+    return before.op == "ne" and isinstance(before.value, str) and not holds(test, before.value)
 
 
 def _number(value: Any) -> float | None:

@@ -30,6 +30,7 @@ from adk_fluent.state.effects import (
     Effect,
     Holds,
     Keeps,
+    MayWrite,
     Needs,
     OneOf,
     Packs,
@@ -85,6 +86,11 @@ def _defaults(state: Knowledge, step: Step, effect: Defaults, before: Before) ->
 def _writes(state: Knowledge, step: Step, effect: Writes, before: Before) -> None:
     sources = (ANYBODY,) if effect.of is None else tuple(before[key] for key in effect.of)
     state.set(effect.key, written(step, effect.type, of=sources))
+
+
+def _may_write(state: Knowledge, step: Step, effect: MayWrite, before: Before) -> None:
+    sources = (ANYBODY,) if effect.of is None else tuple(before[key] for key in effect.of)
+    state.maybe(effect.key, written(step, effect.type, of=sources), Why("source", step, (step,)))
 
 
 def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> None:
@@ -223,6 +229,7 @@ EFFECTS: Final[Mapping[type[Effect], Callable[[Knowledge, Step, Any, Before], No
     Sets: _sets,
     Defaults: _defaults,
     Writes: _writes,
+    MayWrite: _may_write,
     Copies: _copies,
     Removes: _removes,
     Keeps: _keeps,

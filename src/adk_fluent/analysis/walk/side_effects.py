@@ -10,21 +10,26 @@ from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir.base import STEP_BY_STEP
-from adk_fluent.ir.functions import access
+from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.nodes import AgentNode, TransferNode
-from adk_fluent.ir.sighting import Sightings
-from adk_fluent.ir.source import sightings
+from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 
 
 def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> None:
     """Functions that always run."""
-    if step.node.annotations.adopted is not None:
-        callbacks = _sighted(state, step, callbacks)
-    touched = access(*callbacks)
-    if not touched.writes_known:
-        state.forget(step)
-    for key in touched.writes:
-        state.set(key, written(step, of=(ANYBODY,)))
+    goes_on = True
+    for callback in callbacks:
+        touched = said(callback)
+        seen = NO_SIGHTINGS if touched is not None else shown_by(callback)
+        if touched is None and not seen.whole:
+            if step.node.annotations.adopted is not None:
+                maybe_write(state, step, seen)
+            state.forget(step)
+        for key in () if touched is None else touched.writes:
+            state.set(key, written(step, of=(ANYBODY,)))
+        if seen.whole:
+            maybe_write(state, step, seen, always=goes_on)
+            goes_on = goes_on and seen.returns_known and not seen.returns  # ADK calls the next after nothing
 
 
 def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
@@ -41,23 +46,21 @@ def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
         for key in sorted(facts.writes):
             state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
     for what, _, seen in node.sighted():
-        if what == "tool":
+        if what == "tool" and not seen.whole:
             maybe_write(state, step, seen)
 
 
-def _sighted(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> tuple[object, ...]:
-    """Note what the source of an adopted agent's callbacks shows that they write; gives those it hides."""
-    silent = [callback for callback in callbacks if not access(callback).writes_known]
-    found = {id(callback): sightings(callback) for callback in silent}
-    for seen in found.values():
-        maybe_write(state, step, seen)
-    return tuple(one for one in callbacks if id(one) not in found or not found[id(one)].whole)
+def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool = False) -> None:
+    """What source shows may be written.
 
-
-def maybe_write(state: Knowledge, step: Step, seen: Sightings) -> None:
-    """What source shows may be written, and never more than that."""
+    Args:
+        always: whether the function is called each time, so that what each of its paths writes is there.
+    """
     for one in seen.writes:
-        state.maybe(one.key, written(step, of=(ANYBODY,)), Why("source", step, (step,)))
+        if one.always and always:
+            state.set(one.key, written(step, of=(ANYBODY,)))
+        else:
+            state.maybe(one.key, written(step, of=(ANYBODY,)), Why("source", step, (step,)))
 
 
 def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:

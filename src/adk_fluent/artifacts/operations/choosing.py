@@ -9,8 +9,7 @@ from adk_fluent.artifacts.asking import Work
 from adk_fluent.artifacts.operations.base import ArtifactOperation
 from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import frozen
-from adk_fluent.ir.functions import access
-from adk_fluent.ir.keys import KeyRead, KeyReads
+from adk_fluent.ir.keys import KeyReads, declared
 from adk_fluent.ir.matching import Predicate, StateView, holds
 from adk_fluent.ir.nodes import ArtifactNode
 from adk_fluent.state.delta import ReadOnlyState
@@ -38,7 +37,7 @@ class When(ArtifactOperation):
         return total
 
     def _reading(self) -> KeyReads:
-        yield from (KeyRead(key, "artifact", "tolerant") for key in sorted(access(self.test).reads))
+        yield from declared([self.test], "artifact", "tolerant")
         written = set[str]()
         for step in self.steps:
             for read in step.operation.reads:

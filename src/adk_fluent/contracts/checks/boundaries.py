@@ -1,4 +1,4 @@
-"""What crosses an execution boundary survives it; `temp:` keys are looked at where they are read."""
+"""What crosses an execution boundary survives it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from adk_fluent.analysis.cuts import Stretch, boundaries, obstacle, schema_field
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.findings.boundaries import in_the_way
-from adk_fluent.contracts.issues import BoundaryType, BoundaryUncuttable, BoundaryUndeclared
+from adk_fluent.contracts.findings.missing import about
+from adk_fluent.contracts.issues import BoundaryTempKey, BoundaryType, BoundaryUncuttable, BoundaryUndeclared
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import Node, walk
@@ -26,9 +27,19 @@ def check_boundary_contracts(root: object) -> list[ContractIssue]:
     lost = [*_in_tools(facts)]
     if not boundaries(facts):
         return lost
+    lost += _temporary(facts)
     parts = stretches(facts)
     cuts = [part.cut for part in parts[1:] if part.cut is not None]
     return [*lost, *_uncuttable(facts), *_unserializable(facts, cuts), *_undeclared(facts, parts)]
+
+
+def _temporary(facts: Facts) -> Iterator[ContractIssue]:
+    """Reads of `temp:` keys that a boundary takes; other checks, of what reads them, find the same ones."""
+    for read in facts.reads:
+        if is_temporary(read.key):
+            found = about(read, facts)
+            if isinstance(found, BoundaryTempKey):
+                yield found
 
 
 def _in_tools(facts: Facts) -> Iterator[ContractIssue]:

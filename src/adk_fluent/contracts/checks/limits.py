@@ -9,6 +9,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import TokenLimit
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.annotations import NO_ANNOTATIONS
 
 
 @check(place=145)
@@ -16,15 +17,45 @@ def check_token_limits(root: object) -> list[ContractIssue]:
     """No request is longer, as far as can be foreseen, than its agent accepts or its models may get."""
     facts = analyse(root)
     agents = [step for step in facts.steps if step.node.runs == "by_model"]
-    if not any("selector" in step.node.given or step.node.annotations.content for step in agents):
+    noted = [step for step in facts.steps if step.node.annotations is not NO_ANNOTATIONS]
+    beside = [step for step in noted if step.node.annotations.middleware]
+    if not beside and not any("selector" in one.node.given or one.node.annotations.content for one in agents):
         return []  # as in most pipelines, which need not load what foresees requests
     limited = [step for step in agents if _limits(step) != (None, None)]
-    if not limited:
+    budgets = _budgets(beside)
+    if not limited and not budgets:
         return []
     from adk_fluent.cost.walk import foreseen
 
     requests = foreseen(facts.plan)
-    return [issue for step in limited for issue in _exceeded(step, requests.get(step, 0.0))]
+    return [
+        *(issue for step in limited for issue in _exceeded(step, requests.get(step, 0.0))),
+        *(
+            _refused(step, int(requests.get(step, 0.0)), budget)
+            for outer, budget in budgets
+            for step in agents
+            if outer.index <= step.index < outer.end and requests.get(step, 0.0) > budget
+        ),
+    ]
+
+
+def _budgets(steps: list[Step]) -> list[tuple[Step, int]]:
+    """The steps around which a `token_budget` holds, with what it allows."""
+    if not steps:
+        return []
+    from adk_fluent.middleware.budgets import TokenBudget  # which most pipelines do not have
+
+    return [
+        (step, one.most)
+        for step in steps
+        for one in step.node.annotations.middleware
+        if isinstance(one, TokenBudget)
+    ]
+
+
+def _refused(step: Step, tokens: int, budget: int) -> ContractIssue:
+    message = f"{step.name} is sent about {tokens:,} tokens or more, and its token_budget allows {budget:,}"
+    return _issue(step, f"{message}: each of its calls is refused")
 
 
 def _limits(step: Step) -> tuple[int | None, int | None]:

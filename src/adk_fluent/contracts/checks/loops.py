@@ -7,7 +7,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import LoopRunsToLimit
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
-from adk_fluent.ir.functions import access
+from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.nodes import AgentNode, LoopNode
 from adk_fluent.ir.tools import ends_loops
 
@@ -28,6 +28,8 @@ def unchanging(step: Step, facts: Facts) -> frozenset[str]:
         return nothing
     touched = access(node.until)
     effects = facts.effects_of(step)
+    if said(node.until) is None and not shown_by(node.until).by_state:
+        return nothing  # a clock, or anything else outside the state, may change the answer
     if not touched.reads_known or effects.unknown or effects.clears:
         return nothing
     if touched.reads & (effects.writes.keys() | effects.removes.keys()):

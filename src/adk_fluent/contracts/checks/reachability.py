@@ -8,6 +8,7 @@ from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.typed import known_type
 from adk_fluent.analysis.values.comparing import covers
+from adk_fluent.analysis.values.kinds import TEXT, kinds
 from adk_fluent.analysis.values.matches import covered, exhaustive
 from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
 from adk_fluent.contracts.registry import check
@@ -22,16 +23,18 @@ def check_reachability(root: object) -> list[ContractIssue]:
     facts = analyse(root)
     routes = [step for step in facts.steps if isinstance(step.node, RouteNode)]
     return [
-        *(issue for step in routes if facts.reaches(step) for issue in _branches(step)),
+        *(issue for step in routes if facts.reaches(step) for issue in _branches(step, facts)),
         *_skipped(facts),
         *(issue for step in routes if (issue := _open(step, facts)) is not None),
     ]
 
 
-def _branches(step: Step) -> Iterator[ContractIssue]:
+def _branches(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     node: RouteNode = step.node
     tests = [test for test, _ in node.rules]
-    for number, (test, by) in enumerate(zip(tests, covered(tests), strict=True)):
+    parts = any(isinstance(test, Match) and test.op == "contains" for test in tests)
+    before = covered(tests, text=parts and _is_text(step, facts))
+    for number, (test, by) in enumerate(zip(tests, before, strict=True)):
         if by is not None:
             earlier = str(by) if isinstance(by, Match) else getattr(by, "__name__", "of a function")
             yield _unreachable(
@@ -47,6 +50,12 @@ def _branches(step: Step) -> Iterator[ContractIssue]:
             f'One of the tests before it always holds, whatever "{node.key}" is.',
             key=node.key,
         )
+
+
+def _is_text(step: Step, facts: Facts) -> bool:
+    """Whether all that a route compares is text."""
+    known = [known_type(read, facts) for read in facts.reads_of(step) if read.via == "route" and read.reached]
+    return all(one is not None and all(kinds(kind) == TEXT for kind in one.types) for one in known)
 
 
 def _skipped(facts: Facts) -> Iterator[ContractIssue]:

@@ -64,6 +64,15 @@ def _compared(read: Read, known: Known) -> Iterator[ContractIssue]:
             yield mismatch(read.step, read.key, why, _as_number(test, known))
         elif not any(can_hold(test, kind) for kind in known.types):
             yield _never_holds(read, test, known)
+        elif test.op == "contains" and all(_is_number(kind) for kind in known.types):
+            why = f"the test {test} looks for text in its digits, and {source(known)}"
+            found = mismatch(read.step, read.key, why, "Compare the number: .gt(...), .lt(...) or .eq(...).")
+            yield found.replace(severity=Severity.WARN)
+
+
+def _is_number(kind: object) -> bool:
+    found = kinds(kind)
+    return bool(found) and found <= NUMBERS
 
 
 def _never_holds(read: Read, test: Match, known: Known) -> ContractIssue:

@@ -15,7 +15,7 @@ from adk_fluent.ir.native import is_native
 
 @check(place=230)
 def check_unknown_functions(root: object) -> list[ContractIssue]:
-    """One note on all functions that do not say which keys they read or write; it names them."""
+    """One note on all functions that neither say nor show which keys they touch; it names them."""
     facts = analyse(root)
     readers, writers = facts.unknown
     if not readers and not writers:
@@ -35,7 +35,7 @@ def check_unknown_functions(root: object) -> list[ContractIssue]:
             agent=first.name,
             key=hidden[0] if hidden else None,
             message=f"What {', '.join(names)}{more} {what} is unknown",
-            hint=f"The analysis cannot look into {_what(readers, writers)}.{affected}\n"
+            hint=f"The source of {_what(readers, writers)} does not show it.{affected}\n"
             'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.state.',
         )
     ]
@@ -45,7 +45,7 @@ def _what(*found: Mapping[Step, list[object]]) -> str:
     agents = [is_native(function) for steps in found for each in steps.values() for function in each]
     if all(agents):
         return "such classes"
-    return "functions and such classes" if any(agents) else "functions"
+    return "these functions and such classes" if any(agents) else "these functions"
 
 
 def _shown(functions: list[object]) -> str:

@@ -9,6 +9,7 @@ from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
+from adk_fluent.ir.functions import shown_by
 from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import AgentNode, MapOverNode, NativeNode, TransformNode
 from adk_fluent.ir.scopes import is_key
@@ -201,11 +202,15 @@ def _when(writer: Step, reader: Step) -> str:
 
 def written_in_source(node: object) -> list[Sighting]:
     """Where the source of what is in a node shows that it writes."""
-    if isinstance(node, NativeNode | TransformNode):
+    if isinstance(node, TransformNode):
+        functions = [call.function for call in node.calls() if call.function is not None]
+        return [*node.seen.writes, *(one for fn in functions for one in shown_by(fn).returns)]
+    if isinstance(node, NativeNode):
         return list(node.seen.writes)
-    return (
-        [one for _, _, seen in node.sighted() for one in seen.writes] if isinstance(node, AgentNode) else []
-    )
+    if not isinstance(node, AgentNode):
+        return []
+    functions = [getattr(fn, "func", fn) for fn in node.functions]
+    return [one for fn in functions if callable(fn) for one in shown_by(fn).writes]
 
 
 # --- may ------------------------------------------------------------------------------------------
@@ -272,12 +277,18 @@ def _map(key: str, why: Why, facts: Facts) -> str:
 
 
 def _tool(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by a tool of {why.step.name}, and only if its model calls that tool.'
+    where = _places(key, why)
+    return f'"{key}" is written by a tool of {why.step.name}{where}, and only if its model calls that tool.'
 
 
 def _source(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is written by code of {why.step.name}{_places(key, why)}, perhaps not every time.'
+
+
+def _places(key: str, why: Why) -> str:
+    """Where in source a step writes a key, as far as that shows it."""
     places = sorted({one.where for one in written_in_source(why.step.node) if one.key == key})
-    return f'"{key}" is written by code of {why.step.name} ({", ".join(places)}), perhaps not every time.'
+    return f" ({', '.join(places)})" if places else ""
 
 
 def _delegate(key: str, why: Why, facts: Facts) -> str:

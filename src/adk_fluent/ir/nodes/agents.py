@@ -19,7 +19,7 @@ from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Via, declared, given_keys, in_templates, silent
 from adk_fluent.ir.resources import Call
 from adk_fluent.ir.sighting import Sightings
-from adk_fluent.ir.tools import ToolSpec, innermost, pauses, tool_access
+from adk_fluent.ir.tools import ToolSpec, innermost, pauses, tool_access, tool_reads
 
 CALLBACKS: Final[Mapping[str, int]] = {
     "before_agent_callback": 1,
@@ -140,23 +140,23 @@ class AgentNode(AgentFields):
         given = self.given
         if _MORE.isdisjoint(given) and type(given.get("instruction", "")) is str:
             return  # most agents read nothing else
+        shown = None if self.annotations.adopted is None else "lenient"
         for provider in self._instructions:
             if isinstance(provider, InstructionSpec):
                 yield from provider.key_reads()
             elif callable(provider):
-                yield from declared([provider], "function")
+                yield from declared([provider], "function", shown=shown)
         if self.annotations.context is not None:
             yield from self.annotations.context.key_reads()
         for field in CALLBACKS:
-            yield from declared(given.get(field, ()), "callback")
+            yield from declared(given.get(field, ()), "callback", shown=shown)
         for tool in self.tools:
-            for key in self.touched(tool).reads:
-                yield KeyRead(key, "tool")
+            yield from tool_reads(tool, self.touched(tool))
         if self.selector is not None:
             yield from self.selector.key_reads()
         for what, function, seen in self.sighted():
             if access(function) == UNKNOWN_ACCESS:
-                yield from (KeyRead(one.key, what, one.level, where=one.where) for one in seen.reads)
+                yield from (KeyRead(one.key, what, one.softened, where=one.where) for one in seen.reads)
 
     def calls(self) -> Iterable[Call]:
         given = self.given
@@ -213,10 +213,7 @@ class AgentNode(AgentFields):
             readers += [tool] * (not touched.reads_known)
             writers += [tool] * (not touched.writes_known)
         callbacks = [callback for callback in self.callbacks if not access(callback).writes_known]
-        if not (plain := {id(function) for _, function, seen in self.sighted() if seen.whole}):
-            return [*readers, *callbacks], [*writers, *callbacks]
-        unread = [[fn for fn in found if id(fn) not in plain] for found in (readers, writers, callbacks)]
-        return [*unread[0], *unread[2]], [*unread[1], *unread[2]]
+        return [*readers, *callbacks], [*writers, *callbacks]
 
     def touched(self, tool: object) -> Access:
         """What one of its tools touches: of an adopted agent, also what an agent inside the tool does."""

@@ -49,7 +49,7 @@ class NativeNode(Node):
     def key_reads(self) -> KeyReads:
         if self.declared is not None:
             yield from (KeyRead(key, "function") for key in sorted(self.declared.reads))
-        yield from (KeyRead(one.key, "function", one.level, where=one.where) for one in self.seen.reads)
+        yield from (KeyRead(one.key, "function", one.softened, where=one.where) for one in self.seen.reads)
 
     @property
     def key_writes(self) -> tuple[str, ...]:

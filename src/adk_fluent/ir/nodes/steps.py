@@ -13,7 +13,7 @@ from adk_fluent.ir.annotations import (
 from adk_fluent.ir.base import Node, node
 from adk_fluent.ir.files import ArtifactUse, uses_in
 from adk_fluent.ir.frozen import Frozen
-from adk_fluent.ir.functions import Access, access, function_name, takes_pieces
+from adk_fluent.ir.functions import Access, function_name, step_access, takes_pieces
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, in_templates, silent
 from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.resources import Call
@@ -106,7 +106,7 @@ class TransformNode(Node):
         if isinstance(fn, TransformSpec):
             yield from (read for read in fn.reads if read.via != "own")
             return
-        yield from (KeyRead(one.key, "function", one.level, where=one.where) for one in self.seen.reads)
+        yield from (KeyRead(one.key, "function", one.softened, where=one.where) for one in self.seen.reads)
         named = set[str]()
         for read in declared([fn], "function"):
             named.add(read.key)
@@ -134,7 +134,7 @@ class TransformNode(Node):
     @property
     def access(self) -> Access:
         fn = self.fn
-        return fn.access if isinstance(fn, TransformSpec) else access(fn)
+        return fn.access if isinstance(fn, TransformSpec) else step_access(fn)
 
 
 @node

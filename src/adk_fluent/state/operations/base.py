@@ -10,7 +10,7 @@ from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
+from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_unread
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level
 from adk_fluent.ir.matching import StateView, lost
 from adk_fluent.ir.nodes import SequenceNode, TransformNode
@@ -142,7 +142,9 @@ class StateOperation(Described):
 
     def as_stored(self) -> Operation:
         fields = (field for field in self._defaults if field not in self.elsewhere)
-        return Operation(self.name, tuple((field, getattr(self, field)) for field in fields), self.access)
+        with source_unread():
+            touched = self.replace().access
+        return Operation(self.name, tuple((field, getattr(self, field)) for field in fields), touched)
 
     @classmethod
     def restored(cls, params: Mapping[str, Any], access: Access) -> Self:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from adk_fluent.errors import StateGuardError
 from adk_fluent.ir.fields import takes_none
 from adk_fluent.ir.frozen import frozen
-from adk_fluent.ir.functions import Access, access
-from adk_fluent.ir.keys import KeyRead, KeyReads
+from adk_fluent.ir.functions import Access
+from adk_fluent.ir.keys import KeyRead, KeyReads, declared
 from adk_fluent.ir.matching import Predicate, StateView, holds, lost
 from adk_fluent.state.delta import detached
 from adk_fluent.state.effects import Effect, Holds, Needs
@@ -35,7 +35,7 @@ class Guard(StateOperation):
         return {}
 
     def _reading(self) -> KeyReads:
-        return each(access(self.test).reads, "tolerant")
+        return declared([self.test], "operation", "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
         return (Holds(self.test),)

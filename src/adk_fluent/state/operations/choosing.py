@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from adk_fluent.errors import TransformError
 from adk_fluent.ir.frozen import frozen
-from adk_fluent.ir.functions import access
-from adk_fluent.ir.keys import KeyReads
+from adk_fluent.ir.keys import KeyReads, declared
 from adk_fluent.ir.matching import Match, Predicate, StateView, holds
 from adk_fluent.state.delta import changes
 from adk_fluent.state.effects import AtOnce, Effect, OneOf
@@ -27,7 +26,7 @@ class When(StateOperation):
         return chained(state, self.steps) if holds(self.test, state, "S.when") else {}
 
     def _reading(self) -> KeyReads:
-        return each(access(self.test).reads, "tolerant")
+        return declared([self.test], "operation", "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
         return (OneOf(((self.test, self.steps),)),)
@@ -79,7 +78,7 @@ class Together(StateOperation):
         return deltas | removed | moved
 
     def _reading(self) -> KeyReads:
-        return each(access(*(step.fn for step in self.steps)).reads)
+        return (read for step in self.steps for read in declared([step.fn], "operation"))
 
     def _doing(self) -> Iterable[Effect]:
         return (AtOnce(self.steps),)

@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Self, cast
 
 from adk_fluent.errors import TransformError
 from adk_fluent.ir.frozen import frozen
-from adk_fluent.ir.functions import NO_ACCESS, Access, access
-from adk_fluent.ir.keys import KeyReads
+from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access, step_access
+from adk_fluent.ir.keys import KeyReads, declared
 from adk_fluent.ir.matching import StateView
 from adk_fluent.ir.nodes import TransformFn
 from adk_fluent.ir.resources import Call
-from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything
+from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything, returned
 from adk_fluent.state.operations.base import (
     Changes,
     Combine,
@@ -121,7 +121,7 @@ class Compute(StateOperation):
         return {key: fn(state) for key, fn in self.values}
 
     def _reading(self) -> KeyReads:
-        return each(access(*self.functions).reads)
+        return declared(self.functions, "operation")
 
     def _doing(self) -> Iterable[Effect]:
         for key, fn in self.values:
@@ -154,16 +154,25 @@ class Fn(StateOperation):
         yield Call(self.fn, "its function")
 
     def _reading(self) -> KeyReads:
-        return each(self.declared.reads)
+        return declared([self.fn], "operation") if self._is_read else each(self.declared.reads)
 
     def _doing(self) -> Iterable[Effect]:
-        if not self.declared.writes_known:
+        touched = self._touched()
+        if not touched.writes_known:
             yield WritesAnything()
-        made_of = tuple(sorted(self.declared.reads)) if self.declared.reads_known else None
-        yield from (Writes(key, None, made_of) for key in sorted(self.declared.writes))
+        made_of = tuple(sorted(touched.reads)) if touched.reads_known else None
+        if self._is_read:
+            yield from returned(self.fn, touched.writes, made_of)
+        else:
+            yield from (Writes(key, None, made_of) for key in sorted(touched.writes))
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether nothing was declared, so that its source says it."""
+        return self.declared == UNKNOWN_ACCESS
 
     def _touched(self) -> Access:
-        return self.declared
+        return step_access(self.fn) if self._is_read else self.declared
 
     @property
     def functions(self) -> tuple[object, ...]:

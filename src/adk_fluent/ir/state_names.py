@@ -1,0 +1,189 @@
+"""What the names in a function stand for: the state, ADK's context, a dict that it makes, a constant."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from enum import Enum
+from types import FunctionType, ModuleType
+from typing import Final, TypeGuard
+
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.sighting import Sightings
+
+FunctionSource = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+There = frozenset[tuple[str, str]]
+"""What is certainly there at a point: keys, each with the local dict that holds it; "" is the state."""
+NOTHING: Final[There] = frozenset()
+
+
+class StateNames:
+    """Knows what the names in one function stand for.
+
+    Args:
+        node: the function.
+        contexts: the parameters that stand for ADK's context, or for the state itself.
+        resolve: what a name outside the function stands for; raises `LookupError` if that is not known.
+        helper: what a function shows that is given the state as its argument of this number.
+        file: the name of the file, for messages.
+    """
+
+    def __init__(
+        self,
+        node: FunctionSource,
+        contexts: Iterable[str],
+        resolve: Callable[[str], object],
+        helper: Callable[[FunctionType, int], Sightings],
+        file: str,
+    ) -> None:
+        self._node, self._resolve, self._helper, self._file = node, resolve, helper, file
+        self._contexts = set(contexts)
+        self._states: set[str] = set()
+        self._dicts: set[str] = set()
+        self._whole = self._gives = self._returns_known = self._by_state = True
+        self._depth = 0
+        self._left = False
+        self._caught = False
+        given = node.args
+        parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+        self._local = {one.arg for one in parameters if one is not None}
+        self._start()
+        self._bound()
+
+    def _start(self) -> None:
+        """Make room for what is found."""
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def _bound(self) -> None:
+        """Find the names that stand for the state, or for a dict that the function makes."""
+        values: dict[str, list[ast.expr | None]] = {}
+        for node in ast.walk(self._node):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if len(targets) == 1 and isinstance(targets[0], ast.Name) and node.value is not None:
+                    values.setdefault(targets[0].id, []).append(node.value)
+                    continue
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                values.setdefault(node.id, [])
+                self._local.add(node.id)
+        stored = [
+            n.id for n in ast.walk(self._node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        ]
+        self._whole = self._contexts.isdisjoint(stored)
+        for _ in range(3):  # one name may stand for another
+            for name, found in values.items():
+                only = bool(found) and len(found) == stored.count(name)
+                if found and all(value and self._is_state(value) for value in found) and only:
+                    self._states.add(name)
+                elif only and all(isinstance(v, ast.Attribute) and self._of_context(v) for v in found):
+                    self._contexts.add(name)
+                elif only and all(isinstance(v, ast.Dict) or is_dict_call(v) for v in found):
+                    self._dicts.add(name)
+
+    @contextmanager
+    def _apart(self, names: Iterable[str]) -> Generator[None]:
+        """What runs inside may run never, or often; these names mean something else there."""
+        kept = self._contexts, self._states, self._dicts, self._local
+        hidden = set(names)
+        self._contexts, self._states = self._contexts - hidden, self._states - hidden
+        self._dicts, self._local = self._dicts - hidden, self._local | hidden
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self._contexts, self._states, self._dicts, self._local = kept
+
+    def _of_context(self, node: ast.expr) -> bool:
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in self._contexts
+
+    def _is_state(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Name):
+            return node.id in self._states or node.id in self._contexts
+        return isinstance(node, ast.Attribute) and (
+            node.attr in ("state", "state_delta") and self._of_context(node)
+        )
+
+    def _holder(self, node: ast.expr) -> str | None:
+        """What a subscript goes into: "" for the state, or the name of a dict; `None` for anything else."""
+        if self._is_state(node):
+            return ""
+        return node.id if isinstance(node, ast.Name) and node.id in self._dicts else None
+
+    def _key(self, node: ast.expr) -> str | None:
+        value = self._value(node)
+        if isinstance(value, StateFieldRef):
+            return value.key
+        return str(value) if isinstance(value, str) and not isinstance(value, Enum) else None
+
+    def _value(self, node: ast.expr) -> object:
+        """What a constant expression stands for; `None` where that is not known."""
+        try:
+            if isinstance(node, ast.Constant):
+                return node.value
+            if isinstance(node, ast.Name) and node.id not in self._local:
+                return self._resolve(node.id)
+            if isinstance(node, ast.Name):
+                return self._resolve(f"={node.id}")
+            if isinstance(node, ast.Attribute):
+                owner = self._value(node.value)
+                return vars(owner).get(node.attr) if isinstance(owner, type | ModuleType) else None
+        except LookupError:
+            return None
+        if isinstance(node, ast.JoinedStr):
+            parts = [self._key(p.value if isinstance(p, ast.FormattedValue) else p) for p in node.values]
+            plain = all(
+                p.conversion == -1 and not p.format_spec
+                for p in node.values
+                if isinstance(p, ast.FormattedValue)
+            )
+            known = [part for part in parts if part is not None]
+            return "".join(known) if plain and len(known) == len(parts) else None
+        return None
+
+    # --- what follows from a test -----------------------------------------------------------------
+
+    def _supposing(self, test: ast.expr) -> tuple[There, There]:
+        """The keys that are there if a test holds, and if it does not."""
+        if isinstance(test, ast.NamedExpr):
+            return self._supposing(test.value)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            yes, no = self._supposing(test.operand)
+            return no, yes
+        if isinstance(test, ast.BoolOp):
+            ways = [self._supposing(value) for value in test.values]
+            if isinstance(test.op, ast.And):
+                return NOTHING.union(*(yes for yes, _ in ways)), NOTHING
+            return NOTHING, NOTHING.union(*(no for _, no in ways))
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            return self._compared(test)
+        return self._got(test), NOTHING
+
+    def _compared(self, test: ast.Compare) -> tuple[There, There]:
+        op, right = test.ops[0], test.comparators[0]
+        if isinstance(op, ast.In | ast.NotIn):
+            holder, key = self._holder(right), self._key(test.left)
+            held = NOTHING if holder is None or key is None else frozenset({(holder, key)})
+            return (held, NOTHING) if isinstance(op, ast.In) else (NOTHING, held)
+        got, is_none = self._got(test.left), isinstance(right, ast.Constant) and right.value is None
+        if is_none and isinstance(op, ast.Is | ast.Eq):
+            return NOTHING, got
+        equal = isinstance(op, ast.Eq | ast.Is) and isinstance(right, ast.Constant)
+        return (got if equal or (is_none and isinstance(op, ast.IsNot | ast.NotEq)) else NOTHING), NOTHING
+
+    def _got(self, node: ast.expr) -> There:
+        """The key of `state.get("key")`, which is there if that gives something."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            holder = self._holder(node.func.value)
+            if holder is not None and len(node.args) == 1 and (key := self._key(node.args[0])) is not None:
+                return frozenset({(holder, key)})
+        return NOTHING
+
+
+def is_dict_call(node: ast.expr | None) -> TypeGuard[ast.Call]:
+    """Whether it is `dict(key=value, ...)`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "dict":
+        return False
+    return not node.args and all(keyword.arg for keyword in node.keywords)
