@@ -61,4 +61,6 @@ __all__ = [
 if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the package
     __getattr__ = lazy(__name__)
 
-__dir__ = listing(__name__)
+
+def __dir__() -> list[str]:
+    return listing(__name__)

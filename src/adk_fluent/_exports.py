@@ -182,6 +182,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "Recording": "adk_fluent.debug.recording",
         "RecordingDiff": "adk_fluent.debug.diffing",
         "ReplayerBackend": "adk_fluent.debug.replaying",
+        "SavedArtifact": "adk_fluent.debug.values",
         "Step": "adk_fluent.debug.values",
         "ToolInteraction": "adk_fluent.debug.values",
         "diff_events": "adk_fluent.debug.diffing",

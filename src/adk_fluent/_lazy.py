@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from sys import modules
 
@@ -24,24 +25,20 @@ def lazy(module: str) -> Callable[[str], object]:
         setattr(modules[module], name, value)
         return value
 
-    vars(modules[module])["__dir__"] = listing(module)
+    vars(modules[module])["__dir__"] = partial(listing, module)
     return get
 
 
-def listing(module: str) -> Callable[[], list[str]]:
-    """Return a module's `__dir__`: its public names and nothing that it imports.
+def listing(module: str) -> list[str]:
+    """Return what a module's `__dir__` gives: its public names and nothing that it imports.
 
     These are those of `__all__`; without one, the functions and classes that it defines.
     """
-
-    def names() -> list[str]:
-        found = modules[module]
-        if (said := getattr(found, "__all__", None)) is not None:
-            return sorted(said)
-        return sorted(
-            name
-            for name, value in vars(found).items()
-            if not name.startswith("_") and getattr(value, "__module__", None) == module
-        )
-
-    return names
+    found = modules[module]
+    if (said := getattr(found, "__all__", None)) is not None:
+        return sorted(said)
+    return sorted(
+        name
+        for name, value in vars(found).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module
+    )

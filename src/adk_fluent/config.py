@@ -224,4 +224,5 @@ def execution_config(given: object) -> ExecutionConfig:
     return given
 
 
-__dir__ = listing(__name__)
+def __dir__() -> list[str]:
+    return listing(__name__)

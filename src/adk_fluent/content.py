@@ -5,4 +5,6 @@ from adk_fluent.ir.annotations import ContentSpec, Modality
 
 __all__ = ["ContentSpec", "Modality"]
 
-__dir__ = listing(__name__)
+
+def __dir__() -> list[str]:
+    return listing(__name__)

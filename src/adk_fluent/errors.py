@@ -398,4 +398,5 @@ class LocalModelError(ADKFluentError):
     """The embedded model cannot be loaded, or cannot answer this request (`adk_fluent.local`)."""
 
 
-__dir__ = listing(__name__)
+def __dir__() -> list[str]:
+    return listing(__name__)

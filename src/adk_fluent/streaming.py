@@ -5,4 +5,6 @@ from adk_fluent.ir.annotations import EdgeSemantics
 
 __all__ = ["EdgeSemantics"]
 
-__dir__ = listing(__name__)
+
+def __dir__() -> list[str]:
+    return listing(__name__)

@@ -25,7 +25,8 @@ _HARMLESS: Final = frozenset(
     {
         *("agent_name", "app_name", "branch", "function_call_id", "invocation_id", "user_id"),
         *("actions.end_of_agent", "actions.escalate", "actions.skip_summarization"),
-        *("actions.transfer_to_agent", "session.app_name", "session.id", "session.user_id"),
+        *("actions.route", "actions.transfer_to_agent", "session.app_name", "session.id", "session.user_id"),
+        *("attempt_count", "error", "is_aborted", "node_path", "route", "run_id"),
         *(
             "request_confirmation",
             "tool_confirmation",

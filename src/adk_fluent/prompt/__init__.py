@@ -6,4 +6,6 @@ from adk_fluent.prompt.spec import Arrangement, PromptSpec
 
 __all__ = ["Arrangement", "P", "PromptSpec"]
 
-__dir__ = listing(__name__)
+
+def __dir__() -> list[str]:
+    return listing(__name__)
