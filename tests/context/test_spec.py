@@ -132,7 +132,7 @@ def test_as_contents_is_kept_by_the_operators() -> None:
         (C.distill(into="x"), Access(writes=frozenset({"x"}))),
         (C.relevant(query_key="q"), Access(frozenset({"q"}))),
         (C.when("vip", C.from_state("a")), Access(frozenset({"vip", "a"}))),
-        (C.when(samples.is_done, C.none()), Access(reads_known=False)),
+        (C.when(samples.is_done, C.none()), Access(frozenset({"done"}))),
         (C.window(1) + C.from_state("a") | C.distill(into="x"), Access(frozenset("a"), frozenset("x"))),
     ],
     ids=lambda value: repr(value) if isinstance(value, Context) else "",

@@ -16,7 +16,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
+from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_unread
 from adk_fluent.ir.keys import KeyRead, KeyReads
 
 if TYPE_CHECKING:
@@ -293,7 +293,9 @@ class Context(ContextSpec):
     def as_stored(self) -> Frozen:
         """Every operation is stored under its name, as the first release did it."""
         values = {name: self.given[name] for name in ("parts", "contents") if name in self.given}
-        return Stored(op=self.op, params=self.params, touches=self.touches, **values)
+        with source_unread():
+            touched = self._touched()
+        return Stored(op=self.op, params=self.params, touches=touched, **values)
 
     @classmethod
     def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
