@@ -19,6 +19,7 @@ from adk_fluent.expr.arguments import (
 )
 from adk_fluent.expr.base import Expr, adopted
 from adk_fluent.expr.declarations import AgentDeclarations, token_limit
+from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir._generated import AGENT_FIELDS, GENERATE_OPTIONS
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
@@ -93,7 +94,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None: ...
     else:
 
-        def __init__(self, name, model=None, *more, **fields) -> None:
+        @leaving_out("more", "fields")
+        def __init__(self, name: str, model: str | BaseLlm | None = None, *more, **fields) -> None:
             if more or fields:
                 raise _not_fluent(name, model, more, fields)
             given: dict[str, object] = {"name": check_name(name)}
