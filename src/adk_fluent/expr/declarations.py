@@ -74,7 +74,9 @@ class Declarations:
     # --- who sees it ------------------------------------------------------------------------------
 
     def show(self) -> Self:
-        """Let the user see what this says, wherever it stands.
+        """Let the user see what the agents of this expression say, wherever it stands in a pipeline.
+
+        Without it, the user sees an agent only if its answer is the pipeline's last word.
 
         >>> from adk_fluent import Agent
         >>> from adk_fluent.visibility import infer_visibility
@@ -84,11 +86,14 @@ class Declarations:
         return self._say(visibility="user")
 
     def hide(self) -> Self:
-        """Keep what this says from the user, wherever it stands; other agents see it as before."""
+        """Keep what the agents of this expression say from the user, wherever it stands in a pipeline.
+
+        Use it for a last step that only works on state. Other agents see the text as before.
+        """
         return self._say(visibility="internal")
 
     def transparent(self) -> Self:
-        """Let the user see what every agent in here says, except one with `.hide()`."""
+        """Let the user see what every agent of this expression says, except one with `.hide()`."""
         return self._say(policy="transparent")
 
     def filtered(self) -> Self:
@@ -100,7 +105,10 @@ class Declarations:
         return self._say(policy="filtered")
 
     def annotated(self) -> Self:
-        """Give every event whole, marked with who may see it; this is the default."""
+        """Let `run`, `stream` and `session` give every event whole, marked with whether the user may see it.
+
+        This is the default. Use it to undo `.filtered()`.
+        """
         return self._say(policy="annotated")
 
     # --- how it is run ----------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class Terminals(Looking, Generic[T_co]):
         return build(self.node)
 
     def to_agent(self) -> BaseAgent:
-        """The same as `build()`."""
+        """Do the same as `build()`, named like `to_app()`. Prefer `build()`, which also takes a target."""
         return self.build()
 
     def to_agent_card(
