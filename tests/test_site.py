@@ -303,6 +303,11 @@ LOOKED_FOR = {
     "serve over A2A": "how-to/serving.html",
     "parallel": "how-to/parallel.html",
     "timeout": "how-to/timeout.html",
+    "precedence": "how-to/parallel.html",
+    "operator precedence": "concepts/composites.html",
+    "escape braces": "how-to/compose-a-prompt.html",
+    "litellm": "how-to/other-models.html",
+    "openai": "how-to/other-models.html",
     "token_budget": "reference/api/middleware.html",
     "Agent.retry_config": "reference/api/agent.html",
 }
