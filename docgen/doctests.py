@@ -1,19 +1,60 @@
-"""Shows the examples of docstrings as code: an extension of Griffe, which reads the docstrings."""
+"""Shows signatures as `help()` does and examples as code: an extension of Griffe, which reads the source."""
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 from typing import Any
 
 import griffe
 
 
 class Doctests(griffe.Extension):
-    """Puts a fence around each doctest, which Markdown would take for quotations."""
+    """Puts a fence around each doctest, which Markdown would take for quotations.
+
+    Where Python is told the signature by `__signature__`, the page has that one, with its docstring.
+    """
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the docstring of a module, class, function or attribute."""
+        if isinstance(obj, griffe.Function | griffe.Class):
+            told(obj)
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
+
+
+_KINDS = {kind.value: kind for kind in griffe.ParameterKind}
+
+
+def told(obj: griffe.Function | griffe.Class) -> None:
+    """Give an object the signature and docstring that Python shows, where its source says another one."""
+    try:
+        found: Any = pydoc.locate(obj.path)
+    except pydoc.ErrorDuringImport:  # an extra is missing
+        return
+    if not isinstance(getattr(found, "__signature__", None), inspect.Signature):
+        return
+    parameters = griffe.Parameters(*map(_parameter, inspect.signature(found).parameters.values()))
+    if isinstance(obj, griffe.Function):
+        obj.parameters = parameters
+        obj.overloads = None
+        if obj.docstring is not None:
+            obj.docstring.value = inspect.getdoc(found) or ""
+    elif "__init__" not in obj.members:
+        itself = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
+        obj.set_member(
+            "__init__", griffe.Function("__init__", parameters=griffe.Parameters(itself, *parameters))
+        )
+
+
+def _parameter(each: inspect.Parameter) -> griffe.Parameter:
+    empty = inspect.Parameter.empty
+    return griffe.Parameter(
+        each.name,
+        annotation=None if each.annotation is empty else str(each.annotation),
+        kind=_KINDS[each.kind.description],
+        default=None if each.default is empty else repr(each.default),
+    )
 
 
 def fenced(docstring: str) -> str:

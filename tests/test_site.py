@@ -303,6 +303,11 @@ LOOKED_FOR = {
     "serve over A2A": "how-to/serving.html",
     "parallel": "how-to/parallel.html",
     "timeout": "how-to/timeout.html",
+    "precedence": "how-to/parallel.html",
+    "operator precedence": "concepts/composites.html",
+    "escape braces": "how-to/compose-a-prompt.html",
+    "litellm": "how-to/other-models.html",
+    "openai": "how-to/other-models.html",
     "token_budget": "reference/api/middleware.html",
     "Agent.retry_config": "reference/api/agent.html",
 }
@@ -338,6 +343,10 @@ def test_the_site(site: Path) -> None:
     assert broken_links({path: page for path, page in html.items() if path != "404.html"}, files) == []
     assert [place for page in html.values() for place in fetched(page)] == []
     assert '<span class="n">ask</span>' in html["reference/api/agent.html"]
+    assert '<span class="n">session_service</span>' in html["reference/api/agent.html"]
+    assert "an <code>ExecutionConfig</code>: limits, streaming" in html["reference/api/agent.html"]
+    assert '<span class="n">fields</span>' not in html["reference/api/agent.html"]
+    assert '<span class="n">cached_input</span>' in html["reference/api/cost.html"]
     assert 'class="language-python highlight"' in html["index.html"]  # by which colours are looked for
     assert "Source code in" in html["reference/api/agent.html"]
 

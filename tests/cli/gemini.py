@@ -131,7 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
         if behaviour == "500":
             return self._error(500, "INTERNAL", "An internal error has occurred.")
         answers = self.script.answers
-        text = answers[agent] if agent in answers else answers[""]
+        try:
+            text = answers[agent] if agent in answers else answers[""]
+        except KeyError:  # a connection that breaks would be tried again for a minute
+            return self._error(404, "NOT_FOUND", f"the test has no answer for agent {agent!r}")
         if not isinstance(text, str):
             return self._json(200, self._response(text(body), found["model"], last=True))
         if found["method"] == "generateContent":

@@ -182,21 +182,36 @@ async def test_messages_go_on_when_a_broker_is_back(
 
 
 def test_a_program_that_ends_with_an_error_closes_its_connections(broker: str) -> None:
-    """It need not call `close()`: the error is all that it prints."""
+    """It need not call `close()`: its loop closes each broker, and only the error is printed."""
     done = run(
         """
 import asyncio, sys
-from adk_fluent.distributed.queues.brokers import Message, connection_to
+from adk_fluent.distributed.queues import brokers
+
+made = brokers.broker_of
+
+def reporting(endpoint):
+    broker = made(endpoint)
+    close = broker.close
+
+    async def reported():
+        await close()
+        print("closed")
+
+    broker.close = reported
+    return broker
+
+brokers.broker_of = reporting
 
 async def main():
-    await connection_to(sys.argv[1], asyncio).put("left", Message(b"x", {}))
+    await brokers.connection_to(sys.argv[1], asyncio).put("left", brokers.Message(b"x", {}))
     raise ValueError("leaves")
 
 asyncio.run(main())
 """,
         a_queue(broker).endpoint,
     )
-    assert done.returncode == 1
+    assert (done.returncode, done.stdout) == (1, "closed\n")
     assert done.stderr.startswith("Process ")
     assert "Traceback (most recent call last)" in done.stderr
     assert done.stderr.rstrip().endswith("ValueError: leaves")

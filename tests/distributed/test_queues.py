@@ -127,8 +127,10 @@ async def test_a_duplicate_joins_the_workflow(
     assert len(script.calls["heavy"]) == 2
 
 
-async def test_a_message_comes_again_until_the_engine_has_its_work(broker: str) -> None:
-    """A broker keeps a message whose work the engine did not take, and delivers it again."""
+async def test_a_message_comes_again_until_the_engine_has_its_work(
+    broker: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker delivers a message again if the engine did not take its work; the log says so in two lines."""
     asked: list[str] = []
     taken = asyncio.Event()
 
@@ -149,6 +151,12 @@ async def test_a_message_comes_again_until_the_engine_has_its_work(broker: str) 
     await asyncio.gather(running, return_exceptions=True)
     assert len(asked) == 2
     assert len(set(asked)) == 1
+    engine = f"The engine of queue {split(pipeline)[-1].queue!r}"
+    lines = [record.getMessage() for record in caplog.records if record.name == "adk_fluent.queues"]
+    assert lines == [
+        f"{engine} is away, waiting for it: EngineError: It is away.",
+        f"{engine} is back.",
+    ]
 
 
 async def test_an_ended_consumer_keeps_no_messages(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:

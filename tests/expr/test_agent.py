@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +12,7 @@ from google.adk.models import Gemini
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, FanOut, Loop, Pipeline, S, T
+from adk_fluent import A, Agent, C, FanOut, Loop, P, Pipeline, RemoteAgent, S, T
 from adk_fluent.errors import ArgumentError, ExpressionError, InvalidNameError
 from adk_fluent.expr.preset import AgentCalls
 from adk_fluent.expr.terminals import Terminals
@@ -455,3 +457,30 @@ def test_arguments_of_adk_are_answered_with_the_fluent_form(make: Callable[[], o
     with pytest.raises(ArgumentError) as raised:
         make()
     assert str(raised.value) == message
+
+
+SYNONYMS: list[tuple[Any, Any, tuple[Any, ...]]] = [
+    (a.outputs, a.writes, ("x",)),
+    (RemoteAgent("a", endpoint="https://x.example").outputs, a.writes, ()),
+    (a.sub_agents, a.delegate, (b,)),
+    (a.to_agent, a.build, ()),
+    (C.last_n_turns, C.window, (3,)),
+    (C.capture, S.capture, ("x",)),
+]
+
+
+@pytest.mark.parametrize(("other", "preferred", "arguments"), SYNONYMS)
+def test_a_synonym_says_which_name_to_prefer(other: Any, preferred: Any, arguments: tuple[Any, ...]) -> None:
+    """It does the same, and its docstring names the one to take."""
+    assert re.search(rf"Prefer `(S\.)?{preferred.__name__}(\(\))?`", inspect.getdoc(other) or "")
+    if arguments:
+        made, same = other(*arguments), preferred(*arguments)
+        assert getattr(made, "node", made) == getattr(same, "node", same)
+
+
+@pytest.mark.parametrize("owner", [Agent, RemoteAgent, Pipeline, S, C, P, T, A])
+def test_the_first_line_of_help_stands_alone(owner: type) -> None:
+    """It names what it is about: an agent, an expression, a key."""
+    vague = re.compile(r"\b(this says|in here|that it \w+s a|The same as)\b")
+    lines = {name: (inspect.getdoc(getattr(owner, name)) or "").partition("\n")[0] for name in dir(owner)}
+    assert {name: line for name, line in lines.items() if name[0] != "_" and vague.search(line)} == {}

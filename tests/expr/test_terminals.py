@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
@@ -9,9 +11,13 @@ from typing import Any
 import pytest
 
 import adk_fluent
-from adk_fluent import Agent, errors
+from adk_fluent import Agent, FanOut, Loop, Pipeline, errors
 from adk_fluent.config import CompactionConfig, ExecutionConfig
+from adk_fluent.distributed import TransportConfig
 from adk_fluent.errors import ADKFluentError, ArgumentError, EventLoopError, MissingKeyError
+from adk_fluent.expr.options import SERVICES, RunOptions
+from adk_fluent.ir import SequenceNode
+from adk_fluent.ir.frozen import Frozen
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.testing import mock_backend
 
@@ -172,3 +178,49 @@ def test_the_package_names_what_it_has() -> None:
     assert set(dir(adk_fluent)) == set(adk_fluent.__all__)
     with pytest.raises(AttributeError, match=r"^adk_fluent has no 'Agnet'; it has A, Agent, C, FanOut, "):
         attrgetter("Agnet")(adk_fluent)
+
+
+@pytest.mark.parametrize(
+    "name", ["run", "ask", "ask_async", "stream", "map", "session", "live", "resume", "rewind", "to_runner"]
+)
+def test_help_lists_each_option(name: str) -> None:
+    """The signature has each option with its type, the docstring its meaning, once."""
+    shown = inspect.signature(getattr(Agent, name))
+    assert inspect.Parameter.VAR_KEYWORD not in {each.kind for each in shown.parameters.values()}
+    options = {each for each in (*SERVICES, *RunOptions.__annotations__) if each in shown.parameters}
+    assert options >= {*SERVICES, "middleware"}
+    assert {str(shown.parameters[each].annotation) for each in ("session_service", "artifact_service")} == {
+        "BaseSessionService | None",
+        "BaseArtifactService | None",
+    }
+    text = inspect.getdoc(getattr(Agent, name)) or ""
+    assert {each: text.count(f"\n    {each}: ") for each in options} == dict.fromkeys(options, 1)
+    assert "Options`" not in text
+
+
+@pytest.mark.parametrize(
+    ("cls", "shown"),
+    [
+        (Agent, "(name: 'str', model: 'str | BaseLlm | None' = None) -> 'None'"),
+        (Pipeline, "(*steps: 'object', name: 'str | None' = None) -> 'None'"),
+        (Loop, "(*steps: 'object', max_iterations: 'int' = 10, name: 'str | None' = None) -> 'None'"),
+        (FanOut, "(*branches: 'object', name: 'str | None' = None, merge: 'Merge' = 'wait_all') -> 'None'"),
+        (TransportConfig, "(type: \"Literal['queue']\" = 'queue', endpoint: 'str | None' = None)"),
+        (SequenceNode, "(*, name: 'str' = '', annotations: 'Annotations' = Annotations(), "),
+    ],
+)
+def test_help_shows_what_a_class_takes(cls: type, shown: str) -> None:
+    """Its real arguments with their types, and not those that only exist to refuse what is wrong."""
+    assert str(inspect.signature(cls)).startswith(shown)
+    title = pydoc.plain(pydoc.render_doc(cls))
+    assert f"{cls.__name__}{shown}" in title
+
+
+def test_a_class_with_a_constructor_shows_its_own_signature() -> None:
+    """Instances of such classes have no signature, which would make them look like functions."""
+
+    class Own(Frozen):
+        def __init__(self, x: int) -> None: ...
+
+    assert list(inspect.signature(Own).parameters) == ["x"]
+    assert not hasattr(SequenceNode(), "__signature__")

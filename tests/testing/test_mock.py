@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, assert_type
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
@@ -18,7 +18,7 @@ from adk_fluent import Agent, FanOut, Pipeline, Route, S, StateSchema, T, race
 from adk_fluent.errors import ADKFluentError, ArgumentError, MockError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import UserScoped
-from adk_fluent.testing import MockBackend, call_tool, mock_backend
+from adk_fluent.testing import MockBackend, ModelRequest, call_tool, mock_backend
 from tests.backends.support import raises_from, replies, said, script, seen, system
 
 A, B = Agent("a"), Agent("b")
@@ -471,3 +471,41 @@ async def test_a_stream_of_whole_responses_is_given_as_it_is() -> None:
     assert [(event.content, event.model) for event in result] == [("Hello.", "m-1")]
     stream = A.stream("hi", backend=mock_backend({"a": answer}))
     assert [event.content async for event in stream] == ["He", "Hello."]
+
+
+async def test_a_recorded_call_says_what_tests_ask_for() -> None:
+    """`.system`, `.texts` and `.tools` of a request are plain text; it equals the request of ADK."""
+
+    def weather(city: str) -> str:
+        """Say how the weather is."""
+        return f"sunny in {city}"
+
+    backend = mock_backend({"a": [call_tool("weather", city="Oslo"), "Sunny."]})
+    agent = Agent("a").instruct("Help {name}.").tools(weather, T.google_search())
+    await agent.run(["Hi", types.Part(text="there")], state={"name": "Ann"}, backend=backend)
+    first, second = backend.calls["a"]
+    assert_type(first, ModelRequest)
+    assert_type(first.system.splitlines(), list[str])
+    assert first.system.startswith("Help Ann.")
+    assert (first.texts, second.texts) == (["Hi", "there"], ["Hi", "there"])
+    assert first.tools == ["weather", "google_search"]
+    plain = LlmRequest.model_construct(**dict(first))
+    assert isinstance(first, LlmRequest)
+    assert (first == first.model_copy(), first == second) == (True, False)
+    assert (plain == first, first == plain, plain == second) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (None, ""),
+        ("Help.", "Help."),
+        (types.Part(text="Help."), "Help."),
+        (types.Content(parts=[types.Part(text="Help."), types.Part(text="Now.")]), "Help.\n\nNow."),
+        (["Help.", types.Part(text="Now.")], "Help.\n\nNow."),
+    ],
+)
+def test_a_system_instruction_of_any_kind_is_text(given: Any, shown: str) -> None:
+    """ADK takes text, parts and contents as an instruction."""
+    config = types.GenerateContentConfig(system_instruction=given)
+    assert ModelRequest(config=config).system == shown

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from adk_fluent.backends.adk.compile.scope import injected_names
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend
 from adk_fluent.backends.adk.steps.scripted import (
+    ModelRequest,
     Response,
     Script,
     ScriptedLlm,
@@ -57,7 +58,8 @@ class MockBackend(ScriptedBackend):
 
     Attributes:
         calls: agent name → the requests its model got, in order: exactly what a real model would have seen.
-            Agents that were not asked are not in it, but `calls[name]` of one is an empty list.
+            Each is an `LlmRequest` with `.system`, `.texts` and `.tools`, which tests ask for most. Agents
+            that were not asked are not in it, but `calls[name]` of one is an empty list.
 
     Raises:
         MockError: a response is none of these.
@@ -92,7 +94,7 @@ class MockBackend(ScriptedBackend):
         self._default = default
         self._exhaust: Literal["repeat", "error"] = exhaust
         self._logs: dict[str, _Log] = {}
-        self.calls: dict[str, list[LlmRequest]] = _Calls(self._logs)
+        self.calls: dict[str, list[ModelRequest]] = _Calls(self._logs)
 
     def model_for(self, node: AgentNode, origin: str, model: str | BaseLlm | None = None) -> BaseLlm:
         """A scripted model for the agent; uses of one agent in several places share its script."""
@@ -136,7 +138,7 @@ class MockBackend(ScriptedBackend):
                 raise ArgumentError(f"mock_backend(resources=): nothing injects {name!r}.{hint}")
         return super().prepare(node)
 
-    def note(self, key: str, request: LlmRequest) -> None:
+    def note(self, key: str, request: ModelRequest) -> None:
         """Take note that the entry `key` was asked for the first time, or again."""
         self.calls.setdefault(key, self._logs[key])
 
@@ -159,27 +161,27 @@ class MockBackend(ScriptedBackend):
         return refuse
 
 
-class _Calls(dict[str, "list[LlmRequest]"]):
+class _Calls(dict[str, list[ModelRequest]]):
     """The requests of the agents that were asked; those of the others are empty lists."""
 
-    def __init__(self, known: Mapping[str, list[LlmRequest]]) -> None:
+    def __init__(self, known: Mapping[str, list[ModelRequest]]) -> None:
         super().__init__()
         self._known = known
 
-    def __missing__(self, agent: str) -> list[LlmRequest]:
+    def __missing__(self, agent: str) -> list[ModelRequest]:
         if agent in self._known:
             return []
         raise KeyError(f"No agent {agent!r} was run.{did_you_mean(agent, self._known)}")
 
 
-class _Log(list["LlmRequest"]):
+class _Log(list[ModelRequest]):
     """The requests that one entry answers."""
 
-    def __init__(self, note: Callable[[LlmRequest], None]) -> None:
+    def __init__(self, note: Callable[[ModelRequest], None]) -> None:
         super().__init__()
         self._note = note
 
-    def append(self, request: LlmRequest) -> None:
+    def append(self, request: ModelRequest) -> None:
         """Add a request, and tell the backend."""
         super().append(request)
         self._note(request)

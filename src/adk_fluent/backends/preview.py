@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.backends.adk.steps.scripted import Response
+from adk_fluent.backends.adk.steps.scripted import ModelRequest, Response
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.requests import answer_form, request_text
 from adk_fluent.backends.stand_ins import in_form, stand_in
@@ -20,14 +20,13 @@ from adk_fluent.middleware.keeping import Simulation
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from google.adk.models.llm_request import LlmRequest
-
     from adk_fluent.backends.events import Pending, RunResult
+
 _LIVE: Final = {"tools_dict": True, "config": {"response_schema": True}}
 """Objects of a request that are not data."""
 
 
-class Preview(PerAgent["list[LlmRequest]"]):
+class Preview(PerAgent["list[ModelRequest]"]):
     """Agent → the requests its model would get, in call order; agents that are not asked come last.
 
     `str()` shows every call in the order in which they are made. An agent that is used in several places
@@ -47,13 +46,13 @@ class Preview(PerAgent["list[LlmRequest]"]):
 
     def __init__(
         self,
-        found: Iterable[tuple[str, list[LlmRequest]]] = (),
+        found: Iterable[tuple[str, list[ModelRequest]]] = (),
         *,
-        order: Iterable[tuple[str, LlmRequest]] = (),
+        order: Iterable[tuple[str, ModelRequest]] = (),
         pending: Iterable[Pending] = (),
     ) -> None:
         super().__init__(found)
-        self.order: tuple[tuple[str, LlmRequest], ...] = tuple(order)
+        self.order: tuple[tuple[str, ModelRequest], ...] = tuple(order)
         self.pending: tuple[Pending, ...] = tuple(pending)
 
     def to_json(self) -> str:
@@ -105,14 +104,14 @@ class PreviewBackend(MockBackend):
         self.simulation: Simulation | None = Simulation(is_preview=True)
         named = [name for name in copies if name in agents or name in responses]
         self.agents: list[str] = [name for name in named if copies[name] in agents]
-        self.order: list[tuple[str, LlmRequest]] = []
+        self.order: list[tuple[str, ModelRequest]] = []
 
     def response_to(self, key: str, asked: str) -> Response:
         """The response of an entry; agents in tools and nodes, and helper models, say that they answer."""
         words = f"(what {'a helper model' if ':' in asked else asked} answers)"
         return self._responses.get(key, in_form(asked, words))
 
-    def note(self, key: str, request: LlmRequest) -> None:
+    def note(self, key: str, request: ModelRequest) -> None:
         """Take note of when a request was made, if an agent of the tree makes it."""
         super().note(key, request)
         if key in self.agents:
@@ -147,5 +146,5 @@ async def preview(
     return Preview(found, order=backend.order, pending=result.pending)
 
 
-def _first(agent: str, order: list[tuple[str, LlmRequest]]) -> int:
+def _first(agent: str, order: list[tuple[str, ModelRequest]]) -> int:
     return next((number for number, (name, _) in enumerate(order) if name == agent), len(order))

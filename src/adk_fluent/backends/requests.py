@@ -47,11 +47,20 @@ def _part(part: Part) -> str:
     return f"<{', '.join(part.model_dump(exclude_none=True))}>"
 
 
+def tool_names(request: LlmRequest) -> Iterator[str]:
+    """The names of the tools that a request offers."""
+    return (each if isinstance(each, str) else each.name or "" for each in _offered(request))
+
+
 def _tools(request: LlmRequest) -> Iterator[str]:
+    return (each if isinstance(each, str) else _signature(each) for each in _offered(request))
+
+
+def _offered(request: LlmRequest) -> Iterator[FunctionDeclaration | str]:
     tools = cast("list[Any]", getattr(request.config, "tools", None) or [])
     for tool in tools:
         declarations = cast("list[FunctionDeclaration]", getattr(tool, "function_declarations", None) or [])
-        yield from map(_signature, declarations)
+        yield from declarations
         if not declarations:  # one that the model's provider runs, such as a search
             yield from tool.model_dump(exclude_none=True) if hasattr(tool, "model_dump") else [str(tool)]
 

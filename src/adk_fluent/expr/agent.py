@@ -19,6 +19,7 @@ from adk_fluent.expr.arguments import (
 )
 from adk_fluent.expr.base import Expr, adopted
 from adk_fluent.expr.declarations import AgentDeclarations, token_limit
+from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir._generated import AGENT_FIELDS, GENERATE_OPTIONS
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
@@ -93,7 +94,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None: ...
     else:
 
-        def __init__(self, name, model=None, *more, **fields) -> None:
+        @leaving_out("more", "fields")
+        def __init__(self, name: str, model: str | BaseLlm | None = None, *more, **fields) -> None:
             if more or fields:
                 raise _not_fluent(name, model, more, fields)
             given: dict[str, object] = {"name": check_name(name)}
@@ -290,7 +292,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         return made
 
     def outputs(self, *keys: object) -> Agent[T_co]:
-        """The same as `writes`."""
+        """Do the same as `writes`, by the name of ADK's `output_key`. Prefer `writes`."""
         return self.writes(*keys)
 
     def returns(self, schema: TypeForm[M], *, retries: int = 0) -> Agent[M]:
@@ -373,11 +375,26 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         return said._set(input_schema=check_schema(accepted[0], "accepts()"))
 
     def produces(self, schema: type) -> Agent[T_co]:
-        """Note for checks that it produces a `schema`; nothing changes at run time."""
+        """Declare which fields the agent produces; nothing changes at run time, and nothing is stored.
+
+        Use it where the agents of several people meet, together with `consumes`: the check reports a field
+        that a later agent consumes with another type, or that no agent produces. To store the answer, use
+        `writes`; to make the model answer in a type, use `returns`.
+
+        Args:
+            schema: a pydantic model or another type.
+        """
         return self._set(produces_type=check_schema(schema, "produces()"))
 
     def consumes(self, schema: type) -> Agent[T_co]:
-        """Note for checks that it consumes a `schema`; nothing changes at run time."""
+        """Declare which fields the agent needs from earlier agents; nothing changes at run time.
+
+        Use it together with `produces` on those agents: the check compares fields and types. To show the
+        agent keys of state, use `reads`.
+
+        Args:
+            schema: a pydantic model or another type.
+        """
         return self._set(consumes_type=check_schema(schema, "consumes()"))
 
     # --- delegation -------------------------------------------------------------------------------
@@ -401,7 +418,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         return self._append("children", *(agent.node for agent in found))
 
     def sub_agents(self, *agents: Expr[Any] | NativeAgent) -> Agent[T_co]:
-        """The same as `delegate`, under ADK's name."""
+        """Do the same as `delegate`, by the name of ADK's field. Prefer `delegate`."""
         return self.delegate(*agents)
 
     def stay(self) -> Agent[T_co]:

@@ -134,7 +134,7 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def last_n_turns(n: int) -> Context:
-        """The same as `window`."""
+        """Do the same as `window(n)`, by a name that says it in full. Prefer `window`."""
         return C.window(n)
 
     @staticmethod
@@ -354,7 +354,18 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def from_agents_windowed(**agent_to_n: int) -> Context:
-        """The user's messages, and of each agent what it did since the last `n` texts it wrote."""
+        """Select the user's messages, and what each named agent did since the last `n` texts it wrote.
+
+        Use it for loops: a writer needs the last remark of its critic, and not all of them.
+        `from_agents` selects all that an agent wrote; `window` counts turns of the conversation.
+
+        Args:
+            agent_to_n: agent name → how many of its texts.
+
+        >>> from adk_fluent import Agent, C, until
+        >>> writer = Agent("writer").context(C.from_agents_windowed(writer=1, critic=1))
+        >>> draft = (writer >> Agent("critic").writes("verdict")) * until(lambda s: s["verdict"] == "ok")
+        """
         agent_names(tuple(agent_to_n), "C.from_agents_windowed()")
         pairs = tuple((name, count(n, f"C.from_agents_windowed({name}=)")) for name, n in agent_to_n.items())
         return FromAgentsWindowed(pairs)
@@ -369,7 +380,11 @@ class C(metaclass=Namespace):
     def manus_cascade(
         budget: int, *, model: Model | None = None, count_tokens: CountTokens | None = None
     ) -> Context:
-        """Compact, then drop repetition, then summarize what is older, then truncate, until it fits.
+        """Shrink the history step by step until it fits: compact, drop repetition, summarize, truncate.
+
+        Use it for agents that work for long and call many tools. The first two steps ask no model; a model
+        is asked for a summary only if they are not enough. `budget` only drops the oldest, or summarizes it;
+        `rolling` keeps a fixed number of turns. It is named after the agent Manus.
 
         Args:
             budget: the tokens allowed.
@@ -419,7 +434,7 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def capture(key: str) -> Step:
-        """A step that writes the text of the latest user message to `key`."""
+        """Make the same step as `S.capture`, beside `capture_turns`. Prefer `S.capture`: it writes state."""
         return Step.from_node(CaptureNode(key=check_key(key, "C.capture()")))
 
     @staticmethod

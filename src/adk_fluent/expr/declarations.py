@@ -74,7 +74,9 @@ class Declarations:
     # --- who sees it ------------------------------------------------------------------------------
 
     def show(self) -> Self:
-        """Let the user see what this says, wherever it stands.
+        """Let the user see what the agents of this expression say, wherever it stands in a pipeline.
+
+        Without it, the user sees an agent only if its answer is the pipeline's last word.
 
         >>> from adk_fluent import Agent
         >>> from adk_fluent.visibility import infer_visibility
@@ -84,7 +86,9 @@ class Declarations:
         return self._say(visibility="user")
 
     def hide(self, *, aside: bool = False) -> Self:
-        """Keep what this says from the user, wherever it stands; other agents see it as before.
+        """Keep what the agents of this expression say from the user, wherever it stands in a pipeline.
+
+        Use it for a last step that only works on state. Other agents see the text as before.
 
         Args:
             aside: whether it also leaves the last word to what is before it, as a reviewer does whose verdict
@@ -98,7 +102,7 @@ class Declarations:
         return self._say(visibility="zero_cost" if aside else "internal")
 
     def transparent(self) -> Self:
-        """Let the user see what every agent in here says, except one with `.hide()`."""
+        """Let the user see what every agent of this expression says, except one with `.hide()`."""
         return self._say(policy="transparent")
 
     def filtered(self) -> Self:
@@ -110,7 +114,10 @@ class Declarations:
         return self._say(policy="filtered")
 
     def annotated(self) -> Self:
-        """Give every event whole, marked with who may see it; this is the default."""
+        """Let `run`, `stream` and `session` give every event whole, marked with whether the user may see it.
+
+        This is the default. Use it to undo `.filtered()`.
+        """
         return self._say(policy="annotated")
 
     # --- how it is run ----------------------------------------------------------------------------

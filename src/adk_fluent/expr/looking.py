@@ -43,7 +43,9 @@ class Looking:
             return shown
 
     def data_flow(self) -> DataFlows:
-        """What each agent reads, accepts, returns, writes and promises; `str()` is text for a person.
+        """Show what each agent of this expression reads, accepts, returns, writes and promises.
+
+        Use it to see which state keys join two agents; `explain()` shows more. `str()` is text for a person.
 
         >>> from adk_fluent import Agent
         >>> (Agent("a").writes("x") >> Agent("b").reads("x")).data_flow()["b"].reads
@@ -54,7 +56,7 @@ class Looking:
         return data_flow(self.node)
 
     def llm_anatomy(self) -> PerAgent[LlmAnatomy]:
-        """What each agent's model will be sent, through which channel; `str()` is text for a person.
+        """Show what each agent's model will be sent, through which channel; `str()` is text for a person.
 
         >>> from adk_fluent import Agent
         >>> found = (Agent("a").writes("x") >> Agent("b").reads("x")).llm_anatomy()
@@ -66,7 +68,7 @@ class Looking:
         return llm_anatomy(self.node)
 
     def explain(self) -> Explanation:
-        """All that is known before a run: the shape, and of each agent what goes in and out and is wrong.
+        """Show all that is known before a run: the shape, what goes into and out of each agent, the findings.
 
         >>> from adk_fluent import Agent
         >>> print(Agent("helper").model("gemini-2.5-flash").instruct("Help.").explain())  # doctest: +ELLIPSIS

@@ -1,14 +1,117 @@
-"""The options of `run` and its relatives, checked before anything runs."""
+"""The options of `run` and its relatives: their types, what `help()` says of them, and their checks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, cast
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import describe
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.given import given_state
+
+if TYPE_CHECKING:
+    from google.adk.artifacts import BaseArtifactService
+    from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+    from google.adk.memory import BaseMemoryService
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.sessions import BaseSessionService
+
+    from adk_fluent.backends.protocol import Backend, SessionBackend
+    from adk_fluent.config import ExecutionConfig
+    from adk_fluent.middleware.protocol import Middleware
+
+    AnyMiddleware = Middleware | BasePlugin | Sequence[Middleware | BasePlugin]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class ServiceOptions(TypedDict, total=False):
+    """Where a run keeps things; each defaults to the memory of this process."""
+
+    session_service: BaseSessionService
+    artifact_service: BaseArtifactService
+    memory_service: BaseMemoryService
+    credential_service: BaseCredentialService
+
+
+class RunOptions(ServiceOptions, total=False):
+    """How and where an expression is run."""
+
+    app_name: str
+    user_id: str
+    session_id: str
+    state: Mapping[str, Any]
+    backend: Backend
+    config: ExecutionConfig
+    middleware: AnyMiddleware
+
+
+class ResumeOptions(ServiceOptions, total=False):
+    """Where the session to go back to is kept."""
+
+    app_name: str
+    user_id: str
+    backend: SessionBackend
+    config: ExecutionConfig
+    middleware: AnyMiddleware
+
+
+_MEANINGS: Final[Mapping[str, str]] = {
+    "session_service": "where sessions are kept; in the memory of this process by default.",
+    "artifact_service": "where artifacts are kept; in the memory of this process by default.",
+    "memory_service": "ADK's long-term memory; in the memory of this process by default.",
+    "credential_service": "where credentials of tools are kept; in the memory of this process by default.",
+    "app_name": "the ADK app's name; overrides that of `config`.",
+    "user_id": "whose session it is; `user` by default.",
+    "session_id": "the session to go on in; it is created when missing. A new one by default.",
+    "state": "written to the session before the run.",
+    "backend": "what runs it; ADK by default. Without sessions it takes no `session_id` and no services.",
+    "config": "an `ExecutionConfig`: limits, streaming, resumability, compaction.",
+    "middleware": "what acts on this run, around the middleware of the expression; one, or a list.",
+}
+"""Option -> what it means, as `help()` and the reference say it."""
+
+
+def listing_options(options: type) -> Callable[[F], F]:
+    """Show each option of a `TypedDict` in the signature and docstring of a method that takes it as keywords.
+
+    The docstring says `options: ...` or `services: ...` where the list goes. An option that is `None` was not
+    given, so that is the default which the signature shows.
+    """
+
+    def list_them(method: F) -> F:
+        shown: Any = method
+        signature = inspect.signature(method)
+        *before, last = signature.parameters.values()
+        kinds: Mapping[str, Any] = options.__annotations__
+        form = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY, default=None)
+        keywords = [form(name, annotation=f"{kind.__forward_arg__} | None") for name, kind in kinds.items()]
+        shown.__signature__ = signature.replace(parameters=[*before, *keywords])
+        listed = "\n".join(f"{name}: {_MEANINGS[name]}" for name in kinds)
+        entry = re.compile(rf"^( +){last.name}: .*?\.$", re.MULTILINE)
+        shown.__doc__ = entry.sub(lambda found: indent(listed, found[1]), method.__doc__ or "")
+        return method
+
+    return list_them
+
+
+def leaving_out(*names: str) -> Callable[[F], F]:
+    """Keep parameters that only exist for an error message out of the signature that `help()` shows."""
+
+    def leave_out(function: F) -> F:
+        shown: Any = function
+        signature = inspect.signature(function)
+        kept = [each for name, each in signature.parameters.items() if name not in names]
+        shown.__signature__ = signature.replace(parameters=kept)
+        return function
+
+    return leave_out
+
 
 _TEXTS = {"app_name": "the name of an app", "user_id": "a user's id", "session_id": "a session's id"}
 

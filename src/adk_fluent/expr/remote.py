@@ -174,7 +174,7 @@ class RemoteAgent(Expr[T_co]):
         return self._set(output_key=check_key(key, "writes()"))
 
     def outputs(self, key: str) -> RemoteAgent[T_co]:
-        """The same as `writes`."""
+        """Do the same as `writes`, by the name of ADK's `output_key`. Prefer `writes`."""
         return self.writes(key)
 
     def returns(self, schema: TypeForm[M]) -> RemoteAgent[M]:

@@ -3,81 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from adk_fluent.errors import ADKFluentError, ArgumentError
 from adk_fluent.expr.arguments import words
 from adk_fluent.expr.looking import Looking
+from adk_fluent.expr.options import ResumeOptions, RunOptions, ServiceOptions, listing_options
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from a2a.types import AgentCard
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.apps.app import App
-    from google.adk.artifacts import BaseArtifactService
-    from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
-    from google.adk.memory import BaseMemoryService
-    from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.runners import Runner
-    from google.adk.sessions import BaseSessionService
     from google.adk.workflow import Workflow
 
     from adk_fluent.backends.events import AgentEvent, RunResult
-    from adk_fluent.backends.protocol import Backend, SessionBackend
     from adk_fluent.config import ExecutionConfig
     from adk_fluent.expr.live import Live
     from adk_fluent.expr.looking import Prompt
+    from adk_fluent.expr.options import AnyMiddleware
     from adk_fluent.expr.running import Run
     from adk_fluent.expr.session import Chat
     from adk_fluent.ir.annotations import AuthConfig
     from adk_fluent.ir.base import Node
-    from adk_fluent.middleware.protocol import Middleware
-
-    AnyMiddleware = Middleware | BasePlugin | Sequence[Middleware | BasePlugin]
 
 T_co = TypeVar("T_co", covariant=True)
-
-
-class ServiceOptions(TypedDict, total=False):
-    """Where a run keeps things; each defaults to the memory of this process."""
-
-    session_service: BaseSessionService
-    artifact_service: BaseArtifactService
-    memory_service: BaseMemoryService
-    credential_service: BaseCredentialService
-
-
-class RunOptions(ServiceOptions, total=False):
-    """How and where an expression is run.
-
-    Attributes:
-        app_name: the ADK app's name; overrides the configuration's.
-        user_id: whose session it is; `user` by default.
-        session_id: the session to go on in; it is created when missing. A new one by default.
-        state: written to the session before the run.
-        backend: what runs it; ADK by default. One that stores no sessions takes no `session_id` and no
-            services.
-        config: limits, streaming, resumability, compaction.
-        middleware: what acts on this run, around the middleware of the expression; one, or a list.
-    """
-
-    app_name: str
-    user_id: str
-    session_id: str
-    state: Mapping[str, Any]
-    backend: Backend
-    config: ExecutionConfig
-    middleware: AnyMiddleware
-
-
-class ResumeOptions(ServiceOptions, total=False):
-    """Where the session to go back to is kept."""
-
-    app_name: str
-    user_id: str
-    backend: SessionBackend
-    config: ExecutionConfig
-    middleware: AnyMiddleware
 
 
 class Terminals(Looking, Generic[T_co]):
@@ -122,7 +73,7 @@ class Terminals(Looking, Generic[T_co]):
         return build(self.node)
 
     def to_agent(self) -> BaseAgent:
-        """The same as `build()`."""
+        """Do the same as `build()`, named like `to_app()`. Prefer `build()`, which also takes a target."""
         return self.build()
 
     def to_agent_card(
@@ -180,6 +131,7 @@ class Terminals(Looking, Generic[T_co]):
 
         return ADKBackend().compile(self._with_middleware(middleware), config).published()
 
+    @listing_options(ServiceOptions)
     def to_runner(
         self,
         config: ExecutionConfig | None = None,
@@ -193,6 +145,11 @@ class Terminals(Looking, Generic[T_co]):
         agents, and sequences of agents, transforms, taps, captures and artifact operations: as in ADK's
         `SequentialAgent`, each agent calls the function `task_completed` when it is done, and the next one
         goes on.
+
+        Args:
+            config: limits, streaming, resumability, compaction.
+            middleware: more of it, around that of the expression; one, or a list.
+            services: `session_service` and the rest of `ServiceOptions`.
 
         Raises:
             ArgumentError: an option is none of these; the message says where it belongs.
@@ -211,12 +168,13 @@ class Terminals(Looking, Generic[T_co]):
 
     # --- running ----------------------------------------------------------------------------------
 
+    @listing_options(RunOptions)
     async def run(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunResult[T_co]:
         """Run to the end, or until a person must approve.
 
         Args:
             prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
-            options: see `RunOptions`.
+            options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
 
         Returns:
             All events, with `.text` and `.output` (the answer to the user), `.visible` (the events that are
@@ -224,6 +182,7 @@ class Terminals(Looking, Generic[T_co]):
         """
         return await self._run("run", options).result(prompt)
 
+    @listing_options(RunOptions)
     def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncGenerator[AgentEvent, None]:
         """Give events as they happen, pieces of answers (`is_partial`) included.
 
@@ -231,19 +190,34 @@ class Terminals(Looking, Generic[T_co]):
         However it ends, a session that was not named with `session_id=`, nor kept in a `session_service` of
         yours, is forgotten then; only where the run waits for a person it stays, to `resume` it by the
         `session_id` of its events.
+
+        Args:
+            prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
+            options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
         """
         return self._run("stream", options).stream(prompt)
 
+    @listing_options(RunOptions)
     def ask(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:
         """Run and wait for the answer: the parsed `returns` model, or text.
+
+        Args:
+            prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
+            options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
 
         Raises:
             EventLoopError: called inside a running event loop; use `await expr.ask_async(...)` there.
         """
         return self._run("ask", options).ask(prompt)
 
+    @listing_options(RunOptions)
     async def ask_async(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:
-        """Run and give the answer: the parsed `returns` model, or text."""
+        """Run and give the answer: the parsed `returns` model, or text.
+
+        Args:
+            prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
+            options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
+        """
         return await self._run("ask_async", options).answer(prompt)
 
     @overload
@@ -264,6 +238,7 @@ class Terminals(Looking, Generic[T_co]):
         return_exceptions: bool,
         **options: Unpack[RunOptions],
     ) -> list[T_co | ADKFluentError]: ...
+    @listing_options(RunOptions)
     async def map(
         self,
         prompts: Sequence[Prompt],
@@ -280,7 +255,7 @@ class Terminals(Looking, Generic[T_co]):
             return_exceptions: as in `asyncio.gather`: with `True`, the error of a prompt takes the place of
                 its answer and the others go on. By default the first error cancels the rest and is raised;
                 its `answers` are those to the other prompts, by index.
-            options: see `RunOptions`.
+            options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
 
         Raises:
             ArgumentError: a prompt is nothing that a message can hold; nothing was asked.
@@ -299,6 +274,7 @@ class Terminals(Looking, Generic[T_co]):
         run = self._run("map", options)
         return await run.map(prompts, concurrency, return_exceptions=return_exceptions)
 
+    @listing_options(RunOptions)
     def session(self, *, keep: bool = False, **options: Unpack[RunOptions]) -> Chat[T_co]:
         """A conversation: `async with expr.session() as chat: await chat.send("Hi")`.
 
@@ -306,22 +282,23 @@ class Terminals(Looking, Generic[T_co]):
             keep: whether the session stays when the conversation ends. By default one that was not named
                 with `session_id=`, nor kept in a `session_service` of yours, is forgotten, unless a run in it
                 waits for a person.
-            options: see `RunOptions`.
+            options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
         """
         from adk_fluent.expr.session import Chat
 
         return Chat(self._run("session", options), keep=keep)
 
+    @listing_options(RunOptions)
     def live(self, *, modality: Literal["audio", "text"] = "audio", **options: Unpack[RunOptions]) -> Live:
         """A live conversation on ADK's bidirectional streaming, for agents and sequences of agents.
 
         `async with expr.live() as live:` opens it, `await live.send(...)` sends text or sound, and
         `async for event in live:` gives what comes. In a sequence each agent calls the function
-        `task_completed` when it is done, and the next one goes on.
+        `task_completed` when it is done, and the next one goes on. `state=` is for a new session.
 
         Args:
             modality: what the model answers in; many live models speak only.
-            options: see `RunOptions`; `state` is for a new session.
+            options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
 
         Raises:
             ArgumentError: no such modality.
@@ -333,6 +310,7 @@ class Terminals(Looking, Generic[T_co]):
             raise ArgumentError(f"live(modality=) is 'audio' or 'text', not {modality!r}.{hint}")
         return Live(self._run("live", options), modality)
 
+    @listing_options(ResumeOptions)
     async def resume(
         self, *, session_id: str, approvals: Mapping[str, Any], **options: Unpack[ResumeOptions]
     ) -> RunResult[T_co]:
@@ -341,6 +319,7 @@ class Terminals(Looking, Generic[T_co]):
         Args:
             session_id: the session of the run.
             approvals: `RunResult.pending` id → `True`, `False`, or a payload that approves.
+            options: `backend`, `session_service` and the rest of `ResumeOptions`.
 
         Raises:
             SessionError: there is no such session, or it does not wait for one of these approvals.
@@ -348,13 +327,16 @@ class Terminals(Looking, Generic[T_co]):
         """
         return await self._run("resume", {**options, "session_id": session_id}).resume(approvals, session_id)
 
+    @listing_options(ResumeOptions)
     async def rewind(
         self, *, session_id: str, before_invocation_id: str, **options: Unpack[ResumeOptions]
     ) -> None:
         """Undo a run and all after it: the state is what it was before.
 
         Args:
+            session_id: the session of the run.
             before_invocation_id: `RunResult.invocation_id` of the first run to undo.
+            options: `backend`, `session_service` and the rest of `ResumeOptions`.
 
         Raises:
             SessionError: there is no such session or run.

@@ -321,5 +321,8 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def capture(key: str) -> Step:
-        """Write the text of the latest user message to `key`."""
+        """Write the text of the latest user message to `key`, for agents and functions behind it to read.
+
+        `C.capture` is the same step; `C.capture_turns` writes several turns.
+        """
         return Step.from_node(CaptureNode(key=check_key(key, "S.capture()")))

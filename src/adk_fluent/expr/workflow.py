@@ -9,6 +9,7 @@ from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr._generated import WorkflowMethods
 from adk_fluent.expr.arguments import check_key, observer, positive, refuse_fields
 from adk_fluent.expr.base import Expr, Step, lift
+from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.matching import Predicate, StateView
@@ -168,6 +169,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     ) -> None: ...
     @overload
     def __init__(self: Pipeline[Any], *steps: Expr[Any] | NativeAgent, name: str | None = None) -> None: ...
+    @leaving_out("unknown")
     def __init__(self, *steps: object, name: str | None = None, **unknown: object) -> None:
         refuse_fields("Pipeline", "step", unknown, ("name",))
         self._begin(steps, name, "step")
@@ -245,6 +247,7 @@ class FanOut(_Associative[T_co], WorkflowMethods):
         name: str | None = None,
         merge: Merge = "wait_all",
     ) -> None: ...
+    @leaving_out("unknown")
     def __init__(
         self, *branches: object, name: str | None = None, merge: Merge = "wait_all", **unknown: object
     ) -> None:
@@ -370,6 +373,7 @@ class Loop(Expr[T_co], WorkflowMethods):
         max_iterations: int = 10,
         name: str | None = None,
     ) -> None: ...
+    @leaving_out("unknown")
     def __init__(
         self, *steps: object, max_iterations: int = 10, name: str | None = None, **unknown: object
     ) -> None:

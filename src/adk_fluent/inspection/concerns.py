@@ -78,7 +78,7 @@ class DataFlows(PerAgent[DataFlow]):
 
 
 def data_flow(subject: object) -> DataFlows:
-    """The five concerns of every agent, remote ones included.
+    """Show what each agent reads, accepts, returns, writes and promises, remote agents included.
 
     Args:
         subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.

@@ -10,12 +10,32 @@ said, not what could be. `dataclasses.fields`, `replace` and `is_dataclass` work
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+from dataclasses import MISSING, FrozenInstanceError, dataclass, fields, is_dataclass
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from adk_fluent._redaction import shown
 
 C = TypeVar("C", bound=type)
+
+
+class _Fields:
+    """The signature of a class that takes its fields, for `help()`; made when it is asked for."""
+
+    def __get__(self, instance: object, owner: type[Frozen]) -> Signature:
+        if instance is not None or owner.__init__ is not Frozen.__init__ or not is_dataclass(owner):
+            raise AttributeError("__signature__")
+        named = fields(cast(Any, owner))
+        parameters = [
+            Parameter(
+                each.name,
+                Parameter.KEYWORD_ONLY if each.kw_only else Parameter.POSITIONAL_OR_KEYWORD,
+                default=Parameter.empty if each.default is MISSING else each.default,
+                annotation=each.type,
+            )
+            for each in sorted(named, key=lambda each: bool(each.kw_only))
+        ]
+        return Signature(parameters, __validate_parameters__=False)
 
 
 class Frozen:
@@ -29,6 +49,8 @@ class Frozen:
     _positional: ClassVar[tuple[str, ...]] = ()
     stored_as: ClassVar[type | None] = None
     """The class that a stored graph names in place of this one."""
+
+    __signature__: Final = _Fields()
 
     def __init__(self, *args: object, **values: object) -> None:
         cls = type(self)

@@ -51,7 +51,7 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 
         lines = str(diff_events(cast(Any, left), cast(Any, right))).splitlines()
         return ["the events differ (- left, + right):", *lines]
-    if type(left).__name__ == type(right).__name__ == "LlmRequest":
+    if {type(left).__name__, type(right).__name__} <= {"LlmRequest", "ModelRequest"}:
         from adk_fluent.debug.requests import Asked, changed_channels, request_json
 
         before, after = (Asked(request_json(cast(Any, each))) for each in (left, right))

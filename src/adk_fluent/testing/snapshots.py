@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from adk_fluent.backends.events import AgentEvent, events_in
@@ -18,7 +18,7 @@ class Called(Protocol):
     """A backend that keeps the requests of each agent."""
 
     @property
-    def calls(self) -> Mapping[str, list[LlmRequest]]:
+    def calls(self) -> Mapping[str, Sequence[LlmRequest]]:
         """Agent → its requests, in order."""
         ...
 

@@ -76,8 +76,8 @@ class Taker:
                 await self._broker.open()
                 self._outage.succeeded()
                 await self._broker.take(self._segment.queue, self.take)
-            except EngineError as error:
-                self._engine_outage.failed(error)
+            except EngineError:
+                pass  # take() noted it
             except Exception as error:  # noqa: BLE001  # a client may raise anything
                 self._outage.failed(error)
             finally:
@@ -111,8 +111,13 @@ class Taker:
             "policy": policy,
         }
         work = work_in(segment.queue, crossing)
-        async with self._turns.setdefault(work.session, asyncio.Lock()):  # in the order in which they came
-            await self._engine.start(work, task_queue_of(segment.queue, crossing.ir_hash), asked)
+        turn = self._turns.setdefault(work.session, asyncio.Lock())
+        try:
+            async with turn:  # in the order in which they came
+                await self._engine.start(work, task_queue_of(segment.queue, crossing.ir_hash), asked)
+        except EngineError as error:  # here, since a broker may handle it and deliver the message again
+            self._engine_outage.failed(error)
+            raise
         self._engine_outage.succeeded()
 
     def _check(self, crossing: Crossing, message: Message) -> None:
