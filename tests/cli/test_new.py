@@ -205,7 +205,7 @@ GIT = {"vcs": "git", "commit_id": "abc123"}
 @pytest.mark.parametrize(
     ("origin", "requirement"),
     [
-        (None, f"adk-fluent~={__version__}"),
+        (None, f"./adk_fluent-{__version__}-py3-none-any.whl"),
         (
             {"url": "https://a.example/x.git", "vcs_info": GIT},
             "adk-fluent @ git+https://a.example/x.git@abc123",
@@ -213,12 +213,12 @@ GIT = {"vcs": "git", "commit_id": "abc123"}
         ({"url": "https://a.example/x.whl", "archive_info": {}}, "adk-fluent @ https://a.example/x.whl"),
         ({"url": "file:///shared/x.whl", "archive_info": {}}, "adk-fluent @ file:///shared/x.whl"),
     ],
-    ids=["registry", "git", "web", "file"],
+    ids=["unknown", "git", "web", "file"],
 )
 def test_the_requirements_install_what_is_installed_here(
     cli: Cli, tmp_path: Path, origin: Any, requirement: str
 ) -> None:
-    """A deployment gets this release or a compatible one; one that came from elsewhere, from there."""
+    """A deployment gets this adk-fluent from where it came, else a wheel; never the bare name."""
     installed = tmp_path / "site" / f"adk_fluent-{__version__}.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: adk-fluent\nVersion: {__version__}\n")

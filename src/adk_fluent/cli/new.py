@@ -61,7 +61,9 @@ app = pipeline.to_app(ExecutionConfig(app_name="{name}"))
 root_agent = app.root_agent
 ''',
     "requirements.txt": """\
-# What `adk deploy` installs, beside google-adk itself.
+# What `adk deploy` installs, beside google-adk itself. Do not name adk-fluent alone here: on the public
+# registry that is another project today. A deployment cannot read a path of your machine: name a wheel
+# (`./dev build` in the source of adk-fluent writes one) by an address or a path that it can read.
 {requirement}
 """,
     "README.md": """\
@@ -128,13 +130,16 @@ def new(folder: Path) -> int:
 
 
 def _requirement() -> str:
-    """What installs the adk-fluent that is installed here: from a registry, or from where this one came."""
+    """The line that installs the adk-fluent that is installed here from where it came.
+
+    If that is unknown, the line names a wheel: on the public registry, the name is another project's.
+    """
     try:
         origin = metadata.distribution("adk-fluent").read_text("direct_url.json")
     except metadata.PackageNotFoundError:  # it runs from its source alone
         origin = None
     if origin is None:
-        return f"adk-fluent~={__version__}"
+        return f"./adk_fluent-{__version__}-py3-none-any.whl"
     found = json.loads(origin)
     if version_control := found.get("vcs_info"):
         return f"adk-fluent @ {version_control['vcs']}+{found['url']}@{version_control['commit_id']}"
