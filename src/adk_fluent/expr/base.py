@@ -32,7 +32,6 @@ from adk_fluent.ir.nodes import (
     TransformFn,
     TransformNode,
 )
-from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
@@ -329,12 +328,14 @@ def _instead(cls: type[Expr[Any]], name: str) -> str:
     It is kept, since whoever asks an object what it is (`hasattr(x, "root_agent")`) asks again and again.
     """
     from adk_fluent.expr.agent import Agent
+    from adk_fluent.expr.arguments import generating, nearest
 
-    if hasattr(Agent, name):
+    call = f"{name}()" if hasattr(Agent, name) else generating(name)
+    if call is not None and cls is not Agent:
         its = "its agents have prompts" if name in _PROMPTS else "that is for its agents"
-        return f": {its}. Call .{name}() on an Agent, before it is joined with others."
+        return f": {its}. Call .{call} on an Agent, before it is joined with others."
     known = {n for kind in (cls, Agent) for n in dir(kind) if not n.startswith("_")}
-    return f".{did_you_mean(name, sorted(known))}"
+    return f".{nearest(name, sorted(known))}"
 
 
 _PROMPTS = ("instruct", "instruction", "static", "global_instruct", "prompt")

@@ -102,9 +102,10 @@ def resolve_names(root: Node) -> Named:
     """
     first, clashing = named_nodes(root)
     for name, other in clashing.items():
+        kinds = first[name].kind, other.kind
+        which = "agents" if set(kinds) == {"agent"} else f"nodes ({' and '.join(dict.fromkeys(kinds))})"
         raise DuplicateNameError(
-            f"Two different nodes are called {name!r} (kinds: {first[name].kind}, {other.kind}). "
-            f"Rename one with .named('{name}_b')."
+            f"Two different {which} are called {name!r}. Rename one with .named('{name}_b')."
         )
     giver = NameGiver(first)
     return Named(_renamed(root, giver), giver.origins)
