@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Final
 
-from adk_fluent import Agent, Route
+from adk_fluent import Agent, C, Route
 from adk_fluent.expr.base import Expr
 
 PICTURES: Final = Path(__file__).resolve().parent.parent / "docs" / "pictures"
@@ -26,7 +26,7 @@ def desk(key: str) -> Expr[object]:
     """The support desk of the landing page; one agent reads `key`, which another writes as `destination`."""
     triage = Agent("triage").instruct("Which team should help?").writes("team")
     form = Agent("form").instruct("Where to?").writes("destination")
-    booker = Agent("booker").instruct(f"Rebook the flight to {{{key}}}.")
+    booker = Agent("booker").instruct(f"Rebook the flight to {{{key}}}.").context(C.user_only())
     biller = Agent("biller").instruct("Explain the bill.")
     return triage >> form >> Route("team").eq("booking", booker).otherwise(biller)
 

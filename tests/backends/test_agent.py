@@ -60,7 +60,8 @@ async def test_a_missing_key_nobody_writes() -> None:
     assert str(caught.value) == (
         "Agent 'b' needs state key 'drafts' for its instruction, and it is not set. Nothing in this pipeline "
         "writes it. Did you mean 'draft'? Add .writes('drafts') to an earlier agent, pass "
-        "state={'drafts': ...}, or write {drafts?} if it may be missing."
+        "state={'drafts': ...}, or write {drafts?} if it may be missing. "
+        "If you mean the text {drafts}, write \\{drafts}."
     )
 
 

@@ -197,5 +197,5 @@ async def test_a_result_is_shown_in_one_line() -> None:
     result = await (Agent("a").writes("x")).run("hi", backend=script({"a": "hello " * 100}))
     shown = repr(result)
     assert shown.startswith("<RunResult of 1 events, text='hello hello")
-    assert shown.endswith(", state=['x']>")
+    assert shown.endswith("h…', state=['x']>")
     assert len(shown) < 160

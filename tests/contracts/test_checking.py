@@ -29,7 +29,8 @@ ERRORS = "\n".join(
     f"✗ lost reads {{{key}}} in instruction: ERROR\n"
     f'  No step writes "{key}", and it is not in the initial state.\n'
     f'  Add .writes("{key}") to an agent before it, put S.set({key}=...) or S.capture("{key}") in front, or '
-    f'pass state={{"{key}": ...}}.'
+    f'pass state={{"{key}": ...}}.\n'
+    f"  If you mean the text {{{key}}}, write \\{{{key}}}."
     for key in ("here", "there")
 )
 UNSURE = (

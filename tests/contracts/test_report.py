@@ -43,6 +43,7 @@ def test_the_lines_read_as_plain_sentences() -> None:
         '  No step writes "summary", and it is not in the initial state.\n'
         '  Add .writes("summary") to an agent before it, put S.set(summary=...) or S.capture("summary") in '
         'front, or pass state={"summary": ...}.\n'
+        "  If you mean the text {summary}, write \\{summary}.\n"
         '⚠ booker has C.default() with predecessor classifier.outputs("intent"): INFO\n'
         "  booker will see what classifier says in the conversation AND via {intent}.\n"
         "  This is duplication. Consider .context(C.user_only()), "

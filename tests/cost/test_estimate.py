@@ -545,7 +545,7 @@ def test_without_the_extra_given_prices_do(monkeypatch: pytest.MonkeyPatch) -> N
 
     prices._data.cache_clear()  # pyright: ignore[reportPrivateUsage]  # as in a new process
     monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'adk-fluent\[cost\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'genai-prices>=0.2'"):
         estimate_cost(agent("a", "gemini-2.5-flash"))
     assert estimate_cost(a, prices=PRICES).per_invocation > 0
     chosen = Agent("a").model_select("cost_optimized", candidates=[ModelCandidate("gemini-2.5-flash", 1, 1)])

@@ -126,7 +126,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
     prices._data.cache_clear()  # pyright: ignore[reportPrivateUsage]  # as in a new process
     monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'adk-fluent\[cost\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'genai-prices>=0.2'"):
         price_of("gemini-2.5-flash")
     assert price_of(own) is not None
     monkeypatch.undo()

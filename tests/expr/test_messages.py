@@ -129,6 +129,17 @@ class St(StateSchema):
         (St, "intnt", "St has no field 'intnt'. Did you mean 'intent'? It has intent, confidence."),
         (a, "intsruct", "Agent has no method 'intsruct'. Did you mean 'instruct'?"),
         (a >> b, "instuct", "Pipeline has no method 'instuct'. Did you mean 'instruct'?"),
+        (
+            a >> b,
+            "seed",
+            "Pipeline has no method 'seed': that is for its agents. Call .generate(seed=...) on an",
+        ),
+        (a, "temprature", "Agent has no method 'temprature'. Did you mean .generate(temperature=...)?"),
+        (a, "response_schema", "Agent has no method 'response_schema'. Write .returns(...)."),
+        *[
+            (a, o, f"Agent has no method {o!r}. Write .generate({o}=...).")
+            for o in ("temperature", "seed", "top_k")
+        ],
     ],
 )
 def test_a_misspelt_name_is_answered_with_the_nearest(holder: object, wrong: str, told: str) -> None:

@@ -134,7 +134,7 @@ def test_transfer_targets_are_names(target: Any, message: str) -> None:
         (
             a >> a.instruct("Other."),
             DuplicateNameError,
-            "Two different nodes are called 'a' (kinds: agent, agent). Rename one with .named('a_b').",
+            "Two different agents are called 'a'. Rename one with .named('a_b').",
         ),
     ],
 )

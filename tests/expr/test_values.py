@@ -139,7 +139,13 @@ def test_named_renames_and_nothing_else(name: str) -> None:
         (a >> b, "Pipeline(a, b)"),
         ((a >> b).named("p"), "Pipeline('p', a, b)"),
         (Pipeline("p"), "Pipeline('p')"),
-        (a >> (a | b), "Pipeline(a, parallel)"),
+        (a >> (a | b), "Pipeline(a, a | b)"),
+        ((a >> b) | b, "FanOut(a >> b, b)"),
+        ((a >> b) // (a | b | (b >> a)), "Fallback(a >> b, a | b | (b >> a))"),
+        ((a >> b).named("q") | b, "FanOut(q, b)"),
+        (race(a >> b, b), "Race(a >> b, b)"),
+        ((a >> b).timeout(1) >> b, "Pipeline(timeout(a >> b), b)"),
+        ((a // b) * 2, "Loop(a // b)"),
         (FanOut("f", a), "FanOut('f', a)"),
         (a // b, "Fallback(a, b)"),
         (a * 3, "Loop(a)"),
@@ -160,7 +166,7 @@ def test_named_renames_and_nothing_else(name: str) -> None:
     ],
 )
 def test_repr(expression: Expr[Any], shown: str) -> None:
-    """An expression prints as its class, its name and what it holds, in one short line."""
+    """An expression prints as its class, its name and what it holds, written with operators, in one line."""
     assert repr(expression) == shown
 
 

@@ -101,13 +101,11 @@ def test_different_nodes_of_one_name_are_refused() -> None:
     """Two agents that differ cannot share a name; the message says which and what to do."""
     with pytest.raises(DuplicateNameError) as caught:
         resolve_names((a >> a.describe("other")).node)
-    assert str(caught.value) == (
-        "Two different nodes are called 'a' (kinds: agent, agent). Rename one with .named('a_b')."
-    )
+    assert str(caught.value) == ("Two different agents are called 'a'. Rename one with .named('a_b').")
     with pytest.raises(DuplicateNameError) as caught:
         resolve_names((a >> Pipeline("a", b)).node)
     assert str(caught.value) == (
-        "Two different nodes are called 'a' (kinds: agent, sequence). Rename one with .named('a_b')."
+        "Two different nodes (agent and sequence) are called 'a'. Rename one with .named('a_b')."
     )
 
 

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import pickle
+import re
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 from adk_fluent import Agent
-from adk_fluent.errors import ArgumentError, MissingExtraError
+from adk_fluent.errors import ArgumentError, MissingExtraError, install
 from adk_fluent.middleware import cache, stores
 from adk_fluent.middleware.stores import (
     ENTRIES,
@@ -225,7 +226,7 @@ def test_stores_that_are_none(store: object, message: str) -> None:
 def test_a_missing_package_is_named(store: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the package the extra that brings it is named."""
     monkeypatch.setitem(sys.modules, extra, None)
-    with pytest.raises(MissingExtraError, match=f"pip install 'adk-fluent\\[{extra}\\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install(extra))):
         store_of(store)
 
 

@@ -159,7 +159,8 @@ def test_a_missing_key_is_an_error_that_names_it() -> None:
     with pytest.raises(MissingKeyError) as missing:
         P.task("Help {name}").render({"name": None})
     assert str(missing.value) == (
-        "The prompt needs state key 'name', which is not set. Write {name?} if it may be missing."
+        "The prompt needs state key 'name', which is not set. Write {name?} if it may be missing. "
+        "If you mean the text {name}, write \\{name}."
     )
     with pytest.raises(ExpressionError, match=r"artifact\.cv.*while an agent runs"):
         P.task("Read {artifact.cv}").render({})

@@ -656,7 +656,7 @@ def test_mistakes_are_told_before_anything_listens(options: dict[str, Any], said
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither serving nor calling begins, and both say what to install."""
     monkeypatch.setattr("adk_fluent.backends.adk.remote.sdk.find_spec", dict[str, object]().get)
-    with pytest.raises(MissingExtraError, match=r"A2AServer needs a2a-sdk.*pip install 'adk-fluent\[a2a\]'"):
+    with pytest.raises(MissingExtraError, match=r"A2AServer needs a2a-sdk.*pip install 'google-adk\[a2a\]'"):
         A2AServer(Agent("clerk"))
     with pytest.raises(MissingExtraError, match=r"Remote agent 'far' needs a2a-sdk"):
         RemoteAgent("far", endpoint="http://127.0.0.1:1").ask("hi")

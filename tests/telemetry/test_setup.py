@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from adk_fluent.errors import install
 from tests.telemetry.tracing import program
 
 
@@ -165,7 +166,7 @@ def test_a_missing_exporter_is_one_clear_line(environment: dict[str, str]) -> No
     )
     kind, text = said["error"]
     assert kind == "MissingExtraError"
-    assert text.endswith("needs an exporter that is not installed: pip install 'adk-fluent[otel]'")
+    assert text.endswith("needs an exporter that is not installed: " + install("otel"))
     assert "\n" not in text
 
 
@@ -285,4 +286,4 @@ def test_prices_that_are_not_installed_cost_no_run() -> None:
     """)
     assert not any(said["costs"])
     assert said["stderr"].count("no costs are measured: ") == 1
-    assert "pip install 'adk-fluent[cost]'" in said["stderr"]
+    assert install("cost") in said["stderr"]

@@ -138,7 +138,7 @@ def test_png_draws_text_from_the_fonts_of_its_extra(monkeypatch: pytest.MonkeyPa
 def test_png_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the package that draws, one line names the extra."""
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    with pytest.raises(MissingExtraError, match=r"resvg-py.*pip install 'adk-fluent\[viz\]'"):
+    with pytest.raises(MissingExtraError, match=r"resvg-py.*pip install 'resvg-py>=0.5' 'ttf-opensans"):
         Agent("a").visualize("png")
 
 

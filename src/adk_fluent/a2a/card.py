@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from adk_fluent.errors import MissingExtraError
+from adk_fluent.errors import MissingExtraError, install
 
 try:
     from a2a.types import AgentCard
 except ImportError as _error:
-    raise MissingExtraError("AgentCard needs a2a-sdk. Install it: pip install 'adk-fluent[a2a]'.") from _error
+    raise MissingExtraError(f"AgentCard needs a2a-sdk. Install it: {install('a2a')}.") from _error
 
 __all__ = ["AgentCard"]

@@ -245,6 +245,11 @@ class AgentEvent:
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
 
+def _cut(text: str) -> str:
+    """A text in quotes, with an ellipsis where it is cut."""
+    return repr(text if len(text) <= 80 else f"{text[:79]}…")
+
+
 def events_in(given: Iterable[AgentEvent], where: str) -> list[AgentEvent]:
     """The events that a caller gives.
 
@@ -402,7 +407,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
     def __repr__(self) -> str:
         waits = f", {len(self.pending)} pending" if self.pending else ""
         state = f", state={list(self.state)}" if self.state else ""
-        return f"<RunResult of {len(self)} events, text={self.text!r:.80}{state}{waits}>"
+        return f"<RunResult of {len(self)} events, text={_cut(self.text)}{state}{waits}>"
 
     @property
     def text(self) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from io import TextIOWrapper
 
+from adk_fluent._tracebacks import FULL
 from adk_fluent.cli.arguments import parsed
 from adk_fluent.cli.errors import UsageError, one_line
 from adk_fluent.cli.pairs import pairs
@@ -195,6 +196,7 @@ def _settle(debug: bool) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     if debug:
+        os.environ.setdefault(FULL, "1")
         logging.basicConfig(level=logging.INFO)
         return
     if not sys.warnoptions:

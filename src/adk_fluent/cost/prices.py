@@ -9,7 +9,7 @@ from functools import cache, lru_cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol, Self
 
-from adk_fluent.errors import ArgumentError, MissingExtraError
+from adk_fluent.errors import ArgumentError, MissingExtraError, install
 from adk_fluent.ir.frozen import Frozen, frozen
 
 Amount = Decimal | int | float | str
@@ -17,7 +17,7 @@ Amount = Decimal | int | float | str
 
 _MILLION: Final = Decimal(1_000_000)
 NO_PRICES: Final = (
-    "Prices of models come from the package genai-prices; run: pip install 'adk-fluent[cost]', or give them: "
+    f"Prices of models come from the package genai-prices; run: {install('cost')}, or give them: "
     "register_price(model, Price.per_million(input=…, output=…)) of adk_fluent.cost."
 )
 

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from adk_fluent import __version__
-from adk_fluent.errors import BackendError, EvalError, MissingExtraError
+from adk_fluent.errors import BackendError, EvalError, MissingExtraError, install
 from adk_fluent.eval.assertions import asserted
 from adk_fluent.eval.cases import FluentCase, text_of
 from adk_fluent.eval.checking import check_tags, refuse_cloud
@@ -99,7 +99,7 @@ def _engine(engine: str, suite: FluentEvalSuite) -> Chosen:
     if engine == "light" or (engine == "auto" and (offline or not has_local_service())):
         return "light"
     if not has_local_service():
-        raise MissingExtraError("run(engine='adk') needs ADK's evaluation: pip install 'adk-fluent[eval]'.")
+        raise MissingExtraError(f"run(engine='adk') needs ADK's evaluation: {install('eval')}.")
     return "adk"
 
 

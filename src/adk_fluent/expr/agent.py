@@ -11,10 +11,12 @@ from adk_fluent.errors import ArgumentError, ExpressionError, whole_number
 from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.arguments import (
     METHODS,
+    SET_OTHERWISE,
     check_key,
     check_schema,
     describe,
     in_fluent_form,
+    nearest,
     unpacked,
 )
 from adk_fluent.expr.base import Expr, adopted
@@ -452,7 +454,7 @@ def _not_fluent(
         )
     for field in fields:
         if field not in known:
-            return ArgumentError(f"Agent({name!r}) has no {field!r}.{did_you_mean(field, known)}")
+            return ArgumentError(f"Agent({name!r}) has no {field!r}.{nearest(field, known)}")
     written = in_fluent_form(name, model, fields)
     return ArgumentError(f"Agent({name!r}) takes a name and a model; methods set the rest: {written}")
 
@@ -493,20 +495,12 @@ def _context(spec: object) -> Context:
 
 
 def _check_option(name: str, agent: str) -> None:
-    if name in _SET_OTHERWISE:
+    if name in SET_OTHERWISE:
         raise ArgumentError(
-            f"Agent {agent!r}: generate({name}=) is not for agents; write .{_SET_OTHERWISE[name]} instead."
+            f"Agent {agent!r}: generate({name}=) is not for agents; write .{SET_OTHERWISE[name]} instead."
         )
     if name not in GENERATE_OPTIONS:
         hint = did_you_mean(name, GENERATE_OPTIONS) or (
             " One of a newer google-genai goes into .generate_content_config(GenerateContentConfig(...))."
         )
         raise ArgumentError(f"Agent {agent!r}: generate() has no option {name!r}.{hint}")
-
-
-_SET_OTHERWISE: Final = {
-    "tools": "tools(...)",
-    "system_instruction": "instruct(...)",
-    "response_schema": "returns(...)",
-}
-"""Options that ADK refuses, since it sets them itself, and the methods that say what they would."""

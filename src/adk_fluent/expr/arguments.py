@@ -9,6 +9,7 @@ from types import UnionType
 from typing import Any, Final, Union, cast
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir._generated import GENERATE_OPTIONS
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import StateFieldRef
@@ -28,6 +29,12 @@ METHODS: Final[Mapping[str, str]] = {
     "timeout": "node_timeout",
 }
 """ADK's field of an agent -> the method that sets it, where the two have different names."""
+SET_OTHERWISE: Final[Mapping[str, str]] = {
+    "tools": "tools(...)",
+    "system_instruction": "instruct(...)",
+    "response_schema": "returns(...)",
+}
+"""Options that ADK refuses, since it sets them itself, and the methods that say what they would."""
 _FLAGS: Final[Mapping[str, str]] = {
     "disallow_transfer_to_parent": "stay",
     "disallow_transfer_to_peers": "no_peers",
@@ -228,3 +235,31 @@ def one_of(value: object, known: tuple[Any, ...], where: str) -> None:
         names = [name for name in known if isinstance(name, str)]
         hint = did_you_mean(value, names) if isinstance(value, str) else ""
         raise ArgumentError(f"{where} is one of {', '.join(map(repr, names))}, not {value!r:.40}.{hint}")
+
+
+def generating(name: str) -> str | None:
+    """The call that sets an option of generation, if a name is one.
+
+    >>> generating("temperature"), generating("response_schema"), generating("instruct")
+    ('generate(temperature=...)', 'returns(...)', None)
+    """
+    if name in SET_OTHERWISE:
+        return SET_OTHERWISE[name]
+    return f"generate({name}=...)" if name in GENERATE_OPTIONS else None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to write for a name that no agent has: an option of generation, or the nearest of `known`.
+
+    >>> nearest("temperature", ["instruct"])
+    ' Write .generate(temperature=...).'
+    >>> nearest("temprature", ["instruct"])
+    ' Did you mean .generate(temperature=...)?'
+    """
+    if (call := generating(name)) is not None:
+        return f" Write .{call}."
+    found = did_you_mean(name, [*known, *GENERATE_OPTIONS])
+    meant = found.removeprefix(" Did you mean '").removesuffix("'?")
+    return (
+        f" Did you mean .{generating(meant)}?" if meant in GENERATE_OPTIONS and meant not in known else found
+    )

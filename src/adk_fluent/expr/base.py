@@ -15,7 +15,7 @@ from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.naming import check_name, written
 from adk_fluent.ir.native import is_native
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -32,7 +32,6 @@ from adk_fluent.ir.nodes import (
     TransformFn,
     TransformNode,
 )
-from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
@@ -301,9 +300,9 @@ class Expr(Terminals[T_co], Declarations):
         return type(self).from_node, (self.node,)
 
     def __repr__(self) -> str:
-        names = [child.name or child.label for child in self.node.children]
+        names = [written(child) for child in self.node.children]
         inside = ", ".join([repr(self.name)] * bool(self.name) + names)
-        return f"{type(self).__name__}({inside})"
+        return f"{type(self).__name__}({inside if len(inside) <= 200 else f'{inside[:200]}…'})"
 
     if not TYPE_CHECKING:  # a type checker that saw these would take any attribute
 
@@ -329,12 +328,14 @@ def _instead(cls: type[Expr[Any]], name: str) -> str:
     It is kept, since whoever asks an object what it is (`hasattr(x, "root_agent")`) asks again and again.
     """
     from adk_fluent.expr.agent import Agent
+    from adk_fluent.expr.arguments import generating, nearest
 
-    if hasattr(Agent, name):
+    call = f"{name}()" if hasattr(Agent, name) else generating(name)
+    if call is not None and cls is not Agent:
         its = "its agents have prompts" if name in _PROMPTS else "that is for its agents"
-        return f": {its}. Call .{name}() on an Agent, before it is joined with others."
+        return f": {its}. Call .{call} on an Agent, before it is joined with others."
     known = {n for kind in (cls, Agent) for n in dir(kind) if not n.startswith("_")}
-    return f".{did_you_mean(name, sorted(known))}"
+    return f".{nearest(name, sorted(known))}"
 
 
 _PROMPTS = ("instruct", "instruction", "static", "global_instruct", "prompt")

@@ -137,7 +137,7 @@ class Looking:
         Args:
             format: `mermaid` gives the text of a Mermaid flowchart; `svg` an image as text; `html` one
                 self-contained page that shows, on a click, what a step sees, writes and does wrong; `png`
-                the bytes of an image, and needs the extra `pip install 'adk-fluent[viz]'`.
+                the bytes of an image, and needs the extra `viz`.
             cost: an estimate of `adk_fluent.cost.estimate_cost`; each agent then shows what it costs per
                 invocation.
 

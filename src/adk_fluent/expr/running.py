@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
+from adk_fluent._tracebacks import brief, briefly
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.errors import (
     ADKFluentError,
@@ -183,28 +184,30 @@ class Run(Generic[T_co]):
 
     async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
         """Events as they happen; a session that nobody named is deleted, unless the run waits in it."""
-        form, session_id, waits = self._form, self._session_id(), False
-        plain, shown = self.sessions is None, form.reading.shown
-        whole: list[AgentEvent] = []
-        try:
-            told = self._told(prompt, session_id, streaming=True)
-            async with _closing(self.backend.stream(form.compiled, prompt, **told)) as events:
-                async for event in events:
-                    if plain:
-                        self._check_event(event)
-                    waits = waits or bool(event.pending)
-                    if not event.is_partial:
-                        whole.append(event)
-                    yield shown(event)
-            if (error := self._uncaught(whole)) is not None:
-                raise error
-        except RunError as error:
-            await self._tell(error, form.reading.all_marked(whole), session_id)
-            raise
-        finally:
-            if not waits:
-                await self._forget(form.compiled, session_id)
+        with brief():
+            form, session_id, waits = self._form, self._session_id(), False
+            plain, shown = self.sessions is None, form.reading.shown
+            whole: list[AgentEvent] = []
+            try:
+                told = self._told(prompt, session_id, streaming=True)
+                async with _closing(self.backend.stream(form.compiled, prompt, **told)) as events:
+                    async for event in events:
+                        if plain:
+                            self._check_event(event)
+                        waits = waits or bool(event.pending)
+                        if not event.is_partial:
+                            whole.append(event)
+                        yield shown(event)
+                if (error := self._uncaught(whole)) is not None:
+                    raise error
+            except RunError as error:
+                await self._tell(error, form.reading.all_marked(whole), session_id)
+                raise
+            finally:
+                if not waits:
+                    await self._forget(form.compiled, session_id)
 
+    @briefly
     async def result(self, prompt: Any) -> RunResult[T_co]:
         """All events of the run, with the state after it."""
         from adk_fluent.backends.spending import noting_calls
@@ -213,6 +216,7 @@ class Run(Generic[T_co]):
         with noting_calls():
             return await self._collect(await self._events(prompt, session_id), session_id)
 
+    @briefly
     async def turn(self, prompt: Any, session_id: str) -> tuple[RunResult[T_co], Run[T_co]]:
         """One turn of a conversation, and what the next one runs.
 
@@ -257,6 +261,7 @@ class Run(Generic[T_co]):
                 f"Let run() and stream() of {name} give AgentEvent(author, text, is_final=True)."
             )
 
+    @briefly
     async def answer(self, prompt: Any, keep: Callable[[T_co], None] | None = None) -> T_co:
         """The answer alone; a session that nobody named is deleted.
 
@@ -277,14 +282,14 @@ class Run(Generic[T_co]):
 
     def ask(self, prompt: Any) -> T_co:
         """The answer, waited for."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        with brief():
+            if is_running():
+                raise EventLoopError(
+                    "ask() cannot wait inside a running event loop; write `await expr.ask_async(...)`."
+                )
             return asyncio.run(self.answer(prompt))
-        raise EventLoopError(
-            "ask() cannot wait inside a running event loop; write `await expr.ask_async(...)`."
-        )
 
+    @briefly
     async def map(
         self, prompts: Sequence[Any], concurrency: int, *, return_exceptions: bool
     ) -> list[T_co | ADKFluentError]:
@@ -333,6 +338,7 @@ class Run(Generic[T_co]):
                 await _cancelled(tasks)
         return [answers[index] if error is None else error for index, error in enumerate(errors)]
 
+    @briefly
     async def resume(self, approvals: Mapping[str, Any], session_id: str) -> RunResult[T_co]:
         """The rest of a paused run."""
         from adk_fluent.backends.spending import noting_calls
@@ -356,6 +362,7 @@ class Run(Generic[T_co]):
                 raise
             return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
 
+    @briefly
     async def live(
         self, session_id: str, modality: Literal["audio", "text"]
     ) -> tuple[LiveConversation, Callable[[AgentEvent], AgentEvent]]:
@@ -384,6 +391,7 @@ class Run(Generic[T_co]):
         )
         return line, form.reading.shown
 
+    @briefly
     async def rewind(self, before_invocation_id: str) -> None:
         """Undo a run and all after it."""
         await self._storing("rewind()").rewind(
@@ -534,6 +542,15 @@ def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[
 
     with checked_once(node, config, state):
         return _Form(backend.compile(node, config), Reading.of(node, config))
+
+
+def is_running() -> bool:
+    """Whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _closing(

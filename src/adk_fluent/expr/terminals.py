@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
+from adk_fluent._tracebacks import brief
 from adk_fluent.errors import ADKFluentError, ArgumentError
 from adk_fluent.expr.arguments import words
 from adk_fluent.expr.looking import Looking
@@ -39,7 +40,8 @@ class Terminals(Looking, Generic[T_co]):
     def _run(self, terminal: str, options: Mapping[str, Any]) -> Run[T_co]:
         from adk_fluent.expr.running import Run
 
-        return Run(self, options, terminal=terminal)
+        with brief():
+            return Run(self, options, terminal=terminal)
 
     # --- native ADK objects -----------------------------------------------------------------------
 

@@ -216,7 +216,7 @@ class T(metaclass=Namespace):
         tool_filter: Iterable[str] | Callable[..., bool] | None = None,
         prefix: str | None = None,
     ) -> Tool:
-        """The tools of an MCP server; needs the extra `pip install 'adk-fluent[mcp]'`.
+        """The tools of an MCP server; needs the extra `mcp`.
 
         The connection is opened when a run first needs it, and closed after the last run that uses it. A
         server that does not answer is a `ToolError` that names agent and server.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import is_
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
 from adk_fluent.ir.base import Node, walk
@@ -102,9 +102,10 @@ def resolve_names(root: Node) -> Named:
     """
     first, clashing = named_nodes(root)
     for name, other in clashing.items():
+        kinds = first[name].kind, other.kind
+        which = "agents" if set(kinds) == {"agent"} else f"nodes ({' and '.join(dict.fromkeys(kinds))})"
         raise DuplicateNameError(
-            f"Two different nodes are called {name!r} (kinds: {first[name].kind}, {other.kind}). "
-            f"Rename one with .named('{name}_b')."
+            f"Two different {which} are called {name!r}. Rename one with .named('{name}_b')."
         )
     giver = NameGiver(first)
     return Named(_renamed(root, giver), giver.origins)
@@ -160,3 +161,25 @@ class NameGiver:
             if (name := f"{base}_{count}") not in self._taken:
                 self._counts[base] = count
                 return name
+
+
+def written(node: Node, *, inner: bool = False) -> str:
+    """A node as an expression is written: by its name, or else with the operators that made it.
+
+    Args:
+        inner: whether it stands beside an operator, and so in parentheses.
+
+    >>> from adk_fluent import Agent
+    >>> written(((Agent("a") >> Agent("b")) | Agent("c")).node)
+    '(a >> b) | c'
+    """
+    if node.name or not node.children:
+        return node.name or node.label
+    if (operator := _OPERATORS.get(node.kind)) is None or len(node.children) == 1:
+        return f"{node.label}({', '.join(map(written, node.children))})"
+    joined = f" {operator} ".join(written(child, inner=True) for child in node.children)
+    return f"({joined})" if inner else joined
+
+
+_OPERATORS: Final[Mapping[str, str]] = {"sequence": ">>", "parallel": "|", "fallback": "//"}
+"""The kind of a node -> the operator that makes one."""

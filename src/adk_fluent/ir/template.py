@@ -141,14 +141,20 @@ def lookalikes(text: str) -> tuple[str, ...]:
     return tuple(inner for inner in _ONE_LINE.findall(text) if _placeholder(inner) is None)
 
 
-def about_doubled(key: str, texts: Iterable[str]) -> str:
-    r"""How to write literal braces, if one of the templates doubles those of a key; else nothing.
+def about_braces(key: str, texts: Iterable[str] = (), *, known: bool = False) -> str:
+    r"""How to write literal braces, for a placeholder that cannot be filled.
 
-    >>> print(about_doubled("x", ["Write {{x}}."]))
+    Args:
+        texts: the templates; if one doubles the braces of the key, the text says that this is no escape.
+        known: whether something writes the key, so that only doubled braces can be meant as text.
+
+    >>> print(about_braces("x"))
+    If you mean the text {x}, write \{x}.
+    >>> print(about_braces("x", ["Write {{x}}."]))
     If {{x}} is meant as the text {x}, write \{x}: doubled braces are no escape.
     """
     doubled = re.compile(rf"\{{\{{\s*{re.escape(key)}\s*\}}\}}")
-    if not any(doubled.search(text) for text in texts):
-        return ""
     meant = f"{{{key}}}"
+    if not any(doubled.search(text) for text in texts):
+        return "" if known else f"If you mean the text {meant}, write \\{meant}."
     return f"If {{{meant}}} is meant as the text {meant}, write \\{meant}: doubled braces are no escape."

@@ -63,7 +63,7 @@ def cost_attribution(
     Args:
         budget_key: the state key of the budget, scope prefix included.
         prices: prices by model name that win over all others; without them the package `genai-prices` is
-            needed (`pip install 'adk-fluent[cost]'`).
+            needed (the extra `cost`).
 
     Raises:
         ArgumentError: the key is no text, or the prices are no prices.

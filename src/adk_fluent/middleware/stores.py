@@ -18,7 +18,14 @@ from typing import Any, Final, Protocol, TypeVar
 from adk_fluent._apart import Apart
 from adk_fluent._loops import PerLoop
 from adk_fluent._redaction import safe_url
-from adk_fluent.errors import ADKFluentError, ArgumentError, MissingExtraError, sentence, what_happened
+from adk_fluent.errors import (
+    ADKFluentError,
+    ArgumentError,
+    MissingExtraError,
+    install,
+    sentence,
+    what_happened,
+)
 
 T = TypeVar("T")
 
@@ -75,9 +82,7 @@ def store_of(store: str | os.PathLike[str]) -> Store:
 
 def _need(package: str, extra: str, what: str) -> None:
     if find_spec(package) is None:
-        raise MissingExtraError(
-            f"cache(store=) in {what} needs the package {package}; run: pip install 'adk-fluent[{extra}]'"
-        )
+        raise MissingExtraError(f"cache(store=) in {what} needs the package {package}; run: {install(extra)}")
 
 
 # --- in memory ------------------------------------------------------------------------------------

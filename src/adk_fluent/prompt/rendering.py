@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from adk_fluent.errors import ExpressionError, MissingKeyError
 from adk_fluent.ir.matching import holds
-from adk_fluent.ir.template import Placeholder, Segment, segments
+from adk_fluent.ir.template import Placeholder, Segment, about_braces, segments
 from adk_fluent.prompt.spec import (
     HEADERS,
     UNNAMED,
@@ -183,6 +183,6 @@ def _value(placeholder: Placeholder, state: Mapping[str, Any]) -> str:
     if value is None and not placeholder.optional:
         raise MissingKeyError(
             f"The prompt needs state key {placeholder.key!r}, which is not set. Write {{{placeholder.key}?}} "
-            "if it may be missing."
+            f"if it may be missing. {about_braces(placeholder.key)}"
         )
     return "" if value is None else str(value)

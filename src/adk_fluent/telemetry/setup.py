@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.config import TelemetryConfig
-from adk_fluent.errors import MissingExtraError, TelemetryError, what_happened
+from adk_fluent.errors import MissingExtraError, TelemetryError, install, what_happened
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricReader
@@ -221,6 +221,4 @@ def _to_cloud() -> Sequence[SpanProcessor]:
 
 
 def _missing(what: str) -> MissingExtraError:
-    return MissingExtraError(
-        f"{what} needs an exporter that is not installed: pip install 'adk-fluent[otel]'"
-    )
+    return MissingExtraError(f"{what} needs an exporter that is not installed: {install('otel')}")

@@ -9,7 +9,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Final
 
-from adk_fluent.errors import MissingExtraError
+from adk_fluent.errors import MissingExtraError, install
 from adk_fluent.ir.base import Node
 from adk_fluent.viz.looks import NO_NOTES
 from adk_fluent.viz.svg import to_svg
@@ -54,4 +54,4 @@ def _fonts() -> Path:
 
 
 def _missing(package: str) -> MissingExtraError:
-    return MissingExtraError(f"Drawing PNG needs the package {package}; run: pip install 'adk-fluent[viz]'")
+    return MissingExtraError(f"Drawing PNG needs the package {package}; run: {install('viz')}")

@@ -8,10 +8,9 @@ that is done is done again.
 
 from importlib.util import find_spec
 
-from adk_fluent.errors import MissingExtraError
+from adk_fluent.errors import MissingExtraError, install
 
 if find_spec("temporalio") is None:
     raise MissingExtraError(
-        "TemporalBackend and its workers need the package temporalio. Install it: pip install "
-        "'adk-fluent[temporal]'."
+        f"TemporalBackend and its workers need the package temporalio. Install it: {install('temporal')}."
     )

@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from adk_fluent.config import TelemetryConfig
-from adk_fluent.errors import MissingExtraError
+from adk_fluent.errors import MissingExtraError, install
 
 logger: logging.Logger = logging.getLogger("adk_fluent.durable")
 
@@ -29,7 +29,7 @@ def set_up(config: TelemetryConfig | None) -> None:
             from temporalio.contrib.opentelemetry import ReplaySafeMeterProvider, create_tracer_provider
         except ImportError as error:
             raise MissingExtraError(
-                "Telemetry of a worker needs OpenTelemetry's SDK: pip install 'adk-fluent[otel]'."
+                f"Telemetry of a worker needs OpenTelemetry's SDK: {install('otel')}."
             ) from error
         from adk_fluent.telemetry import setup
 

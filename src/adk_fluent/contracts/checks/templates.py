@@ -16,7 +16,7 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.nodes import AgentNode, GateNode, MapOverNode
 from adk_fluent.ir.scopes import SCOPES, is_key
-from adk_fluent.ir.template import about_doubled, lookalikes
+from adk_fluent.ir.template import about_braces, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
 from adk_fluent.spelling import Spelling
 
@@ -37,18 +37,18 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
     """Every `{key}` in an instruction, or in a gate's message, is in state when it is rendered."""
     facts = analyse(root)
     found = [
-        _with_braces(issue, read)
+        _with_braces(issue, read, facts)
         for read in facts.reads
         if read.via in _TEMPLATES and (issue := about(read, facts, UnresolvedTemplateVar)) is not None
     ]
     return [*found, *_typos(facts), *_literals(facts)]
 
 
-def _with_braces(issue: ContractIssue, read: Read) -> ContractIssue:
-    """The finding, with how to write braces that stand for themselves if they are doubled there."""
+def _with_braces(issue: ContractIssue, read: Read, facts: Facts) -> ContractIssue:
+    """The finding, with how to write braces that stand for themselves if nothing writes the key."""
     node = read.step.node
     texts = _texts(node) if isinstance(node, AgentNode | GateNode) else ()
-    said = about_doubled(read.key, texts)
+    said = about_braces(read.key, texts, known=read.key in facts.writers)
     return issue.replace(hint=f"{issue.hint}\n{said}") if said else issue
 
 

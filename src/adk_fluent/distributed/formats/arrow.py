@@ -15,13 +15,13 @@ from typing import Any, Final, cast
 from adk_fluent.distributed.crossing import Crossing
 from adk_fluent.distributed.formats import VERSION, check_version
 from adk_fluent.distributed.formats import json as as_json
-from adk_fluent.errors import MissingExtraError, SerializationError
+from adk_fluent.errors import MissingExtraError, SerializationError, install
 
 try:
     pa: Any = import_module("pyarrow")  # which says nothing about its types
 except ImportError as _error:
     raise MissingExtraError(
-        "serialization='arrow' needs pyarrow: pip install 'adk-fluent[arrow]', or take 'json' or 'protobuf'."
+        f"serialization='arrow' needs pyarrow: {install('arrow')}, or take 'json' or 'protobuf'."
     ) from _error
 
 _REST: Final = "crossing"

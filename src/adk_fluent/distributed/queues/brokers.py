@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from adk_fluent._loops import PerLoop
 from adk_fluent._redaction import safe_url
-from adk_fluent.errors import ArgumentError, MissingExtraError
+from adk_fluent.errors import ArgumentError, MissingExtraError, install
 from adk_fluent.ir.endpoints import ENGINE, place_of_queue
 
 AT_ONCE: Final = 50
@@ -96,7 +96,7 @@ def broker_of(endpoint: str) -> Broker:
         module = import_module(f"adk_fluent.distributed.queues.{kind}")
     except ImportError as error:
         raise MissingExtraError(
-            f"A queue at {place.scheme}:// needs its client: pip install 'adk-fluent[{extra}]'."
+            f"A queue at {place.scheme}:// needs its client: {install(extra)}."
         ) from error
     made: Any = module.connection(place.server)
     return made

@@ -7,7 +7,7 @@ from functools import lru_cache
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.matching import StateView, lost
 from adk_fluent.ir.nodes import AgentNode, GateNode
-from adk_fluent.ir.template import about_doubled, required_keys
+from adk_fluent.ir.template import about_braces, required_keys
 from adk_fluent.spelling import did_you_mean
 
 
@@ -48,7 +48,6 @@ def explain(step: str, kind: str, key: str, state: StateView, root: Node) -> str
 
 
 def _about_braces(step: str, key: str, root: Node) -> str:
-    """How to write braces that stand for themselves, for one who doubled them as in a format string."""
+    """How to write braces that stand for themselves."""
     nodes = (node for node in walk(root) if isinstance(node, AgentNode | GateNode) and node.name == step)
-    said = about_doubled(key, [text for node in nodes for text in node.templates])
-    return f" {said}" if said else ""
+    return " " + about_braces(key, [text for node in nodes for text in node.templates])

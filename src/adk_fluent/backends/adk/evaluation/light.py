@@ -16,7 +16,7 @@ from adk_fluent.backends.adk.evaluation.evaluators import ROUGE, TRAJECTORY, Rou
 from adk_fluent.backends.adk.evaluation.sets import USER
 from adk_fluent.backends.adk.evaluation.telling import Telling
 from adk_fluent.backends.adk.running.convert import knowingly
-from adk_fluent.errors import MissingExtraError
+from adk_fluent.errors import MissingExtraError, install
 
 
 def evaluator_class(name: str) -> type[Evaluator]:
@@ -33,7 +33,7 @@ def evaluator_class(name: str) -> type[Evaluator]:
             return getattr(import_module(f"google.adk.evaluation.{module}"), attribute)
     except (ImportError, AttributeError) as error:
         raise MissingExtraError(
-            f"The metric {name!r} needs packages that are not installed: pip install 'adk-fluent[eval]'."
+            f"The metric {name!r} needs packages that are not installed: {install('eval')}."
         ) from error
 
 

@@ -26,7 +26,7 @@ from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
 from adk_fluent.backends.recent import Recent
-from adk_fluent.errors import EvalError, MissingExtraError, no_answer, what_happened
+from adk_fluent.errors import EvalError, MissingExtraError, install, no_answer, what_happened
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.naming import Named
 
@@ -146,7 +146,7 @@ async def _messages(user: SimulatedUser, log: _Log) -> AsyncIterator[types.Conte
             message = await user.get_next_user_message(log.native)
         except ImportError as error:
             raise MissingExtraError(
-                f"A simulated user needs {error.name}, which is missing: pip install 'adk-fluent[eval]'."
+                f"A simulated user needs {error.name}, which is missing: {install('eval')}."
             ) from error
         if message.status == Status.STOP_SIGNAL_DETECTED:
             yield None

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from google.genai import types
 
-from adk_fluent.errors import MissingExtraError
+from adk_fluent.errors import MissingExtraError, install
 
 WAITING: Final = 60.0
 """Seconds after which a2a-sdk lets go of what it holds in memory of a task that waits for a person."""
@@ -34,7 +34,7 @@ def need(what: str) -> None:
         MissingExtraError: it is not; the message begins with `what`.
     """
     if find_spec("a2a") is None:
-        raise MissingExtraError(f"{what} needs a2a-sdk. Install it: pip install 'adk-fluent[a2a]'.")
+        raise MissingExtraError(f"{what} needs a2a-sdk. Install it: {install('a2a')}.")
     _use_knowingly()
 
 

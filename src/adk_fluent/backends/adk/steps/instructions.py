@@ -21,7 +21,7 @@ from adk_fluent.backends.adk.steps.leaves import FluentAgent
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent, compile_with, tree_of
 from adk_fluent.context.asking import Ask
 from adk_fluent.errors import MissingKeyError
-from adk_fluent.ir.template import Placeholder, Segment, is_portable, segments
+from adk_fluent.ir.template import Placeholder, Segment, about_braces, is_portable, segments
 from adk_fluent.prompt.spec import PromptSpec, Rewrite
 from adk_fluent.state.delta import ReadOnlyState
 
@@ -91,7 +91,8 @@ class Rendering:
             return ""
         raise MissingKeyError(
             f"{needs(self._agent.name, self._agent.ir.kind, f'artifact {name!r}')}, and there is none. "
-            f"Save it before, or write {{artifact.{name}?}} if it may be missing."
+            f"Save it before, or write {{artifact.{name}?}} if it may be missing. "
+            f"{about_braces(f'artifact.{name}')}"
         )
 
 

@@ -14,7 +14,7 @@ from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent.backends.adk.tools.reaching import Reaching
 from adk_fluent.backends.adk.tools.scope import Making
-from adk_fluent.errors import CompileError, MissingExtraError, sentence, what_happened
+from adk_fluent.errors import CompileError, MissingExtraError, install, sentence, what_happened
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.tools.sources import (
     Credential,
@@ -71,7 +71,7 @@ def mcp_toolset(tool: Mcp, agent: str) -> BaseToolset:
         from google.adk.tools.mcp_tool.mcp_toolset import McpToolset
     except ImportError as error:
         raise MissingExtraError(
-            f"{agent!r}: {tool!r} needs the package mcp. Install it: pip install 'adk-fluent[mcp]'."
+            f"{agent!r}: {tool!r} needs the package mcp. Install it: {install('mcp')}."
         ) from error
     toolset = McpToolset(
         connection_params=_connection(tool.server),

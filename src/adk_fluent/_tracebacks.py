@@ -1,0 +1,96 @@
+"""Short tracebacks: an error of ours shows the caller's lines, not those of this library and of ADK.
+
+An error of a run comes through a hundred frames of tasks and generators, none of which the caller wrote.
+`brief()` stands around what a caller calls. It takes those frames out of the error, of its causes and of the
+errors of groups. Frames of the caller stay, such as those of a tool that raised. With
+`ADK_FLUENT_FULL_TRACEBACK=1` in the environment, all frames stay.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+from adk_fluent.errors import ADKFluentError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FULL: Final = "ADK_FLUENT_FULL_TRACEBACK"
+"""The variable of the environment that keeps every frame."""
+
+_OWN: Final = ("adk_fluent", "google.adk")
+_CARRIERS: Final = (
+    *_OWN,
+    *("asyncio", "concurrent", "threading", "contextlib", "contextvars", "functools", "inspect"),
+    *("google", "grpc", "httpx", "httpcore", "aiohttp", "anyio", "requests", "urllib3", "tenacity"),
+    *("a2a", "anthropic", "litellm", "mcp", "openai", "opentelemetry", "pydantic", "temporalio"),
+)
+"""Packages that stand between a terminal and the caller's own function, or between it and a provider."""
+
+
+class brief:  # written like contextlib's `suppress`
+    """Shorten the traceback of an error of ours that leaves this block, and of what it was raised from."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, ADKFluentError) and os.environ.get(FULL, "") in ("", "0"):
+            for each in _with_causes(error):
+                each.__traceback__ = _shortened(each.__traceback__)
+                if each.__cause__ is None and not _is_of_caller(each.__context__):
+                    each.__suppress_context__ = True
+
+
+def briefly(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Put `brief()` around each call of a coroutine function."""
+
+    @wraps(call)
+    async def shortened(*args: P.args, **kwargs: P.kwargs) -> T:
+        with brief():
+            return await call(*args, **kwargs)
+
+    return shortened
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and all that a traceback of it shows before it."""
+    found, waiting = set[int](), [error]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in found:
+            found.add(id(each))
+            yield each
+            waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+            if isinstance(each, BaseExceptionGroup):
+                waiting += cast("BaseExceptionGroup[BaseException]", each).exceptions
+
+
+def _shortened(traceback: TracebackType | None) -> TracebackType | None:
+    """The frames from the caller's first one on, without those of ours and of ADK."""
+    frames = list(_frames(traceback))
+    first = next((number for number, frame in enumerate(frames) if not _in(frame, _CARRIERS)), len(frames))
+    shown: TracebackType | None = None
+    for frame in reversed(frames[first:]):
+        if not _in(frame, _OWN):
+            shown = TracebackType(shown, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return shown
+
+
+def _is_of_caller(error: BaseException | None) -> bool:
+    return error is not None and any(not _in(frame, _CARRIERS) for frame in _frames(error.__traceback__))
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _in(frame: TracebackType, packages: tuple[str, ...]) -> bool:
+    """Whether a frame is of one of these packages; one without a module's name is the caller's."""
+    name = str(frame.tb_frame.f_globals.get("__name__", ""))
+    return name.startswith(tuple(f"{package}." for package in packages)) or name in packages
