@@ -24,8 +24,8 @@ LIBRARIES: Final = ("adk_fluent", "adk", "langgraph", "pydantic_ai")
 def programs(*libraries: str) -> list[Path]:
     """The programs for these libraries.
 
-    >>> [program.name for program in programs("adk")]
-    ['key_adk.py', 'route_adk.py', 'writers_adk.py']
+    >>> [program.name for program in programs("adk")][:3]
+    ['key_adk.py', 'research_adk.py', 'review_adk.py']
     """
     return sorted(path for library in libraries for path in PROGRAMS.glob(f"*_{library}.py"))
 
@@ -51,6 +51,12 @@ def typed(program: Path, python: str) -> str:
     found: dict[str, Any] = json.loads(done.stdout)
     errors = [each["message"] for each in found["generalDiagnostics"] if each["file"].endswith(program.name)]
     return "".join(f"pyright: {' '.join(message.split())}\n" for message in errors)
+
+
+def code_lines(program: Path) -> int:
+    """Count the lines of a program that are neither blank nor a docstring of one line."""
+    lines = (line.strip() for line in program.read_text(encoding="utf-8").splitlines())
+    return sum(bool(line) and not line.startswith('"""') for line in lines)
 
 
 def shown(program: Path) -> str:

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from docgen.compare import LIBRARIES, PROGRAMS, printed, programs, shown
+from adk_fluent import Agent
+from adk_fluent.config import ExecutionConfig
+from adk_fluent.errors import ContractError
+from adk_fluent.testing import mock_backend
+from docgen.compare import LIBRARIES, PROGRAMS, code_lines, printed, programs, shown
 from tests.processes import run_file
 
 pytestmark = pytest.mark.newest
@@ -24,10 +28,10 @@ def test_the_page_shows_what_a_program_prints(program: Path) -> None:
 
 
 def test_what_is_shown_was_written_down_with_the_versions_that_the_page_names() -> None:
-    """The page shows each of the three programs in each library, with its output, and names every version."""
+    """The page shows each of the five programs in each library, with its output, and names every version."""
     page = PAGE.read_text(encoding="utf-8")
     files = [path.with_suffix(suffix) for path in programs(*LIBRARIES) for suffix in (".py", ".txt")]
-    assert len(files) == 2 * 3 * len(LIBRARIES)
+    assert len(files) == 2 * 5 * len(LIBRARIES)
     assert [path.name for path in files if f"programs/{path.name}" not in page] == []
     pins = re.findall(r"^([a-z-]+)==(.+)$", (PROGRAMS / "requirements.txt").read_text(), re.MULTILINE)
     named = page.lower()
@@ -52,3 +56,26 @@ def test_a_program_that_fails_is_told(tmp_path: Path) -> None:
     program.write_text("raise SystemExit('gone')", encoding="utf-8")
     with pytest.raises(RuntimeError, match=r"key_adk\.py failed: gone"):
         printed(program)
+
+
+def test_the_page_counts_the_lines_of_the_programs() -> None:
+    """The table gives the lines of code of the three programs in each library."""
+    counts = (
+        ", ".join(
+            str(code_lines(PROGRAMS / f"{name}_{library}.py")) for name in ("route", "review", "research")
+        )
+        for library in LIBRARIES
+    )
+    row = f"| lines of code: router, review, research | {' | '.join(counts)} |"
+    assert row in PAGE.read_text(encoding="utf-8").splitlines()
+
+
+def test_strict_refuses_before_a_model_is_asked() -> None:
+    """Both ways that the page names end the run with the misspelt key before a model is asked."""
+    script = mock_backend({"research": "Tea is old.", "writer": "..."})
+    pipeline = Agent("research").writes("facts") >> Agent("writer").instruct("Write with {fact}.")
+    with pytest.raises(ContractError, match="fact"):
+        pipeline.strict().ask("Tea", backend=script)
+    with pytest.raises(ContractError, match="fact"):
+        pipeline.ask("Tea", backend=script, config=ExecutionConfig(contracts="error"))
+    assert script.calls == {}

@@ -12,7 +12,6 @@ import io
 import linecache
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -32,6 +31,11 @@ pytestmark = pytest.mark.newest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def page_id(path: Path) -> str:
+    """The name of a page in the ids of tests."""
+    return str(path.relative_to(ROOT))
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,21 @@ def is_output_of(block: Block, previous: Block | None, page: str) -> bool:
     return not "".join(between).strip() and not block.text.startswith("$ ")
 
 
+SAVE = re.compile(r"[Ss]ave this as `(\w+\.py)`")
+
+
+def saved_as(block: Block, page: str) -> str | None:
+    """The name under which a reader saves a block: the paragraph right before it says so."""
+    before = "\n".join(page.splitlines()[: block.first_line - 1]).rstrip().rpartition("\n\n")[2]
+    told = SAVE.search(before)
+    return told[1] if told and before.endswith(":") and block.info == "python" else None
+
+
+def saved_files(page: str) -> list[tuple[str, str]]:
+    """The files that a page tells its reader to save, with their names."""
+    return [(name, block.text) for block in blocks(page) if (name := saved_as(block, page))]
+
+
 def compiled(block: Block, path: Path) -> CodeType:
     """A block's code, with `await` allowed outside functions and the line numbers of its file."""
     source = "\n" * block.first_line + block.text
@@ -87,9 +106,13 @@ def run_page(path: Path, module: ModuleType) -> int:
         for block in blocks(page):
             where = f"{path.name}:{block.first_line}"
             if block.info == "python":
+                code = compiled(block, path)
+                if name := saved_as(block, page):
+                    Path(name).write_text(block.text, encoding="utf-8")
+                    importlib.invalidate_caches()
+                    code = compile("", str(path), "exec")
                 out = io.StringIO()
                 with contextlib.redirect_stdout(out):
-                    code = compiled(block, path)
                     result = eval(code, module.__dict__)
                     if code.co_flags & inspect.CO_COROUTINE:
                         runner.run(result)
@@ -127,51 +150,58 @@ def page_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Mod
     shared_services.cache_clear()
 
 
-def desk_of(path: Path) -> Path | None:
-    """What a reader of the tutorial has saved as `desk.py`: what this chapter or one before it shows."""
-    if path.parent.name != "tutorial":
-        return None
-    chapter = int(path.name.partition("-")[0])
-    before = chapter - (path.name == "3-context.md")  # shows it at its end
-    desks = {int(desk.stem): desk for desk in (path.parent / "desk").glob("*.py")}
-    return desks.get(max((number for number in desks if number <= before), default=0))
+TUTORIAL = sorted((ROOT / "docs/tutorial").glob("*.md"))
+
+
+@pytest.fixture
+def own_folder(monkeypatch: pytest.MonkeyPatch, page_module: ModuleType) -> ModuleType:
+    """The module of a session that was started in an empty folder, and imports from it."""
+    monkeypatch.setattr(sys, "path", [str(Path.cwd()), *sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # files are replaced within a second here
+    monkeypatch.setitem(sys.modules, "desk", page_module)
+    del sys.modules["desk"]
+    return page_module
+
+
+def test_the_tutorial_works_in_one_session(own_folder: ModuleType) -> None:
+    """Type all chapters into one session, saving the files that they say; each block prints what is shown."""
+    for path in TUTORIAL:
+        expected = sum(block.info == "python" for block in blocks(path.read_text(encoding="utf-8")))
+        assert run_page(path, own_folder) == expected
 
 
 def test_a_chapter_shows_the_desk_that_the_next_ones_go_on_from() -> None:
-    """Each `desk.py` stands in its chapter, as code or as a file that is included."""
-    tutorial = ROOT / "docs/tutorial"
-    for desk in (tutorial / "desk").glob("*.py"):
-        (page,) = tutorial.glob(f"{desk.stem}-*.md")
-        text = page.read_text(encoding="utf-8")
-        shown = f"```python\n{desk.read_text(encoding='utf-8')}```" in text
-        assert shown or f'--8<-- "docs/tutorial/desk/{desk.name}"' in text, page.name
+    """Each `desk.py` stands in its chapter, to be saved over the one before; each chapter has an exercise."""
+    for path in TUTORIAL:
+        page = path.read_text(encoding="utf-8")
+        desk = path.parent / "desk" / f"{path.name.partition('-')[0]}.py"
+        shown = [text for name, text in saved_files(page) if name == "desk.py"]
+        assert shown == ([desk.read_text(encoding="utf-8")] if desk.exists() else []), path.name
+        assert [page.count(each) for each in ("**Exercise.**", '??? example "Solution"')] == [1, 1], path.name
 
 
 def test_the_tests_of_the_tutorial_pass(tmp_path: Path) -> None:
-    """Chapter 6 shows a file of tests; pytest runs them as the page says, and they pass."""
-    page = ROOT / "docs/tutorial/6-tests.md"
-    desk = desk_of(page)
-    assert desk is not None
-    shutil.copy(desk, tmp_path / "desk.py")
-    (block,) = (block for block in blocks(page.read_text(encoding="utf-8")) if block.info == "python")
-    (tmp_path / "test_desk.py").write_text(block.text, encoding="utf-8")
+    """Chapter 6 shows a file of tests and one more as a solution; pytest runs them as the page says."""
+    page = ""
+    for path in TUTORIAL[:6]:
+        page = path.read_text(encoding="utf-8")
+        for name, text in saved_files(page):
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    *_, solution = (block for block in blocks(page) if block.info == "python")
+    with (tmp_path / "test_desk.py").open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{solution.text}")
     command = [sys.executable, "-m", "pytest", "-q", "-o", "asyncio_mode=auto", "-p", "no:cacheprovider"]
-    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path}
+    paths = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=2 * LIMIT
     )
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_documentation_runs(path: Path, page_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", [page for page in PAGES if page not in TUTORIAL], ids=page_id)
+def test_documentation_runs(path: Path, page_module: ModuleType) -> None:
     """Every Python block of this page runs as a reader would run it, and prints what the page says."""
-    if desk := desk_of(path):
-        shutil.copy(desk, "desk.py")
-        monkeypatch.setattr(sys, "path", [str(Path.cwd()), *sys.path])
-        monkeypatch.setitem(sys.modules, "desk", page_module)
-        del sys.modules["desk"]
     expected = sum(block.info == "python" for block in blocks(path.read_text(encoding="utf-8")))
     assert run_page(path, page_module) == expected
 
@@ -208,7 +238,7 @@ def unproved(page: str) -> list[str]:
     return [*rows, *missing]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", PAGES, ids=page_id)
 def test_every_guarantee_names_a_test_that_exists(path: Path) -> None:
     """Each row of a table of guarantees names at least one test, and each test that a page names exists."""
     assert unproved(path.read_text(encoding="utf-8")) == []

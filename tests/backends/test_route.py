@@ -8,6 +8,7 @@ import pytest
 
 from adk_fluent import Agent, Route, S
 from adk_fluent.errors import PredicateError
+from adk_fluent.testing import mock_backend
 from tests.backends.support import play, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
@@ -125,3 +126,40 @@ async def test_a_predicate_cannot_change_the_state() -> None:
 
     result = await play(Route().when(meddle, A), state={"items": ["x"]})
     assert result.state == {"items": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("route", "value", "warned"),
+    [
+        (Route("k").eq("booking", A).otherwise(B), "Booking.", True),
+        (Route("k").eq("booking", A), '"booking"', True),
+        (Route("k").eq("booking", A).otherwise(B), "booking", False),
+        (Route("k").eq("booking", A, ignore_case=True).otherwise(B), "Booking", False),
+        (Route("k").eq("booking", A).otherwise(B), "bookings", False),
+        (Route("k").eq("?", A).otherwise(B), "!", False),
+        (Route("k").eq("x", A).ne("y", C), "X.", False),
+    ],
+)
+async def test_a_label_that_differs_in_case_and_punctuation_is_logged(
+    route: Route[Any], value: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When no test holds, the log names the label that the model nearly wrote."""
+    await route.run("Hi", state={"k": value}, backend=mock_backend({"a": "1", "b": "2", "c": "3"}))
+    told = [record.getMessage() for record in caplog.records if record.name == "adk_fluent.route"]
+    assert [f"state key 'k' is {value!r}, which is not the label 'booking'" in each for each in told] == (
+        [True] * warned
+    )
+
+
+@pytest.mark.newest
+async def test_a_workflow_logs_a_missed_label_too(caplog: pytest.LogCaptureFixture) -> None:
+    """The workflow target says the same of its routes."""
+    from google.adk.runners import InMemoryRunner
+
+    from adk_fluent.backends.adk.compile.workflow import build_workflow
+
+    backend = mock_backend({"t": "X.", "a": "1", "b": "2"})
+    pipeline = Agent("t").writes("k") >> Route("k").eq("x", A).otherwise(B)
+    root = build_workflow(pipeline.to_ir(), backend.model_for)
+    await InMemoryRunner(node=root).run_debug("Hi", quiet=True)
+    assert [record.name for record in caplog.records].count("adk_fluent.route") == 1

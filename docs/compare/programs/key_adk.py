@@ -1,21 +1,16 @@
 """A misspelt key, in plain ADK."""
 
 import asyncio
-import warnings
 
-from google.adk.agents import LlmAgent, SequentialAgent
+from google.adk.agents import LlmAgent
+from google.adk.workflow import START, Workflow
 from scripted import Scripted, run
 
-warnings.simplefilter("ignore", DeprecationWarning)  # ADK 2.x says so of its own SequentialAgent
-
 research = LlmAgent(
-    name="research",
-    model=Scripted(answer="Tea is old."),
-    instruction="Find facts.",
-    output_key="facts",
+    name="research", model=Scripted(answers=["Tea is old."]), instruction="Find facts.", output_key="facts"
 )
-writer = LlmAgent(name="writer", model=Scripted(answer="..."), instruction="Write with {fact}.")
-pipeline = SequentialAgent(name="pipeline", sub_agents=[research, writer])
+writer = LlmAgent(name="writer", model=Scripted(answers=["..."]), instruction="Write with {fact}.")
+pipeline = Workflow(name="pipeline", edges=[(START, research, writer)])
 try:
     asyncio.run(run(pipeline, "Tea"))
 except KeyError as error:

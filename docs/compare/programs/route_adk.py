@@ -1,29 +1,25 @@
 """Route by what a model said, in plain ADK."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 
-from google.adk.agents import BaseAgent, InvocationContext, LlmAgent
+from google.adk.agents import LlmAgent
 from google.adk.events import Event
+from google.adk.workflow import START, Workflow
 from scripted import Scripted, run
 
 
-class Desk(BaseAgent):
-    """Runs the agent whose name the state holds."""
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        triage, biller, booker = self.sub_agents
-        async for event in triage.run_async(ctx):
-            yield event
-        chosen = biller if ctx.session.state.get("team") == "billing" else booker
-        async for event in chosen.run_async(ctx):
-            yield event
+def route(node_input: str) -> Event:
+    """Take the edge that the label names."""
+    return Event(route=node_input, output=node_input)
 
 
-triage = LlmAgent(
-    name="triage", model=Scripted(answer="billing"), instruction="Which team?", output_key="team"
-)
-biller = LlmAgent(name="biller", model=Scripted(answer="For two bags."), instruction="Explain.")
-booker = LlmAgent(name="booker", model=Scripted(answer="Rebooked."), instruction="Rebook.")
-desk = Desk(name="desk", sub_agents=[triage, biller, booker])
-print("run:", asyncio.run(run(desk, "Why 340?"))[0])
+def desk(label: str) -> Workflow:
+    """Build the workflow; triage answers with this label."""
+    triage = LlmAgent(name="triage", model=Scripted(answers=[label]), instruction="Which team?")
+    biller = LlmAgent(name="biller", model=Scripted(answers=["For two bags."]), instruction="Explain.")
+    booker = LlmAgent(name="booker", model=Scripted(answers=["Rebooked."]), instruction="Rebook.")
+    return Workflow(name="desk", edges=[(START, triage, route, {"billing": biller, "booking": booker})])
+
+
+print("run:", asyncio.run(run(desk("billing"), "Why 340?"))[0])
+print("run:", asyncio.run(run(desk("Billing."), "Why 340?"))[0])

@@ -5,7 +5,7 @@ from typing import TypedDict
 from langchain_core.language_models import FakeListChatModel
 from langgraph.graph import END, START, StateGraph
 
-triage_model = FakeListChatModel(responses=["billing"])
+triage_model = FakeListChatModel(responses=["billing", "Billing."])
 biller_model = FakeListChatModel(responses=["For two bags."])
 booker_model = FakeListChatModel(responses=["Rebooked."])
 
@@ -42,4 +42,9 @@ graph.add_conditional_edges("triage", lambda state: state["team"], {"billing": "
 graph.add_edge("biller", END)
 graph.add_edge("booker", END)
 support = graph.compile()
-print("run:", support.invoke({"question": "Why 340?", "team": "", "answer": ""})["answer"])
+question: State = {"question": "Why 340?", "team": "", "answer": ""}
+print("run:", support.invoke(question)["answer"])
+try:
+    support.invoke(question)
+except KeyError as error:
+    print("run: KeyError:", error)

@@ -1,33 +1,38 @@
-"""What plain ADK needs to run without a key: a model that answers from a script, and one run of an agent."""
+"""What plain ADK needs to run without a key: a model that answers from a script, and one run."""
 
 from collections.abc import AsyncGenerator
 
-from google.adk.agents import BaseAgent
+from google.adk.apps import App
 from google.adk.events import Event
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
+from google.adk.workflow import BaseNode
 from google.genai import types
 
 
 class Scripted(BaseLlm):
-    """A model that gives one answer."""
+    """A model that gives its answers in order, and prints what it is sent unless it is silent."""
 
     model: str = "scripted"
-    answer: str
+    answers: list[str]
+    silent: bool = False
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Answer."""
-        print(f"[asked for {self.answer!r}]")
-        yield LlmResponse(content=types.ModelContent(self.answer))
+        answer = self.answers.pop(0)
+        sent = [part.text for content in llm_request.contents for part in content.parts or ()]
+        if not self.silent:
+            print(f"[answers {answer!r} to {sent}]")
+        yield LlmResponse(content=types.ModelContent(answer))
 
 
-async def run(agent: BaseAgent, text: str) -> tuple[str | None, dict[str, object]]:
-    """The last text of a run in a new session, and the state behind it."""
-    runner = InMemoryRunner(agent=agent, app_name="app")
+async def run(root: BaseNode, text: str) -> tuple[object, dict[str, object]]:
+    """What the last event of a run in a new session says, and the state after the run."""
+    runner = InMemoryRunner(app=App(name="app", root_agent=root))
     session = await runner.session_service.create_session(app_name="app", user_id="u")
     events: list[Event] = []
     async for event in runner.run_async(
@@ -35,5 +40,6 @@ async def run(agent: BaseAgent, text: str) -> tuple[str | None, dict[str, object
     ):
         events.append(event)
     after = await runner.session_service.get_session(app_name="app", user_id="u", session_id=session.id)
-    content = events[-1].content
-    return content.parts[0].text if content and content.parts else None, after.state if after else {}
+    last = events[-1]
+    said = last.content.parts[0].text if last.content and last.content.parts else last.output
+    return said, after.state if after else {}

@@ -13,8 +13,8 @@ class Desk(StateSchema):
     amount: float
 
 
-def find_bill(customer: str) -> dict:
-    """The last bill of a customer."""
+def find_bill(customer: str) -> dict[str, int]:
+    """Return the last bill of a customer."""
     return {"bill": 17, "amount": 340}
 
 

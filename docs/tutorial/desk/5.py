@@ -1,6 +1,7 @@
 """A support desk."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from adk_fluent import Agent, C, Route, gate
 from adk_fluent.state import StateSchema, declares
@@ -13,15 +14,15 @@ class Desk(StateSchema):
     amount: float
 
 
-def find_bill(customer: str) -> dict:
-    """The last bill of a customer."""
+def find_bill(customer: str) -> dict[str, int]:
+    """Return the last bill of a customer."""
     return {"bill": 17, "amount": 340}
 
 
 @declares(reads=["amount"])
-def is_much(state: dict) -> bool:
+def is_much(state: Mapping[str, Any]) -> bool:
     """Whether a person has to be asked."""
-    return state["amount"] > 100
+    return bool(state["amount"] > 100)
 
 
 triage = Agent("triage", "gemini-2.5-flash").writes(Desk.team, Desk.amount)

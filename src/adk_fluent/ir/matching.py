@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.errors import ArgumentError, PredicateError, sentence, what_happened
@@ -13,6 +14,8 @@ from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, function_name
 from adk_fluent.spelling import did_you_mean
+
+logger: logging.Logger = logging.getLogger("adk_fluent.route")
 
 Comparison = Literal["eq", "ne", "gt", "gte", "lt", "lte", "contains", "matches", "truthy"]
 
@@ -92,6 +95,38 @@ class Match(Frozen):
 
     def __str__(self) -> str:
         return f"{self.key} {_SIGNS.get(self.op, self.op)} {self.value!r}"
+
+
+def missed_label(tests: Iterable[Predicate], state: StateView) -> str:
+    """Say which label of a route the state nearly holds, when no test holds; empty if none is near.
+
+    A model often writes `Booking.` for `booking`. Near labels differ in case and punctuation only.
+
+    >>> missed_label([Match("team", "eq", "booking")], {"team": "Booking."})
+    "state key 'team' is 'Booking.', which is not the label 'booking'"
+    """
+    for test in tests:
+        if isinstance(test, Match) and test.op == "eq" and isinstance(test.value, str):
+            actual = state.get(test.key)
+            if isinstance(actual, str) and (bare := _bare(actual)) and bare == _bare(test.value):
+                return f"state key {test.key!r} is {actual!r:.60}, which is not the label {test.value!r}"
+    return ""
+
+
+def _bare(label: str) -> str:
+    """The letters and digits of a label, without regard to case."""
+    return "".join(filter(str.isalnum, label.casefold()))
+
+
+def report_missed_label(name: str, tests: Iterable[Predicate], state: StateView) -> None:
+    """Log a warning if no test of the route `name` holds, but the state nearly holds one of its labels."""
+    if missed := missed_label(tests, state):
+        logger.warning(
+            "Route %r: %s, so no branch for a label ran. Declare the key as a Literal, which holds the model "
+            "to the labels, or compare with .eq(..., ignore_case=True) or .matches(...).",
+            name,
+            missed,
+        )
 
 
 class Unordered(TypeError):

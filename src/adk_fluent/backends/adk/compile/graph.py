@@ -46,7 +46,7 @@ from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.matching import Predicate, report_missed_label
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
     NODE_TYPES,
@@ -240,6 +240,8 @@ def _route(node: Node, scope: Compilation) -> BaseNode:
             if await _holds(test, ctx, node, scope):
                 chosen = str(index)
                 break
+        else:
+            report_missed_label(node.name, (test for test, _ in node.rules), _state(ctx))
         return Event(output=_handed_on(node_input), actions=EventActions(route=chosen))
 
     branches = _children(node, scope)

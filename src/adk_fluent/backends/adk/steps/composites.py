@@ -18,6 +18,7 @@ from google.adk.events.event import Event
 from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.signals import failure, note_problems, pauses, refused, starts_again
 from adk_fluent.backends.adk.steps.checkpoints import has_ended, since_checkpoint, start_afresh
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, Position, waits
@@ -27,6 +28,7 @@ from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MockError
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.matching import report_missed_label
 from adk_fluent.ir.nodes import NO_LIMIT, LoopNode, RouteNode
 from adk_fluent.ir.passing import Passage
 
@@ -280,6 +282,7 @@ class RouteComposite(Composite):
         for (test, _), branch in zip(node.rules, self.sub_agents, strict=False):
             if await self.holds(test, ctx):
                 return branch
+        report_missed_label(self.name, (test for test, _ in node.rules), state_of(ctx))
         return self.sub_agents[-1] if node.default is not None else None
 
 
