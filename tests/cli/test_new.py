@@ -157,7 +157,7 @@ def test_the_new_agent_has_a_name_of_its_own(cli: Cli, name: str, root: str) -> 
 def test_the_new_agent_chooses_its_model(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], model: str
 ) -> None:
-    """A key, or Vertex AI as a deployment sets it, means Gemini; nothing means the one in this process, or a script."""
+    """A key, or Vertex AI as a deployment sets it, means Gemini; nothing means a local model or a script."""
     cli("new", "choosy_bot")
     for key, value in settings.items():
         monkeypatch.setenv(key, value)
