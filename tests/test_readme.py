@@ -13,7 +13,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -100,7 +100,8 @@ def wholes(page: Path) -> tuple[list[Expr[Any]], str]:
                 ran = eval(compiled(block, page), module.__dict__)
                 if inspect.iscoroutine(ran):
                     runner.run(ran)
-            named |= {id(value): value for value in vars(module).values() if isinstance(value, Expr)}
+            found = [cast("Expr[Any]", value) for value in vars(module).values() if isinstance(value, Expr)]
+            named |= {id(whole): whole for whole in found}
     inside = {
         node.name
         for whole in named.values()
@@ -123,3 +124,23 @@ def test_the_first_examples_pass_the_check(
         report = whole.check()
         for issue in (*report.errors, *report.warnings, *report.infos):
             assert str(issue) in printed, f"{page}: {issue}"
+
+
+@pytest.mark.newest
+def test_the_page_of_models_names_what_adk_resolves() -> None:
+    """Each form of a name on the page is one that the installed ADK knows, and so is its default model."""
+    from google.adk.agents import LlmAgent
+    from google.adk.models import registry
+
+    page = (ROOT / "docs/how-to/models.md").read_text(encoding="utf-8")
+    table = page[page.index("| name |") : page.index("If the package")]
+    forms = re.findall(
+        r"`([\w/.-]+\.\.\.[\w/.-]*)`", "".join(row.split("|")[1] for row in table.splitlines()[2:] if row)
+    )
+    known = registry._llm_registry_dict  # pyright: ignore[reportPrivateUsage]  # to resolve would import providers
+    assert len(forms) > 10
+    for form in forms:
+        name = form.replace("...", "1-x" if form == "o3-..." else "x")
+        name = "projects/x/locations/x/endpoints/x" if form.startswith("projects") else name
+        assert any(re.fullmatch(pattern, name) for pattern in known), form
+    assert f"`{LlmAgent.DEFAULT_MODEL}` in 2.13" in page

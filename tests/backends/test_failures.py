@@ -476,6 +476,31 @@ async def test_a_name_that_no_provider_knows_is_told() -> None:
     assert told.endswith("Check the name of the model in Agent('b', ...).")
 
 
+@pytest.mark.parametrize(
+    ("problem", "advice"),
+    [
+        (
+            ValueError(
+                "Model m not found.\n\nClaude models require the anthropic package.\nInstall it with: pip x"
+            ),
+            "Install it with: pip x.",
+        ),
+        (ModuleNotFoundError("No module named 'anthropic'"), "Install the package of this model's provider."),
+        (
+            RuntimeError("Missing credentials. Pass an `api_key`."),
+            "key in the environment, such as OPENAI_API_KEY.",
+        ),
+        (ValueError("Model m not found.\n\nA bare name."), "Check the name of the model in Agent('b', ...)."),
+    ],
+    ids=["package", "prefix", "credentials", "name"],
+)
+async def test_a_provider_that_is_not_set_up_is_no_wrong_name(problem: Exception, advice: str) -> None:
+    """Without the package or the key of a provider the message says that, and not to check the name."""
+    with pytest.raises(ModelError) as caught:
+        await Agent("b", "m").run("hi", backend=mock_backend({"b": problem}))
+    assert str(caught.value).endswith(advice)
+
+
 @pytest.mark.parametrize("behaviour", REFUSALS)
 async def test_a_fallback_takes_over_from_a_refusing_gemini(behaviour: Behaviour, gemini: Gemini) -> None:
     """`//` and `race` see the same refusals as failures, and the other branch answers."""

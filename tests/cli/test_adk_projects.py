@@ -46,7 +46,10 @@ def test_check_names_the_file_and_line_where_the_agent_is_made(cli: Cli, folder:
     done = cli("check", folder)
     assert (done.code, done.err) == (1, "")
     assert "booker reads {intnt} in instruction: ERROR" in done.out
-    assert 'Did you mean "intent"?\n  at desk/agent.py:4\n' in done.out
+    assert (
+        'Did you mean "intent"?\n  If you mean the text {intnt}, write \\{intnt}.\n  at desk/agent.py:4\n'
+        in done.out
+    )
 
 
 @pytest.mark.parametrize("target", ["desk", "desk.agent", "desk/agent.py", "desk/agent.py:root_agent"])

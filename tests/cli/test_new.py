@@ -18,7 +18,7 @@ from google.adk.apps.app import App
 
 from adk_fluent import __version__
 from adk_fluent.cli.target import load
-from adk_fluent.local.engine import INSTALL
+from adk_fluent.local.engine import INSTALL, installed
 from tests.cli.commands import Cli, environment
 from tests.cli.gemini import Gemini, serve
 from tests.limits import LIMIT, last_words, line_with
@@ -26,6 +26,8 @@ from tests.limits import LIMIT, last_words, line_with
 ADK = [sys.executable, "-W", "ignore", "-m", "google.adk.cli"]
 FILES = ["__init__.py", "agent.py", "requirements.txt", "README.md", ".env.example", ".gitignore"]
 ROOT = Path(__file__).resolve().parents[2]
+LOCAL = "smollm2-135m" if installed() else "scripted"
+"""The model of a new folder without a key."""
 
 
 def test_the_folder_holds_an_agent_that_runs(
@@ -147,15 +149,15 @@ def test_the_new_agent_has_a_name_of_its_own(cli: Cli, name: str, root: str) -> 
         ({"GOOGLE_GENAI_USE_VERTEXAI": "1"}, "gemini-2.5-flash"),
         ({"GOOGLE_GENAI_USE_VERTEXAI": "TRUE"}, "gemini-2.5-flash"),
         ({"GOOGLE_GENAI_USE_ENTERPRISE": "1"}, "gemini-2.5-flash"),
-        ({"GOOGLE_GENAI_USE_VERTEXAI": "0"}, "smollm2-135m"),
-        ({"GOOGLE_API_KEY": ""}, "smollm2-135m"),
-        ({}, "smollm2-135m"),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "0"}, LOCAL),
+        ({"GOOGLE_API_KEY": ""}, LOCAL),
+        ({}, LOCAL),
     ],
 )
 def test_the_new_agent_chooses_its_model(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], model: str
 ) -> None:
-    """A key, or Vertex AI as a deployment sets it, means Gemini; nothing means the model in this process."""
+    """A key, or Vertex AI as a deployment sets it, means Gemini; nothing means a local model or a script."""
     cli("new", "choosy_bot")
     for key, value in settings.items():
         monkeypatch.setenv(key, value)

@@ -50,7 +50,7 @@ def test_every_concern_is_there() -> None:
     text = str(PIPELINE.explain().agents["booker"])
     for line in (
         "booker (agent)",
-        "  model:        (not set)",
+        "  model:        (not set — the model of the agent above, else ADK's default)",
         '  instruction:  "Book {intent}"',
         "  reads:        C.default() — the whole conversation, {intent}",
         "  returns:      (not set — plain text)",

@@ -121,7 +121,7 @@ desk (agent)
   visibility:   user
 
 billing (agent)
-  model:        (not set)
+  model:        (not set — the model of the agent above, else ADK's default)
   reads:        C.from_state('invoice', 'tier') — state keys only
   accepts:      (not set — accepts any input as tool)
   returns:      (not set — plain text)
@@ -132,7 +132,7 @@ billing (agent)
   visibility:   user
 
 refunds (agent)
-  model:        (not set)
+  model:        (not set — the model of the agent above, else ADK's default)
   reads:        C.from_agents('billing') — part of the conversation
   accepts:      (not set — accepts any input as tool)
   returns:      (not set — plain text)
@@ -143,7 +143,7 @@ refunds (agent)
   visibility:   user
 
 shop (agent)
-  model:        (not set)
+  model:        (not set — the model of the agent above, else ADK's default)
   reads:        C.none() — the current user message only
   accepts:      (not set — accepts any input as tool)
   returns:      structured JSON → {total: float, due: str}

@@ -14,6 +14,7 @@ from adk_fluent.state.faults import shown
 from adk_fluent.tools.spec import Tool
 
 NOT_SET = "(not set)"
+NO_MODEL = "(not set — the model of the agent above, else ADK's default)"
 
 
 def type_name(schema: object) -> str:

@@ -8,6 +8,7 @@ or from the functions in its traceback.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import ContextVar
@@ -328,7 +329,17 @@ def _refusal(error: Exception, place: Place) -> str:
     if isinstance(error, ValueError) and ("API key was provided" in text or "Missing key inputs" in text):
         return f"there is no API key. {NO_KEY}"
     said = f"{code} {error.status}: {error.message}" if isinstance(error, APIError) else what_happened(error)
-    return f"{sentence(said)} {_advice(code, text, place)}".rstrip()
+    if isinstance(error, ImportError):
+        advice = "Install the package of this model's provider."
+    elif "Missing credentials" in text:
+        advice = "Set the provider's key in the environment, such as OPENAI_API_KEY."
+    else:
+        advice = "" if _LACKS_PACKAGE.search(text) else _advice(code, text, place)
+    return f"{sentence(said)} {advice}".rstrip()
+
+
+_LACKS_PACKAGE: Final = re.compile(r"require the \w+ package\b.*Install it")
+"""How ADK says that a model's name is fine, and the package of its provider is missing."""
 
 
 NO_KEY: Final = (
