@@ -8,6 +8,7 @@ import inspect
 import os
 import pkgutil
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,9 @@ import pytest
 
 import adk_fluent
 from adk_fluent import errors
-from docgen.commands import PAGE, page
-from docgen.llms import full, index, pages, write
+from adk_fluent.cli.arguments import parsed
+from docgen.commands import EXAMPLES, PAGE, page
+from docgen.llms import address, full, index, pages, plain, write
 from docgen.search import weigh
 from docgen.terminal import CHECK, DESK, check_picture, desk
 from tests.browser import in_browser, new_page
@@ -68,11 +70,19 @@ def test_every_section_says_something() -> None:
 
 
 def test_assistants_get_the_same_pages() -> None:
-    """`llms.txt` names every page and what it says; `llms-full.txt` has those written by hand."""
+    """`llms.txt` names each page by its address, and says in a sentence what it is about."""
     found = pages()
-    assert "- [Contracts: what is wrong before anything runs](reference/contracts.html): " in index(found)
-    assert index(found).count("\n- [") == len(found)
+    lines = [line for line in index(found).splitlines() if line.startswith("- [")]
+    line_of_page = re.compile(r"- \[.+\]\((https://\S+)\): (?:[A-Z`]|adk-fluent ).{15,}[.!?]")
+    matches = {line: line_of_page.fullmatch(line) for line in lines}
+    assert [line for line, match in matches.items() if match is None] == []
+    assert [match[1] for match in matches.values() if match] == [f"{address()}/{page.path}" for page in found]
+    assert not [line for line in lines if " = " in line or "import " in line]
     assert (DOCS / "concepts/state.md").read_text(encoding="utf-8") in full(found)
+    reference = plain("# C\n\n::: adk_fluent.C\n")
+    assert "### `adk_fluent.C.window`\n\n```python\nwindow(n: int = 5) -> Context\n```\n\nThe" in reference
+    assert "CompactionConfig" in plain("::: adk_fluent.config")
+    assert plain("---\nasked: [x]\n---\n\n# X\n") == "# X\n"
 
 
 def test_the_pictures_of_the_landing_page_are_of_its_code() -> None:
@@ -99,7 +109,15 @@ def test_every_exception_has_its_section() -> None:
 def test_every_command_has_its_section() -> None:
     """The page of the commands has what their help says: `python -m docgen.commands` writes it."""
     assert PAGE.read_text(encoding="utf-8") == page()
-    assert "## serve\n\n```text\nusage: adk-fluent serve" in page()
+    assert "## serve\n\n```console\n$ adk-fluent serve support.py:pipeline --port" in page()
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_each_command_has_an_example_that_it_takes(command: str) -> None:
+    """The words of the example are the arguments of that command."""
+    program, *words = shlex.split(EXAMPLES[command])
+    assert program == "adk-fluent"
+    assert parsed(words).command == command == words[0]
 
 
 def build(folder: Path) -> Path:
@@ -146,7 +164,8 @@ def names_of(module: ModuleType) -> list[str]:
 def members_of(cls: type) -> list[str]:
     """The public methods, properties and attributes that a class has of this library, also inherited."""
     ours = [base for base in cls.__mro__ if base.__module__.startswith("adk_fluent")]
-    return sorted({name for base in ours for name in vars(base) if not name.startswith("_")})
+    of_pydantic = {"model_config", "model_post_init"}
+    return sorted({name for base in ours for name in vars(base) if not name.startswith("_")} - of_pydantic)
 
 
 def unexplained(entries: set[str]) -> list[str]:
@@ -340,12 +359,12 @@ def test_the_site(site: Path) -> None:
     files = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
     entries = {name for page in html.values() for name in re.findall(r'\bid="(adk_fluent[^"]*)"', page)}
     assert unexplained(entries) == []
+    assert {page.path for page in pages()} - files == set()  # each as Markdown, too
     assert broken_links({path: page for path, page in html.items() if path != "404.html"}, files) == []
     assert [place for page in html.values() for place in fetched(page)] == []
     assert '<span class="n">ask</span>' in html["reference/api/agent.html"]
     assert '<span class="n">session_service</span>' in html["reference/api/agent.html"]
     assert "an <code>ExecutionConfig</code>: limits, streaming" in html["reference/api/agent.html"]
-    assert '<span class="n">fields</span>' not in html["reference/api/agent.html"]
     assert '<span class="n">cached_input</span>' in html["reference/api/cost.html"]
     assert 'class="language-python highlight"' in html["index.html"]  # by which colours are looked for
     assert "Source code in" in html["reference/api/agent.html"]
