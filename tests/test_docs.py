@@ -206,6 +206,18 @@ def test_documentation_runs(path: Path, page_module: ModuleType) -> None:
     assert run_page(path, page_module) == expected
 
 
+NARROW = [ROOT / "README.md", ROOT / "docs/index.md", *TUTORIAL, *sorted((ROOT / "docs/start").glob("*.md"))]
+INCLUDED = sorted((ROOT / "docs/compare/programs").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", [*NARROW, *INCLUDED], ids=page_id)
+def test_code_fits_the_column_of_its_page(path: Path) -> None:
+    """Show each line of Python without a scroll bar: a column holds 91 characters."""
+    text = path.read_text(encoding="utf-8")
+    python = [block.text for block in blocks(text) if block.info == "python"] if path in NARROW else [text]
+    assert [line for code in python for line in code.splitlines() if len(line) > 91] == []
+
+
 TEST_NAME = re.compile(r"`(tests/[\w/.-]+\.py)::(\w+)`")
 
 

@@ -325,8 +325,8 @@ LOOKED_FOR = {
     "precedence": "how-to/parallel.html",
     "operator precedence": "concepts/composites.html",
     "escape braces": "how-to/compose-a-prompt.html",
-    "litellm": "how-to/other-models.html",
-    "openai": "how-to/other-models.html",
+    "litellm": "how-to/models.html",
+    "openai": "how-to/models.html",
     "token_budget": "reference/api/middleware.html",
     "Agent.retry_config": "reference/api/agent.html",
 }

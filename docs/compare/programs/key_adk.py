@@ -7,9 +7,16 @@ from google.adk.workflow import START, Workflow
 from scripted import Scripted, run
 
 research = LlmAgent(
-    name="research", model=Scripted(answers=["Tea is old."]), instruction="Find facts.", output_key="facts"
+    name="research",
+    model=Scripted(answers=["Tea is old."]),
+    instruction="Find facts.",
+    output_key="facts",
 )
-writer = LlmAgent(name="writer", model=Scripted(answers=["..."]), instruction="Write with {fact}.")
+writer = LlmAgent(
+    name="writer",
+    model=Scripted(answers=["..."]),
+    instruction="Write with {fact}.",
+)
 pipeline = Workflow(name="pipeline", edges=[(START, research, writer)])
 try:
     asyncio.run(run(pipeline, "Tea"))

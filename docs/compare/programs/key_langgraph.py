@@ -16,12 +16,14 @@ class State(TypedDict):
 def research(state: State):
     """Find facts."""
     print("[asked for 'Tea is old.']")
-    return {"facts": FakeListChatModel(responses=["Tea is old."]).invoke("Find facts.").content}
+    model = FakeListChatModel(responses=["Tea is old."])
+    return {"facts": model.invoke("Find facts.").content}
 
 
 def writer(state: State):
     """Write with them."""
-    return {"text": FakeListChatModel(responses=["..."]).invoke(f"Write with {state['fact']}.").content}
+    model = FakeListChatModel(responses=["..."])
+    return {"text": model.invoke(f"Write with {state['fact']}.").content}
 
 
 graph = StateGraph(State)

@@ -7,12 +7,23 @@ from google.adk.workflow import START, JoinNode, Workflow
 from scripted import Scripted, run
 
 web = LlmAgent(
-    name="web", model=Scripted(answers=["Tea is old."], silent=True), instruction="Search the web."
+    name="web",
+    model=Scripted(answers=["Tea is old."], silent=True),
+    instruction="Search the web.",
 )
 docs = LlmAgent(
-    name="docs", model=Scripted(answers=["Tea is hot."], silent=True), instruction="Search the docs."
+    name="docs",
+    model=Scripted(answers=["Tea is hot."], silent=True),
+    instruction="Search the docs.",
 )
-writer = LlmAgent(name="writer", model=Scripted(answers=["Old and hot."], silent=True), instruction="Merge.")
+writer = LlmAgent(
+    name="writer",
+    model=Scripted(answers=["Old and hot."], silent=True),
+    instruction="Merge.",
+)
 
-pipeline = Workflow(name="pipeline", edges=[(START, (web, docs), JoinNode(name="both"), writer)])
+pipeline = Workflow(
+    name="pipeline",
+    edges=[(START, (web, docs), JoinNode(name="both"), writer)],
+)
 print("run:", asyncio.run(run(pipeline, "Tea"))[0])

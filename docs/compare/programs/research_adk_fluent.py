@@ -8,5 +8,7 @@ docs = Agent("docs").instruct("Search the docs.").writes("hot")
 pipeline = (web | docs) >> Agent("writer").instruct("Merge {old} and {hot}.")
 
 print("before: nothing wrong" if pipeline.check().ok else pipeline.check())
-script = mock_backend({"web": "Tea is old.", "docs": "Tea is hot.", "writer": "Old and hot."})
+script = mock_backend(
+    {"web": "Tea is old.", "docs": "Tea is hot.", "writer": "Old and hot."},
+)
 print("run:", pipeline.ask("Tea", backend=script))

@@ -8,7 +8,10 @@ from google.adk.workflow import START, Workflow
 from scripted import Scripted, run
 
 writer = LlmAgent(
-    name="writer", model=Scripted(answers=["Tea.", "Tea is old."]), instruction="Write.", output_key="draft"
+    name="writer",
+    model=Scripted(answers=["Tea.", "Tea is old."]),
+    instruction="Write.",
+    output_key="draft",
 )
 reviewer = LlmAgent(
     name="reviewer",
@@ -28,6 +31,7 @@ def give(ctx: Context) -> str:
 
 
 pipeline = Workflow(
-    name="pipeline", edges=[(START, writer, reviewer, decide, {"again": writer, "done": give})]
+    name="pipeline",
+    edges=[(START, writer, reviewer, decide, {"again": writer, "done": give})],
 )
 print("run:", asyncio.run(run(pipeline, "Tea"))[0])

@@ -19,13 +19,17 @@ class State(TypedDict):
 
 def writer(state: State):
     """Write, or mend what the reviewer named."""
-    prompt = f"Write about {state['topic']}. Your draft: {state['draft']} Mend: {state['verdict']}"
+    prompt = f"Write {state['topic']}. Draft: {state['draft']} Mend: {state['verdict']}"
     return {"draft": writer_model.invoke(prompt).content}
 
 
 def reviewer(state: State):
     """Judge the draft."""
-    return {"verdict": reviewer_model.invoke(f"Answer good, or what to mend: {state['draft']}").content}
+    return {
+        "verdict": reviewer_model.invoke(
+            f"Answer good, or what to mend: {state['draft']}",
+        ).content
+    }
 
 
 def decide(state: State) -> str:

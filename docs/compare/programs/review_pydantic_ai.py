@@ -17,7 +17,10 @@ def scripted(*answers: str) -> FunctionModel:
 
 
 writer = Agent(scripted("Tea.", "Tea is old."), instructions="Write.")
-reviewer = Agent(scripted("too short", "good"), instructions="Answer good, or what to mend.")
+reviewer = Agent(
+    scripted("too short", "good"),
+    instructions="Answer good, or what to mend.",
+)
 
 
 async def pipeline(topic: str) -> str:
@@ -27,7 +30,8 @@ async def pipeline(topic: str) -> str:
         verdict = (await reviewer.run(draft)).output
         if verdict == "good":
             break
-        draft = (await writer.run(f"{topic}. Your draft: {draft} Mend it: {verdict}")).output
+        prompt = f"{topic}. Your draft: {draft} Mend it: {verdict}"
+        draft = (await writer.run(prompt)).output
     return draft
 
 

@@ -15,10 +15,25 @@ def route(node_input: str) -> Event:
 
 def desk(label: str) -> Workflow:
     """Build the workflow; triage answers with this label."""
-    triage = LlmAgent(name="triage", model=Scripted(answers=[label]), instruction="Which team?")
-    biller = LlmAgent(name="biller", model=Scripted(answers=["For two bags."]), instruction="Explain.")
-    booker = LlmAgent(name="booker", model=Scripted(answers=["Rebooked."]), instruction="Rebook.")
-    return Workflow(name="desk", edges=[(START, triage, route, {"billing": biller, "booking": booker})])
+    triage = LlmAgent(
+        name="triage",
+        model=Scripted(answers=[label]),
+        instruction="Which team?",
+    )
+    biller = LlmAgent(
+        name="biller",
+        model=Scripted(answers=["For two bags."]),
+        instruction="Explain.",
+    )
+    booker = LlmAgent(
+        name="booker",
+        model=Scripted(answers=["Rebooked."]),
+        instruction="Rebook.",
+    )
+    return Workflow(
+        name="desk",
+        edges=[(START, triage, route, {"billing": biller, "booking": booker})],
+    )
 
 
 print("run:", asyncio.run(run(desk("billing"), "Why 340?"))[0])

@@ -21,7 +21,8 @@ support = triage >> Route(Desk.team).eq("billing", biller).eq("booking", booker)
 print("before: nothing wrong" if support.check().ok else support.check())
 script = mock_backend({"triage": {"team": "billing"}, "biller": "For two bags."})
 print("run:", support.ask("Why 340?", backend=script))
-print("sent:", [part.text for content in script.calls["biller"][0].contents for part in content.parts or ()])
+contents = script.calls["biller"][0].contents
+print("sent:", [part.text for content in contents for part in content.parts or ()])
 try:
     support.ask("Why 340?", backend=mock_backend({"triage": {"team": "Billing."}}))
 except StateTypeError as error:

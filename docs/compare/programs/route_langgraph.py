@@ -38,7 +38,11 @@ graph.add_node("triage", triage)
 graph.add_node("biller", biller)
 graph.add_node("booker", booker)
 graph.add_edge(START, "triage")
-graph.add_conditional_edges("triage", lambda state: state["team"], {"billing": "biller", "booking": "booker"})
+graph.add_conditional_edges(
+    "triage",
+    lambda state: state["team"],
+    {"billing": "biller", "booking": "booker"},
+)
 graph.add_edge("biller", END)
 graph.add_edge("booker", END)
 support = graph.compile()

@@ -1,4 +1,4 @@
-"""What plain ADK needs to run without a key: a model that answers from a script, and one run."""
+"""What plain ADK needs to run without a key: a scripted model, and one run."""
 
 from collections.abc import AsyncGenerator
 
@@ -13,18 +13,21 @@ from google.genai import types
 
 
 class Scripted(BaseLlm):
-    """A model that gives its answers in order, and prints what it is sent unless it is silent."""
+    """Gives its answers in order, and prints what it is sent unless it is silent."""
 
     model: str = "scripted"
     answers: list[str]
     silent: bool = False
 
     async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,
     ) -> AsyncGenerator[LlmResponse, None]:
         """Answer."""
         answer = self.answers.pop(0)
-        sent = [part.text for content in llm_request.contents for part in content.parts or ()]
+        contents = llm_request.contents
+        sent = [part.text for content in contents for part in content.parts or ()]
         if not self.silent:
             print(f"[answers {answer!r} to {sent}]")
         yield LlmResponse(content=types.ModelContent(answer))
@@ -36,10 +39,17 @@ async def run(root: BaseNode, text: str) -> tuple[object, dict[str, object]]:
     session = await runner.session_service.create_session(app_name="app", user_id="u")
     events: list[Event] = []
     async for event in runner.run_async(
-        user_id="u", session_id=session.id, new_message=types.UserContent(text)
+        user_id="u",
+        session_id=session.id,
+        new_message=types.UserContent(text),
     ):
         events.append(event)
-    after = await runner.session_service.get_session(app_name="app", user_id="u", session_id=session.id)
+    after = await runner.session_service.get_session(
+        app_name="app",
+        user_id="u",
+        session_id=session.id,
+    )
     last = events[-1]
-    said = last.content.parts[0].text if last.content and last.content.parts else last.output
+    parts = last.content.parts if last.content else None
+    said = parts[0].text if parts else last.output
     return said, after.state if after else {}

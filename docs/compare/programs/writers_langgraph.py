@@ -15,12 +15,14 @@ class State(TypedDict):
 
 def web(state: State):
     """Search the web."""
-    return {"found": FakeListChatModel(responses=["old"]).invoke("Search the web.").content}
+    model = FakeListChatModel(responses=["old"])
+    return {"found": model.invoke("Search the web.").content}
 
 
 def docs(state: State):
     """Search the docs."""
-    return {"found": FakeListChatModel(responses=["hot"]).invoke("Search the docs.").content}
+    model = FakeListChatModel(responses=["hot"])
+    return {"found": model.invoke("Search the docs.").content}
 
 
 graph = StateGraph(State)

@@ -21,7 +21,8 @@ def find_bill(customer: str) -> dict[str, int]:
 triage = Agent("triage", "gemini-2.5-flash").writes(Desk.team, Desk.amount)
 triage = triage.instruct("Which team, and how much money is it about?")
 booker = Agent("booker", "gemini-2.5-flash").instruct("Rebook the flight.")
-biller = Agent("biller", "gemini-2.5-flash").instruct("Explain the bill of {amount} EUR.").tool(find_bill)
+biller = Agent("biller", "gemini-2.5-flash").tool(find_bill)
+biller = biller.instruct("Explain the bill of {amount} EUR.")
 route = Route(Desk.team).eq("billing", biller).otherwise(booker)
 
 support = (triage >> route).schema(Desk).named("support")

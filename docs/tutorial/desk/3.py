@@ -20,7 +20,8 @@ def find_bill(customer: str) -> dict[str, int]:
 
 triage = Agent("triage", "gemini-2.5-flash").writes(Desk.team, Desk.amount)
 triage = triage.instruct("Which team, and how much money is it about?")
-booker = Agent("booker", "gemini-2.5-flash").instruct("Rebook the flight.").context(C.user_only())
+booker = Agent("booker", "gemini-2.5-flash").instruct("Rebook the flight.")
+booker = booker.context(C.user_only())
 biller = Agent("biller", "gemini-2.5-flash").instruct("Explain the bill of {amount} EUR.")
 biller = biller.tool(find_bill).context(C.user_only())
 route = Route(Desk.team).eq("billing", biller).otherwise(booker)

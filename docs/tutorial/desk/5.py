@@ -27,7 +27,8 @@ def is_much(state: Mapping[str, Any]) -> bool:
 
 triage = Agent("triage", "gemini-2.5-flash").writes(Desk.team, Desk.amount)
 triage = triage.instruct("Which team, and how much money is it about?")
-booker = Agent("booker", "gemini-2.5-flash").instruct("Rebook the flight.").context(C.user_only())
+booker = Agent("booker", "gemini-2.5-flash").instruct("Rebook the flight.")
+booker = booker.context(C.user_only())
 biller = Agent("biller", "gemini-2.5-flash").instruct("Explain the bill of {amount} EUR.")
 biller = biller.tool(find_bill).context(C.user_only())
 payer = Agent("payer", "gemini-2.5-flash").instruct("Say that {amount} EUR are paid back.")
