@@ -12,8 +12,6 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.models.llm_request import LlmRequest
 
-from adk_fluent.backends.adk.adopting.remotes import read_remote
-from adk_fluent.backends.adk.running.backend import build
 from adk_fluent.backends.adk.running.native import adopt
 from adk_fluent.backends.adk.running.standing import StandingBackend
 from adk_fluent.backends.adk.running.unscripted import Scripting
@@ -88,33 +86,17 @@ _WORDS: Final = re.compile(r"(\W)")
 
 async def played(value: Any, backend: MockBackend, prompt: str, state: Mapping[str, Any]) -> Played:
     """One run of an agent, a workflow or an app of ADK's, with a script in place of its models."""
-    scripting = Scripting(backend.model_for, backend.helper_for)
+    scripting = Scripting(backend.model_for, backend.helper_for, backend.remote_for)
     root = value.root_agent if isinstance(value, App) else value
-    scripted = _without_remotes(scripting.of(root), backend) if isinstance(root, BaseAgent) else root
+    scripted = scripting.of(root) if isinstance(root, BaseAgent) else root
     if isinstance(value, App):
         scripted = value.model_copy(update={"root_agent": scripted, "plugins": [*value.plugins]})
     compiled = adopt(scripted, ExecutionConfig())
-    if not isinstance(root, BaseAgent):  # its models cannot be replaced, so a plugin answers in their place
-        compiled.app.plugins.extend(backend.plugins())
-    elif isinstance(backend, StandingBackend):
-        compiled.app.plugins.append(backend.standing)
+    compiled.app.plugins.extend(backend.plugins())  # they answer where no copy could be made
     with restoring(backend):
         events = await backend.run(compiled, prompt, session_id="proof", state=dict(state))
     session = await backend.session(compiled, "proof")
     return of(events, backend, session.state)
-
-
-def _without_remotes(agent: BaseAgent, backend: MockBackend) -> BaseAgent:
-    """The same, where agents of other processes answer from the script, as in the run of an expression."""
-    if type(agent).__name__ == "RemoteA2aAgent" and not isinstance(node := read_remote(agent), str):
-        made: Any = build(node)
-        made.answer_with(backend.remote_for(node, node.name))
-        return made
-    for place, child in enumerate(agent.sub_agents):
-        if (new := _without_remotes(child, backend)) is not child:
-            new.parent_agent = agent
-            agent.sub_agents[place] = new
-    return agent
 
 
 @contextmanager
