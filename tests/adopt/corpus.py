@@ -333,5 +333,31 @@ PROJECTS = (
         "nested composites",
         f"inner = SequentialAgent(name='inner', sub_agents=[{WRITER}])\n" + _sequence("inner", READER),
     ),
+    # --- later turns of a session ---
+    Project(
+        "a specialist that reads what a step after its coordinator writes",
+        f"boss = {_agent('boss', 'x', more=f'sub_agents=[{READER}]')}\n" + _sequence("boss", WRITER),
+        warnings=("reader:draft",),
+    ),
+    Project(
+        "a specialist that reads what a tool of a later step writes",
+        SAVE
+        + f"boss = {_agent('boss', 'x', more='sub_agents=[' + _agent('one', '{order}') + ']')}\n"
+        + _sequence("boss", _agent("b", "x", more="tools=[save]")),
+        warnings=("one:order",),
+    ),
+    Project(
+        "an agent that a callback skips until its key is there",
+        "def skip(callback_context):\n    if 'draft' not in callback_context.state:\n"
+        "        return types.Content(parts=[types.Part(text='later')])\n\n"
+        + _sequence(_agent("r", "{draft}", more="before_agent_callback=skip"), WRITER),
+        warnings=("r:draft",),
+    ),
+    Project(
+        "an agent with a callback that skips nothing",
+        "def note(callback_context):\n    print('x')\n\n"
+        + _sequence(_agent("r", "{draft}", more="before_agent_callback=note"), WRITER),
+        ("r:draft",),
+    ),
     Project("tools whose classes fill a parameter in", HIDES),
 )

@@ -244,6 +244,30 @@ def _body(value: object) -> FunctionType | None:
     return next((one for one in own if not one.__module__.startswith(("google.", "adk_fluent."))), None)
 
 
+def gives_value(value: object) -> bool:
+    """Whether a function may return something, as far as its code shows; yes if it has no code.
+
+    >>> def notes(callback_context) -> None:
+    ...     callback_context.state["seen"] = True
+    >>> gives_value(notes), gives_value(lambda context: context)
+    (False, True)
+    """
+    body = _body(value)
+    if body is None:
+        return True
+    before: object = None
+    for one in get_instructions(body.__code__):
+        if one.opname == "RETURN_VALUE" and before is not _NOTHING:
+            return True
+        if one.opname == "RETURN_CONST" and one.argval is not None:
+            return True
+        before = _NOTHING if one.opname == "LOAD_CONST" and one.argval is None else one
+    return False
+
+
+_NOTHING: Final = object()
+
+
 def _escalates(function: FunctionType, depth: int) -> bool:
     if _sets_escalate(function.__code__):
         return True
