@@ -16,7 +16,7 @@ from adk_fluent.adopt.source import bare, written
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.cli.errors import UsageError
-from adk_fluent.cli.target import Target, load
+from adk_fluent.cli.target import Target, load, module_name
 from adk_fluent.errors import ADKFluentError, what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, walk
@@ -48,6 +48,7 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
     if found.expression is not None:
         raise UsageError(f"{target} is an adk-fluent expression already.")
     source = written(found.value)
+    _refuse_unimportable(found, source.text)
     pipeline = _imported(source.text)
     if output is None:
         sys.stdout.write(source.text)
@@ -62,6 +63,20 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
     for line in source.left_out:
         _say(f"left out: {line}")
     return _proved(found, pipeline) if verify else SAME
+
+
+def _refuse_unimportable(found: Target, text: str) -> None:
+    """Refuse source that refers to a file which no import finds, though this process has loaded it."""
+    if (
+        found.file is None
+        or "." not in found.file.stem
+        or f"from {module_name(found.file)} import" not in text
+    ):
+        return
+    raise ConversionError(
+        f"The project cannot be converted: Python cannot import {found.file.name!r}, as its name has a dot "
+        f"before '.py'. Rename it to '{module_name(found.file)}.py'."
+    )
 
 
 def _imported(text: str) -> Expr[Any]:
