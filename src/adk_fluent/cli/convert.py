@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -119,24 +119,43 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
         return ["the tree is another"]
     needed = (read for read in analyse(adopted).reads if read.level == "required")
     state = {read.key: f"the {read.key}" for read in needed}
+    left: dict[str, str] = {}  # what is not compared → the first case of it
     with redirect_stdout(StringIO()):  # its callbacks and plugins run, many times
-        for what, script in scripts(adopted.node):
-            left: list[str] = []
-            run = run_alike(native, pipeline, answers=script, state=state, tools="recorded", left_out=left)
-            try:
-                found = asyncio.run(run)
-                for line in left:
-                    _say(f"not compared: two runs of the project itself differ: {line}")
-                if found:
-                    return found
-            except Exception as error:  # noqa: BLE001  # the user's own functions run
-                if not what:
-                    return [f"a run fails: {what_happened(error)}"]
-                _say(f"not compared: {what} fails on both sides: {what_happened(error)}")
+        found = _first_difference(native, pipeline, scripts(adopted.node), state, left)
+    for line in left.values():
+        _say(f"not compared: {line}")
+    if found:
+        return found
     from adk_fluent.backends.adk.running.standing import uncalled
 
     for name in uncalled(adopted.node):
         _say(f"not called: {name}: it asks a person, or may reach out of this process")
+    return []
+
+
+def _first_difference(
+    native: Any,
+    pipeline: Expr[Any],
+    played: Iterable[tuple[str, dict[str, Any]]],
+    state: Mapping[str, Any],
+    left: dict[str, str],
+) -> list[str]:
+    """Where the runs by the first script that shows a difference differ; `left` gets what is not compared."""
+    for what, script in played:
+        lines: list[str] = []
+        run = run_alike(native, pipeline, answers=script, state=state, tools="recorded", left_out=lines)
+        try:
+            found = asyncio.run(run)
+        except Exception as error:  # noqa: BLE001  # the user's own functions run
+            if not what:
+                return [f"a run fails: {what_happened(error)}"]
+            left.setdefault(what, f"{what} fails on both sides: {what_happened(error)}")
+            continue
+        for line in lines:
+            name = line.partition(":")[0]
+            left.setdefault(name, f"two runs of the project itself differ: {line}")
+        if found:
+            return found
     return []
 
 
