@@ -106,8 +106,8 @@ def test_a_project_with_one_is_converted_and_proves_it(cli: Cli, tmp_path: Path)
 PLACES = {
     "a sub-agent": "root_agent = LlmAgent(name='boss', sub_agents=[far])",
     "a sub-agent with more than a URL": (
-        "more = RemoteA2aAgent(name='more', agent_card=URL, description='', full_history_when_stateless=True)"
-        "\nroot_agent = LlmAgent(name='boss', sub_agents=[more])"
+        "m = RemoteA2aAgent(name='far2', agent_card=URL, description='x', full_history_when_stateless=True)"
+        "\nroot_agent = LlmAgent(name='boss', sub_agents=[m])"
     ),
     "a tool": "root_agent = LlmAgent(name='boss', tools=[AgentTool(far)])",
     "a tool in a tool": (

@@ -110,19 +110,16 @@ class RemoteComposite(Composite):
         if not start.resuming:
             if self.calls_process:
                 sdk.need(f"Remote agent {self.name!r}")
-            problem = None
             try:
                 async with aclosing(self._ask(ctx)) as events:
                     async for event in events:
                         yield event
+                return
             except RemoteError as error:
                 if not self.sub_agents and self._node.raises:
                     raise
                 problem = str(error)
-            if problem is None:
-                return
             if not self.sub_agents:
-                logger.warning("%s", problem)
                 yield self._end(ctx, self.event(ctx), problem)
                 return
             logger.warning("%s Its fallback %r runs.", problem, self.sub_agents[0].name)
