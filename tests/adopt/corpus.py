@@ -81,6 +81,7 @@ class Search(FunctionTool):
 
 root_agent = LlmAgent(name="a", tools=[Query(), Search(search)])
 """
+STOP = "Stop(name='stop')"
 OWN = """
 class Own(BaseAgent):
     async def _run_async_impl(self, ctx):
@@ -157,6 +158,61 @@ PROJECTS = (
         "loop = LoopAgent(name='loop', max_iterations=3, sub_agents=["
         f"{_agent('c', 'x', more='tools=[exit_loop]')}, {WRITER}])\n" + _sequence("loop", READER),
         warnings=("reader:draft",),
+    ),
+    Project(
+        "a loop without a limit or a way out",
+        f"root_agent = LoopAgent(name='loop', sub_agents=[{WRITER}])\n",
+        warnings=("loop:loop-runs-to-limit",),
+    ),
+    Project(
+        "a loop without a limit whose tool ends nothing",
+        "def add(a: int) -> int:\n    return a\n\n"
+        f"root_agent = LoopAgent(name='loop', sub_agents=[{_agent('c', more='tools=[add]')}])\n",
+        warnings=("loop:loop-runs-to-limit",),
+    ),
+    Project(
+        "a loop that a callback leaves",
+        "def stop(callback_context):\n    callback_context.actions.escalate = True\n\n"
+        f"root_agent = LoopAgent(name='loop', sub_agents=[{_agent('c', more='after_agent_callback=stop')}])\n",
+    ),
+    Project(
+        "a loop that a callback leaves by the event's actions",
+        "def stop(callback_context, llm_response):\n    callback_context._event_actions.escalate = True\n\n"
+        f"root_agent = LoopAgent(name='loop', sub_agents=[{_agent('c', more='after_model_callback=stop')}])\n",
+        unknown=("c",),
+    ),
+    Project(
+        "a loop that a callback of its tools leaves",
+        "def add(a: int) -> int:\n    return a\n\ndef stop(tool, args, tool_context, tool_response):\n    tool_context.actions.escalate = True\n\n"
+        f"root_agent = LoopAgent(name='loop', sub_agents=[{_agent('c', more='tools=[add], after_tool_callback=stop')}])\n",
+    ),
+    Project(
+        "a loop that a callback ends with the run",
+        "def stop(callback_context):\n    callback_context._invocation_context.end_invocation = True\n\n"
+        f"root_agent = LoopAgent(name='loop', sub_agents=[{_agent('c', more='before_agent_callback=stop')}])\n",
+        unknown=("c",),
+    ),
+    Project(
+        "a loop that an agent of its own class leaves",
+        "class Stop(BaseAgent):\n    async def _run_async_impl(self, ctx):\n        yield Event(author=self.name, actions=EventActions(escalate=True))\n\n"
+        f"root_agent = LoopAgent(name='loop', sub_agents=[{STOP}])\n",
+        unknown=("stop",),
+    ),
+    Project(
+        "a loop with an agent of its own class that leaves nothing",
+        "class Stop(BaseAgent):\n    async def _run_async_impl(self, ctx):\n        yield Event(author=self.name)\n\n"
+        f"root_agent = LoopAgent(name='loop', sub_agents=[{STOP}])\n",
+        warnings=("loop:loop-runs-to-limit",),
+        unknown=("stop",),
+    ),
+    Project(
+        "a loop that a plugin of the app leaves",
+        "from google.adk.apps.app import App\nfrom google.adk.plugins.base_plugin import BasePlugin\n\n"
+        "class Stop(BasePlugin):\n"
+        "    async def after_model_callback(self, *, callback_context, llm_response):\n"
+        "        callback_context.actions.escalate = True\n\n"
+        f"loop = LoopAgent(name='loop', sub_agents=[{WRITER}])\n"
+        "root_agent = App(name='app', root_agent=loop, plugins=[Stop('stop')])\n",
     ),
     # --- delegation ---
     Project("a coordinator", f"root_agent = {_agent('boss', 'x', more=f'sub_agents=[{WRITER}]')}\n"),
@@ -332,6 +388,32 @@ PROJECTS = (
     Project(
         "nested composites",
         f"inner = SequentialAgent(name='inner', sub_agents=[{WRITER}])\n" + _sequence("inner", READER),
+    ),
+    # --- later turns of a session ---
+    Project(
+        "a specialist that reads what a step after its coordinator writes",
+        f"boss = {_agent('boss', 'x', more=f'sub_agents=[{READER}]')}\n" + _sequence("boss", WRITER),
+        warnings=("reader:draft",),
+    ),
+    Project(
+        "a specialist that reads what a tool of a later step writes",
+        SAVE
+        + f"boss = {_agent('boss', 'x', more='sub_agents=[' + _agent('one', '{order}') + ']')}\n"
+        + _sequence("boss", _agent("b", "x", more="tools=[save]")),
+        warnings=("one:order",),
+    ),
+    Project(
+        "an agent that a callback skips until its key is there",
+        "def skip(callback_context):\n    if 'draft' not in callback_context.state:\n"
+        "        return types.Content(parts=[types.Part(text='later')])\n\n"
+        + _sequence(_agent("r", "{draft}", more="before_agent_callback=skip"), WRITER),
+        warnings=("r:draft",),
+    ),
+    Project(
+        "an agent with a callback that skips nothing",
+        "def note(callback_context):\n    print('x')\n\n"
+        + _sequence(_agent("r", "{draft}", more="before_agent_callback=note"), WRITER),
+        ("r:draft",),
     ),
     Project("tools whose classes fill a parameter in", HIDES),
 )

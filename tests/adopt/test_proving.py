@@ -327,8 +327,56 @@ async def test_what_two_native_runs_do_differently_is_not_compared_and_said() ->
 
     native, left = LlmAgent(name="clerk", instruction=instruct), list[str]()
     assert await run_alike(native, adopt(native), left_out=left) == []
-    assert [line.partition(":")[0] for line in left] == ["requests"]
+    assert [line.partition(":")[0] for line in left] == ["requests of clerk"]
     other = LlmAgent(name="clerk", instruction=lambda _: instruct(_).replace("Sort", "Drop"))
     (line,) = await run_alike(native, adopt(other))
     assert "Sort." in line
     assert "Drop." in line
+
+
+def runs(*events: str, **state: Any) -> proving.Played:
+    """One run, whose events say these words."""
+    return proving.Played([("clerk", said) for said in events], {}, state, [])
+
+
+@pytest.mark.parametrize(
+    ("one", "again", "other", "alike"),
+    [
+        (runs("at 9"), runs("at 10"), runs("at 11"), True),
+        (runs("at 9. Sort."), runs("at 9:05. Sort."), runs("at 9:05:30. Sort."), True),
+        (runs("at 9. Sort."), runs("at 10. Sort."), runs("at 9:05. Sort."), True),
+        (runs("at 9. Sort."), runs("at 9:05. Sort."), runs("at 9:05. Drop."), False),
+        (runs("a", "b", "z"), runs("a", "z"), runs("a", "b", "b", "z"), True),
+        (runs("a", "b", "z"), runs("a", "z"), runs("a", "b", "y"), False),
+        (runs("at 9", "z"), runs("at 10", "z"), runs("at 11", "z", "more"), False),
+        (runs(id_1=1, kept=2), runs(id_2=1, kept=2), runs(id_3=1, kept=2), True),
+        (runs(id_1=1, kept=2), runs(id_2=1, kept=2), runs(id_3=1, kept=3), False),
+        (runs(kept=1), runs(kept=2), runs(kept=3, new=1), False),
+        (runs(when=None), runs(when="9"), runs(when="10"), True),
+        (runs(n=1), runs(n=2), runs(n="text"), False),
+    ],
+)
+def test_a_difference_that_two_native_runs_show_is_none(
+    one: proving.Played, again: proving.Played, other: proving.Played, alike: bool
+) -> None:
+    """Also where the number of words, of events or of keys varies; all around these is compared."""
+    assert bool(proving.differences(*proving.steady(one, again, other))) is not alike
+
+
+CLOCK = """
+import itertools
+from google.adk.agents import LlmAgent
+
+count = itertools.count()
+one = LlmAgent(name="one", description="One.")
+two = LlmAgent(name="two", description="Two.")
+root_agent = LlmAgent(name="boss", instruction=lambda _: "again " * next(count), sub_agents=[one, two])
+"""
+
+
+def test_what_is_not_compared_is_said_once(cli: Cli, tmp_path: Path) -> None:
+    """Although it varies in the runs of each script."""
+    (tmp_path / "clock.py").write_text(CLOCK)
+    done = cli("convert", "clock.py", "--verify")
+    assert "verified" in done.err, done.err
+    assert done.err.count("not compared: ") == done.err.count("requests of boss") == 1

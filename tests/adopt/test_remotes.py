@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent import Agent, RemoteAgent
 from adk_fluent.adopt import adopt, to_source
 from adk_fluent.adopt.source import written
 from adk_fluent.ir import NativeNode
 from adk_fluent.testing import mock_backend
+from tests.adopt.projects import shell
+from tests.backends.support import PlainLlm, reply
 from tests.cli.commands import Cli
 
 pytestmark = [
@@ -30,11 +35,13 @@ def remote(url: Any = URL, **options: Any) -> Any:
 
 def test_what_has_only_a_url_is_a_remote_agent() -> None:
     """Its fields are those of the node."""
-    assert adopt(remote(timeout=9)).node == RemoteAgent("far", endpoint=URL, timeout=9).node
+    assert adopt(remote(timeout=9)).node == RemoteAgent("far", endpoint=URL, timeout=9, raises=False).node
     described = remote("http://127.0.0.1:1/", description="Pays.", timeout=9)
-    same = RemoteAgent("far", endpoint="http://127.0.0.1:1/", description="Pays.", timeout=9)
+    same = RemoteAgent("far", endpoint="http://127.0.0.1:1/", description="Pays.", timeout=9, raises=False)
     assert adopt(described).node == same.node
-    unencrypted = RemoteAgent("far", endpoint="http://pay.example/", timeout=600, allow_http=True)
+    unencrypted = RemoteAgent(
+        "far", endpoint="http://pay.example/", timeout=600, allow_http=True, raises=False
+    )
     assert adopt(remote("http://pay.example/")).node == unencrypted.node
     assert isinstance(adopt(remote()), RemoteAgent)
 
@@ -42,7 +49,7 @@ def test_what_has_only_a_url_is_a_remote_agent() -> None:
 def test_it_is_written_as_one() -> None:
     """Also inside others."""
     source = to_source(Agent("a") >> adopt(remote(timeout=9)))
-    assert f'far = RemoteAgent(\n    "far", endpoint="{URL}", timeout=9\n)\n' in source
+    assert f'    "far",\n    endpoint="{URL}",\n    timeout=9,\n    raises=False,\n)\n' in source
 
 
 @pytest.mark.parametrize(
@@ -94,6 +101,107 @@ def test_a_project_with_one_is_converted_and_proves_it(cli: Cli, tmp_path: Path)
     assert "verified" in done.err, done.err
     assert f'endpoint="{URL}"' in done.out
     assert "adopt(" not in done.out
+
+
+PLACES = {
+    "a sub-agent": "root_agent = LlmAgent(name='boss', sub_agents=[far])",
+    "a sub-agent with more than a URL": (
+        "m = RemoteA2aAgent(name='far2', agent_card=URL, description='x', full_history_when_stateless=True)"
+        "\nroot_agent = LlmAgent(name='boss', sub_agents=[m])"
+    ),
+    "a tool": "root_agent = LlmAgent(name='boss', tools=[AgentTool(far)])",
+    "a tool in a tool": (
+        "desk = LlmAgent(name='desk', tools=[AgentTool(far)])\n"
+        "root_agent = LlmAgent(name='boss', tools=[AgentTool(desk)])"
+    ),
+    "a tool without plugins": (
+        "root_agent = LlmAgent(name='boss', tools=[AgentTool(far, include_plugins=False)])"
+    ),
+    "a node of a graph": "root_agent = Workflow(name='graph', edges=[(START, boss), (boss, far)])",
+    "a tool of a node of a graph": (
+        "desk = LlmAgent(name='desk', tools=[AgentTool(far)])\n"
+        "root_agent = Workflow(name='graph', edges=[(START, desk)])"
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_proof_contacts_no_server(
+    place: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the agent of another process is; it answers by its script on both sides."""
+    import httpx
+
+    sent: list[object] = []
+
+    async def send(self: object, request: httpx.Request, **options: object) -> httpx.Response:
+        sent.append(request.url)
+        raise httpx.ConnectError("No connection.")
+
+    monkeypatch.setattr(httpx.AsyncClient, "send", send)
+    (tmp_path / "shop.py").write_text(
+        "from google.adk.agents import LlmAgent\n"
+        "from google.adk.agents.remote_a2a_agent import RemoteA2aAgent\n"
+        "from google.adk.tools.agent_tool import AgentTool\n"
+        "from google.adk.workflow import START, Workflow\n"
+        f"URL = {URL!r}\n"
+        "far = RemoteA2aAgent(name='far', agent_card=URL, description='Pays.')\n"
+        "boss = LlmAgent(name='boss')\n"
+        f"{PLACES[place]}\n"
+    )
+    done = cli("convert", "shop.py", "--verify")
+    assert "verified" in done.err, done.err
+    assert sent == []
+
+
+class Calls(BasePlugin):
+    """Offers a tool that asks another process, and keeps what it gave."""
+
+    def __init__(self) -> None:
+        super().__init__("calls")
+        self.heard: list[object] = []
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+        """Offer the tool."""
+        from google.adk.tools.agent_tool import AgentTool
+
+        llm_request.append_tools([AgentTool(remote(description="Pays."))])
+
+    async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
+        """Keep what it gave."""
+        self.heard.append(result)
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's own, of its tool
+async def test_a_script_answers_for_one_that_only_a_run_makes() -> None:
+    """It is never called, though no copy of it could be made before."""
+    from google.adk.agents import LlmAgent
+    from google.adk.apps.app import App
+
+    from adk_fluent.testing import call_tool
+
+    calls = Calls()
+    app = App(name="shop", root_agent=LlmAgent(name="boss"), plugins=[calls])
+    script: dict[str, Any] = {"boss": [call_tool("far", request="Pay."), "done"], "far": "paid"}
+    assert (await adopt(app).run("go", backend=mock_backend(script))).text == "done"
+    assert calls.heard == ["paid"]
+
+
+async def test_one_that_is_down_is_an_event_as_before() -> None:
+    """The converted project goes on, as the native one does."""
+    from google.adk.agents import LlmAgent
+    from google.adk.runners import InMemoryRunner
+
+    async def says(_: object) -> AsyncGenerator[LlmResponse]:
+        yield reply("done")
+
+    closed = "http://127.0.0.1:9/.well-known/agent-card.json"
+    heard: list[list[tuple[str, bool]]] = []
+    for far in (remote(closed), adopt(remote(closed)).build()):
+        root = shell("SequentialAgent", "all", far, LlmAgent(name="last", model=PlainLlm.of(says)))
+        events = await InMemoryRunner(root).run_debug("go", quiet=True)
+        heard.append([(event.author, bool(event.error_message)) for event in events if event.author != "all"])
+    assert heard[0] == heard[1] == [("far", True), ("last", False)]
 
 
 async def test_it_runs_over_the_network() -> None:

@@ -120,3 +120,59 @@ def test_an_agent_below_another_is_written_alone() -> None:
     below = LlmAgent(name="below", instruction="Help.")
     LlmAgent(name="above", sub_agents=[below])
     assert 'pipeline = Agent("below").instruct("Help.")' in to_source(below)
+
+
+NUMBERED = """
+from google.adk.agents import LlmAgent
+
+
+def pay(amount: int) -> int:
+    '''Pay.'''
+    return amount
+
+
+root_agent = LlmAgent(name="boss", instruction="{tier}", tools=[pay])
+"""
+
+
+@pytest.mark.parametrize("name", ["01_shop", "my-shop", "class"])
+def test_a_file_whose_name_is_none_of_pythons(
+    name: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is checked and converted, and what is written finds it without us."""
+    (tmp_path / f"{name}.py").write_text(NUMBERED)
+    assert f"at {name}.py:" in cli("check", f"{name}.py").out
+    done = cli("convert", f"{name}.py", "--verify")
+    assert (done.code, "verified" in done.err) == (0, True), done.err
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tool,) = made(done.out)["pipeline"].node.tools
+    monkeypatch.delitem(sys.modules, name)
+    assert (tool.__module__, tool(3)) == (name, 3)
+
+
+def test_a_file_that_no_import_finds_is_refused(cli: Cli, tmp_path: Path) -> None:
+    """A dot in its name makes it a part of a package; it is refused if something of it is needed."""
+    (tmp_path / "my.shop.py").write_text(NUMBERED)
+    done = cli("convert", "my.shop.py", "-o", "out.py")
+    assert done.code == 1
+    assert "Python cannot import 'my.shop.py'" in done.err
+    assert not (tmp_path / "out.py").exists()
+    (tmp_path / "my.shop.py").write_text(NUMBERED.replace(", tools=[pay]", ""))
+    assert cli("convert", "my.shop.py").code == 0
+
+
+def test_a_configuration_with_built_in_tools_is_converted(cli: Cli, tmp_path: Path) -> None:
+    """ADK's own tools are imported from ADK; one made with arguments is refused, with the reason."""
+    folder = tmp_path / "searching"
+    folder.mkdir()
+    config = "name: boss\nmodel: gemini-2.5-flash\ninstruction: Search.\ntools:\n"
+    (folder / "root_agent.yaml").write_text(f"{config}  - name: google_search\n  - name: url_context\n")
+    done = cli("convert", "searching", "--verify")
+    assert (done.code, "verified" in done.err) == (0, True), done.err
+    assert "from google.adk.tools import google_search, url_context" in done.out
+    store = "    args:\n      data_store_id: projects/p/locations/l/collections/c/dataStores/d\n"
+    (folder / "root_agent.yaml").write_text(f"{config}  - name: VertexAiSearchTool\n{store}")
+    done = cli("convert", "searching")
+    assert (done.code, done.out) == (1, "")
+    assert "cannot refer to tools[0] of 'boss'" in done.err

@@ -255,3 +255,45 @@ def test_the_hook_calls_the_check() -> None:
     (hook,) = yaml.safe_load((Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text())
     assert (hook["id"], hook["entry"]) == ("adk-fluent-check", "adk-fluent check")
     assert hook["pass_filenames"] is False
+
+
+STARTS = """
+from shop.agent import root_agent
+from constants import REGION
+
+START = {"tier": "gold", REGION: None}
+
+
+async def main(service, user):
+    await service.create_session(app_name="shop", user_id=user, state={**START, "name": user} | dict(tries=1))
+"""
+
+
+def test_state_that_a_project_gives_to_its_sessions_counts(cli: Cli, tmp_path: Path) -> None:
+    """As its source shows it, in the folder or a file beside that imports it; `{odd}` is no part."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from . import agent\n")
+    (folder / "agent.py").write_text(
+        "from google.adk.agents import LlmAgent\n"
+        "root_agent = LlmAgent(name='a', instruction='{tier} {name} {tries} {region} {odd}')\n"
+    )
+    assert "5 errors" in cli("check", "shop").out
+    (tmp_path / "constants.py").write_text("from shop import agent\nREGION = 'region'\n")
+    (tmp_path / "main.py").write_text(STARTS)
+    (tmp_path / "other.py").write_text("service.create_session(state={'odd': 1})\n")
+    done = cli("check", "shop")
+    assert "reads {odd}" in done.out
+    assert "1 error;" in done.out, done.out
+
+
+def test_state_of_a_file_and_of_tests(cli: Cli, tmp_path: Path) -> None:
+    """A file is read itself; what only its tests pass does not count."""
+    made = (
+        "from google.adk.agents import LlmAgent\n"
+        "root_agent = LlmAgent(name='a', instruction='{tier} {odd}')\n"
+    )
+    tail = "\n\nasync def main(service):\n    await service.create_session(state={'tier': 'gold'})\n"
+    (tmp_path / "stall.py").write_text(made + tail)
+    (tmp_path / "test_stall.py").write_text("import stall\nservice.create_session(state={'odd': 1})\n")
+    assert "1 error;" in cli("check", "stall.py").out

@@ -65,7 +65,7 @@ async def run_alike(
         return [f"only {side} fails: {what_happened(fails[0])}"]
     if left_out is not None:
         left_out += proving.varying(one, again)
-    return proving.differences(proving.steady(one, again, one), proving.steady(one, again, other))
+    return proving.differences(*proving.steady(one, again, other))
 
 
 async def _tried(run: Awaitable[T]) -> T | Exception:

@@ -108,10 +108,20 @@ def assignment(name: str, chain: Chain) -> str:
 def imports(names: Iterable[tuple[str, str, str]]) -> str:
     """Import lines for `(module, name, alias)`, sorted; those of the project itself stand apart, below.
 
-    Those of the standard library stand above.
+    Those of the standard library stand above. A module whose name is none of Python's, as of `01_shop.py`,
+    is looked up by name.
+
+    >>> print(imports([("01_shop", "pay", "pay")]))
+    import importlib
+    <BLANKLINE>
+    pay = importlib.import_module("01_shop").pay
     """
     by_module: dict[str, set[str]] = {}
-    for module, name, alias in names:
+    looked_up: list[str] = []
+    for module, name, alias in sorted(names):
+        if not all(part.isidentifier() and not iskeyword(part) for part in module.split(".")):
+            looked_up.append(f"{alias} = importlib.import_module({text(module)}).{name}")
+            continue
         by_module.setdefault(module, set()).add(name if name == alias else f"{name} as {alias}")
     groups: dict[str, list[str]] = {"standard": [], "known": [], "own": []}
     for module in sorted(by_module, key=str.lower):
@@ -120,7 +130,10 @@ def imports(names: Iterable[tuple[str, str, str]]) -> str:
         if len(line) > WIDTH:
             line = f"from {module} import (\n{''.join(f'    {one},{chr(10)}' for one in order)})"
         groups[_group(module.partition(".")[0])].append(line)
-    return "\n\n".join("\n".join(group) for group in groups.values() if group)
+    if looked_up:
+        groups["standard"].insert(0, "import importlib")
+    blocks = ["\n".join(group) for group in (*groups.values(), looked_up) if group]
+    return "\n\n".join(blocks)
 
 
 def _group(package: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -16,7 +16,7 @@ from adk_fluent.adopt.source import bare, written
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.cli.errors import UsageError
-from adk_fluent.cli.target import Target, load
+from adk_fluent.cli.target import Target, load, module_name
 from adk_fluent.errors import ADKFluentError, what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, walk
@@ -48,6 +48,7 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
     if found.expression is not None:
         raise UsageError(f"{target} is an adk-fluent expression already.")
     source = written(found.value)
+    _refuse_unimportable(found, source.text)
     pipeline = _imported(source.text)
     if output is None:
         sys.stdout.write(source.text)
@@ -62,6 +63,20 @@ def convert(target: str, output: Path | None, *, verify: bool) -> int:
     for line in source.left_out:
         _say(f"left out: {line}")
     return _proved(found, pipeline) if verify else SAME
+
+
+def _refuse_unimportable(found: Target, text: str) -> None:
+    """Refuse source that refers to a file which no import finds, though this process has loaded it."""
+    if (
+        found.file is None
+        or "." not in found.file.stem
+        or f"from {module_name(found.file)} import" not in text
+    ):
+        return
+    raise ConversionError(
+        f"The project cannot be converted: Python cannot import {found.file.name!r}, as its name has a dot "
+        f"before '.py'. Rename it to '{module_name(found.file)}.py'."
+    )
 
 
 def _imported(text: str) -> Expr[Any]:
@@ -104,24 +119,43 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
         return ["the tree is another"]
     needed = (read for read in analyse(adopted).reads if read.level == "required")
     state = {read.key: f"the {read.key}" for read in needed}
+    left: dict[str, str] = {}  # what is not compared → the first case of it
     with redirect_stdout(StringIO()):  # its callbacks and plugins run, many times
-        for what, script in scripts(adopted.node):
-            left: list[str] = []
-            run = run_alike(native, pipeline, answers=script, state=state, tools="recorded", left_out=left)
-            try:
-                found = asyncio.run(run)
-                for line in left:
-                    _say(f"not compared: two runs of the project itself differ: {line}")
-                if found:
-                    return found
-            except Exception as error:  # noqa: BLE001  # the user's own functions run
-                if not what:
-                    return [f"a run fails: {what_happened(error)}"]
-                _say(f"not compared: {what} fails on both sides: {what_happened(error)}")
+        found = _first_difference(native, pipeline, scripts(adopted.node), state, left)
+    for line in left.values():
+        _say(f"not compared: {line}")
+    if found:
+        return found
     from adk_fluent.backends.adk.running.standing import uncalled
 
     for name in uncalled(adopted.node):
         _say(f"not called: {name}: it asks a person, or may reach out of this process")
+    return []
+
+
+def _first_difference(
+    native: Any,
+    pipeline: Expr[Any],
+    played: Iterable[tuple[str, dict[str, Any]]],
+    state: Mapping[str, Any],
+    left: dict[str, str],
+) -> list[str]:
+    """Where the runs by the first script that shows a difference differ; `left` gets what is not compared."""
+    for what, script in played:
+        lines: list[str] = []
+        run = run_alike(native, pipeline, answers=script, state=state, tools="recorded", left_out=lines)
+        try:
+            found = asyncio.run(run)
+        except Exception as error:  # noqa: BLE001  # the user's own functions run
+            if not what:
+                return [f"a run fails: {what_happened(error)}"]
+            left.setdefault(what, f"{what} fails on both sides: {what_happened(error)}")
+            continue
+        for line in lines:
+            name = line.partition(":")[0]
+            left.setdefault(name, f"two runs of the project itself differ: {line}")
+        if found:
+            return found
     return []
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 from adk_fluent.cli import exchange
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.places import Places, places_of
+from adk_fluent.cli.starting_state import starting_state
 from adk_fluent.cli.target import Target, load
 from adk_fluent.contracts.report import ContractReport, Severity
 from adk_fluent.errors import ArgumentError
@@ -34,7 +35,8 @@ def check(
     """Print what the contract checks find; 1 if there are errors.
 
     Args:
-        state: what will be in the session's state before a run.
+        state: what will be in the session's state before a run, beside what the project passes to
+            `create_session(state=...)`.
         strict: make every warning and note an error.
         github: print it as annotations of GitHub's.
         sarif: write it as SARIF, too.
@@ -46,7 +48,7 @@ def check(
     found = load(target)
     subject = inside(target, found)
     with redirect_stdout(sys.stderr):  # what TARGET registered as a check may print
-        report = subject.check(state=state, strict=strict)
+        report = subject.check(state={**starting_state(found), **state}, strict=strict)
     if baseline is not None:
         if not baseline.exists():
             count = exchange.write_baseline(baseline, exchange.findings(report))

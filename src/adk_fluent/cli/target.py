@@ -212,8 +212,13 @@ def _importing(shown: str) -> Generator[None]:
         raise _cannot_import(shown, error) from error
 
 
+def module_name(file: Path) -> str:
+    """The name under which a file is loaded: its own, but for dots, which would name packages."""
+    return file.stem.replace(".", "_")
+
+
 def _execute(path: Path) -> ModuleType:
-    name = path.stem if path.stem.isidentifier() else "adk_fluent_target"
+    name = module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -259,7 +259,7 @@ class RouteWithoutOtherwise(ContractIssue):
 
 @issue
 class LoopRunsToLimit(ContractIssue):
-    """A loop's `until` reads only keys that its body never writes, so only the limit ends it."""
+    """A loop's `until` reads only keys that its body never writes, so only the limit, or nothing, ends it."""
 
     code: str = "loop-runs-to-limit"
 

@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     retry: RetryConfig | None
     fallback: Expr[Any] | None
     allow_http: bool
+    raises: bool
 
 
 def _is_model(value: object) -> bool:
@@ -63,8 +64,10 @@ class RemoteAgent(Expr[T_co]):
         max_bytes: bytes that one answer may have, streamed or not; a longer one fails, and is not asked for
             again.
         retry: how often a call is attempted; what may be called only once, such as a payment, should not be.
-        fallback: what runs instead when the remote fails; without one, its failure is raised.
+        fallback: what runs instead when the remote fails; without one, `raises` says what happens.
         allow_http: whether another machine may be called unencrypted; this one always may.
+        raises: whether a failure without a fallback raises `RemoteError`, which is the default. If not, an
+            event of the agent has it as its `error`, and the run goes on, as with ADK's `RemoteA2aAgent`.
 
     Raises:
         ArgumentError: the endpoint is no URL, a limit not positive, or another option not what it takes.
@@ -95,6 +98,7 @@ class RemoteAgent(Expr[T_co]):
         retry: RetryConfig | None = None,
         fallback: Expr[Any] | None = None,
         allow_http: bool = False,
+        raises: bool = True,
     ) -> None:
         if not is_url(endpoint):
             raise ArgumentError(
@@ -125,6 +129,7 @@ class RemoteAgent(Expr[T_co]):
             retry=retry,
             fallback=None if fallback is None else fallback.node,
             allow_http=flag(allow_http, f"{where} allow_http="),
+            raises=flag(raises, f"{where} raises="),
         )
         object.__setattr__(self, "_node", made)
 

@@ -227,6 +227,29 @@ def escalates(value: object) -> bool:
     return body is not None and _escalates(body, _DEPTH)
 
 
+def may_leave_loops(value: object) -> bool:
+    """Whether the code of a callback, a plugin or an agent of a user's class may end the loop around it.
+
+    It does so by `escalate`, or by ending the whole run.
+
+    >>> def enough(callback_context) -> None:
+    ...     callback_context._invocation_context.end_invocation = True
+    >>> may_leave_loops(enough), may_leave_loops(print)
+    (True, False)
+    """
+    body = _body(value)
+    own = [] if isinstance(value, FunctionType | partial) else _methods(type(value))
+    return any(_escalates(one, _DEPTH, _ENDING) for one in (*own, *([] if body is None else [body])))
+
+
+def _methods(kind: type) -> list[FunctionType]:
+    """The methods of a class of the user's."""
+    others = ("google.", "adk_fluent.", "pydantic")
+    own = [one for one in kind.__mro__ if not one.__module__.startswith(others)]
+    return [value for one in own for value in vars(one).values() if isinstance(value, FunctionType)]
+
+
+_ENDING: Final = ("escalate", "end_invocation")
 _DEPTH: Final = 3
 """How many calls deep the code of a project is followed."""
 
@@ -244,22 +267,46 @@ def _body(value: object) -> FunctionType | None:
     return next((one for one in own if not one.__module__.startswith(("google.", "adk_fluent."))), None)
 
 
-def _escalates(function: FunctionType, depth: int) -> bool:
-    if _sets_escalate(function.__code__):
+def gives_value(value: object) -> bool:
+    """Whether a function may return something, as far as its code shows; yes if it has no code.
+
+    >>> def notes(callback_context) -> None:
+    ...     callback_context.state["seen"] = True
+    >>> gives_value(notes), gives_value(lambda context: context)
+    (False, True)
+    """
+    body = _body(value)
+    if body is None:
+        return True
+    before: object = None
+    for one in get_instructions(body.__code__):
+        if one.opname == "RETURN_VALUE" and before is not _NOTHING:
+            return True
+        if one.opname == "RETURN_CONST" and one.argval is not None:
+            return True
+        before = _NOTHING if one.opname == "LOAD_CONST" and one.argval is None else one
+    return False
+
+
+_NOTHING: Final = object()
+
+
+def _escalates(function: FunctionType, depth: int, names: tuple[str, ...] = ("escalate",)) -> bool:
+    if any(_sets(function.__code__, name) for name in names):
         return True
     called = (function.__globals__.get(name) for name in function.__code__.co_names if depth)
-    return any(_escalates(one, depth - 1) for one in called if isinstance(one, FunctionType))
+    return any(_escalates(one, depth - 1, names) for one in called if isinstance(one, FunctionType))
 
 
-def _sets_escalate(code: CodeType) -> bool:
+def _sets(code: CodeType, name: str) -> bool:
     for const in code.co_consts:
-        if isinstance(const, CodeType) and _sets_escalate(const):
+        if isinstance(const, CodeType) and _sets(const, name):
             return True
-        if const == "escalate" or (isinstance(const, tuple) and "escalate" in const):
+        if const == name or (isinstance(const, tuple) and name in const):
             return True  # `setattr(..., "escalate", ...)`, `EventActions(escalate=...)`
-    if "escalate" not in code.co_names:
+    if name not in code.co_names:
         return False
-    return any(one.opname == "STORE_ATTR" and one.argval == "escalate" for one in get_instructions(code))
+    return any(one.opname == "STORE_ATTR" and one.argval == name for one in get_instructions(code))
 
 
 def innermost(tool: object) -> tuple[object, ...]:

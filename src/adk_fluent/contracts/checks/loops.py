@@ -1,4 +1,4 @@
-"""Loops can end before their limit."""
+"""Loops can end: before their limit, or at all."""
 
 from __future__ import annotations
 
@@ -7,17 +7,56 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import LoopRunsToLimit
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.nodes import AgentNode, LoopNode
-from adk_fluent.ir.tools import ends_loops
+from adk_fluent.ir.nodes import (
+    CALLBACK_FIELDS,
+    NO_LIMIT,
+    AgentNode,
+    KnownNativeNode,
+    LoopNode,
+    NativeNode,
+)
+from adk_fluent.ir.tools import ends_loops, may_leave_loops, pauses
 
 
 @check(place=180)
 def check_loops(root: object) -> list[ContractIssue]:
-    """Every `until` reads something that the loop's body changes."""
+    """Every `until` reads what the loop's body changes, and a loop without a limit has a way out."""
     facts = analyse(root)
     loops = [step for step in facts.steps if isinstance(step.node, LoopNode)]
-    return [_endless(step, keys) for step in loops if (keys := unchanging(step, facts))]
+    found = [_endless(step, keys) for step in loops if (keys := unchanging(step, facts))]
+    return [*found, *(_without_way_out(step) for step in loops if _never_ends(step, facts))]
+
+
+def _never_ends(step: Step, facts: Facts) -> bool:
+    """Whether a `LoopAgent` has no limit, and nothing in it or around it is known to end it."""
+    node: LoopNode = step.node
+    of_a_graph = not node.name
+    if node.until is not None or node.max_iterations < NO_LIMIT or of_a_graph:
+        return False
+    plugins = [plugin for outer in (step, *step.above()) for plugin in outer.node.annotations.middleware]
+    inside = facts.steps[step.index + 1 : step.end]
+    return not any(map(may_leave_loops, plugins)) and not any(_may_leave(inner.node) for inner in inside)
+
+
+def _may_leave(node: Node) -> bool:
+    if isinstance(node, NativeNode):
+        return may_leave_loops(node.native.value)
+    if isinstance(node, KnownNativeNode) and may_leave_loops(node.native.value):
+        return True
+    callbacks = [fn for name in CALLBACK_FIELDS for fn in node.given.get(name, ())]
+    tools = node.tools if isinstance(node, AgentNode) else ()
+    return ends_loops(tools) or any(map(pauses, tools)) or any(map(may_leave_loops, (*callbacks, *tools)))
+
+
+def _without_way_out(step: Step) -> ContractIssue:
+    return LoopRunsToLimit(
+        agent=step.name,
+        message=f"{step.name} never ends: it has no limit and no way out",
+        hint="No tool, callback or agent in it sets escalate.\n"
+        "Give it max_iterations=, or an agent in it the tool exit_loop.",
+    )
 
 
 def unchanging(step: Step, facts: Facts) -> frozenset[str]:

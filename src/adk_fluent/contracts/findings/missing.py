@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final, cast
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import Fact
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.contracts.findings.wording import listed, who_reads, why_may, why_never
+from adk_fluent.contracts.findings.wording import listed, who_reads, why_first_turn, why_may, why_never
 from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.scopes import SCOPES, is_shared
+from adk_fluent.ir.tools import gives_value
 
 MOST_NAMED = 12
 """How many writers of a key a finding names."""
@@ -25,6 +28,8 @@ def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite)
     if read.level != "optional" and (other := elsewhere(read, facts)) is not None:
         return _other_scope(read, other, facts)
     if status == "never" and read.level != "optional":
+        if earlier := left_by_turns(read, facts):
+            return _finding(read, kind, Severity.WARN, why_first_turn(read, earlier))
         severity = Severity.WARN if read.level == "lenient" else Severity.ERROR
         return _finding(read, kind, severity, why_never(read, facts))
     if status == "may" and read.level == "required" and not taken(read):
@@ -32,6 +37,43 @@ def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite)
             kind = BoundaryTempKey
         return _finding(read, kind, Severity.WARN, why_may(read, facts))
     return None
+
+
+def left_by_turns(read: Read, facts: Facts) -> list[Step]:
+    """The steps by which an earlier turn of the session may have left the key.
+
+    These are steps that a turn can come to without the reader, which would end it for want of the key.
+    """
+    around = (read.step, *read.step.above())
+    is_plain = any(step.node.annotations.adopted is not None for step in around)  # made with ADK alone
+    if not is_plain or read.key.startswith("temp:") or cast(Fact, read.first).removed_by is not None:
+        return []
+    return [writer for writer in facts.writers.get(read.key, ()) if _comes_without(writer, read.step)]
+
+
+def _comes_without(writer: Step, reader: Step) -> bool:
+    """Whether a turn can come to one step without another that stands before it."""
+    around = [writer, *writer.above()]
+    at = reader
+    while at not in around:
+        if _may_skip(at.node):
+            return True
+        if at.parent is None:
+            return False
+        at, inner = at.parent, at
+        if at.node.runs in _CHOOSE and (at is not writer or at.node.runs == "by_model"):
+            first = at.node.runs == "until_one_succeeds" and inner is at.children[0]
+            return not first
+    return False
+
+
+def _may_skip(node: Node) -> bool:
+    """Whether a callback may answer in place of an agent."""
+    return any(gives_value(function) for function in node.given.get("before_agent_callback", ()))
+
+
+_CHOOSE: Final = ("one_of", "until_one_succeeds", "by_model", "per_item")
+"""How nodes run their children of which one may have no turn."""
 
 
 def taken(read: Read) -> bool:

@@ -72,6 +72,15 @@ def why_never(read: Read, facts: Facts) -> str:
     )
 
 
+def why_first_turn(read: Read, writers: Sequence[Step]) -> str:
+    """What to do about a key that an earlier turn of the session may have left."""
+    return (
+        f'"{read.key}" is missing in the first turn of a session: no step writes it before {read.step.name}, '
+        f"but {listed(writers[:3])} may in an earlier turn.\n"
+        f"Give it a value before with {_default(read.key)}{_optional(read)}."
+    )
+
+
 def _removed(read: Read, facts: Facts) -> str | None:
     removed = cast(Fact, read.first).removed_by
     if removed is None:

@@ -259,6 +259,7 @@ class RemoteAgentNode(Node):
         output_key: where its answer is stored.
         allow_http: whether it may be called unencrypted on another machine.
         public_only: whether it is refused at an address that is not public, since a card named it.
+        raises: whether its failure ends the run; if not, an event tells of it, and the run goes on.
     """
 
     kind: ClassVar[str] = "remote"
@@ -279,6 +280,7 @@ class RemoteAgentNode(Node):
     output_key: str | None = None
     allow_http: bool = False
     public_only: bool = False
+    raises: bool = True
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -15,10 +15,11 @@ def read_remote(agent: BaseAgent) -> RemoteAgentNode | str:
     endpoint, seconds, more = private.made_with(agent)
     if endpoint is None or not endpoint.startswith(("http://", "https://")):
         return "its card is no URL"
-    more += tuple(name for name in ("sub_agents", *_CALLBACKS) if getattr(agent, name, None))
+    more += tuple(name for name in ("sub_agents", "mode", *_CALLBACKS) if getattr(agent, name, None))
     if more:
         return f"it has more than a URL: {', '.join(more)}"
     said: dict[str, Any] = {"description": agent.description} if agent.description else {}
+    said["raises"] = False  # ADK tells of a failure by an event, too
     if endpoint.startswith("http://"):
         from adk_fluent.backends.adk.remote.cards import is_loopback  # which the others do not need
 

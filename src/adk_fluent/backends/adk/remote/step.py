@@ -96,6 +96,11 @@ class RemoteComposite(Composite):
             self._scripted = model.live if isinstance(model.live, BaseLlm) else None
 
     @property
+    def calls_process(self) -> bool:
+        """Whether nothing answers in place of the other process."""
+        return self._scripted is None and self._recorded is None
+
+    @property
     def _node(self) -> RemoteAgentNode:
         return cast(RemoteAgentNode, self._ir)
 
@@ -103,18 +108,19 @@ class RemoteComposite(Composite):
         begun = private.load_state(self, ctx, _Begun)
         start = self.start(ctx) if begun is not None and begun.child else Start()
         if not start.resuming:
-            if self._scripted is None and self._recorded is None:
+            if self.calls_process:
                 sdk.need(f"Remote agent {self.name!r}")
-            problem = None
             try:
                 async with aclosing(self._ask(ctx)) as events:
                     async for event in events:
                         yield event
+                return
             except RemoteError as error:
-                if not self.sub_agents:
+                if not self.sub_agents and self._node.raises:
                     raise
                 problem = str(error)
-            if problem is None:
+            if not self.sub_agents:
+                yield self._end(ctx, self.event(ctx), problem)
                 return
             logger.warning("%s Its fallback %r runs.", problem, self.sub_agents[0].name)
             yield self.event(ctx, metadata={"adk_fluent.failed": {self.name: problem}})
@@ -309,12 +315,18 @@ class RemoteComposite(Composite):
         last.custom_metadata = metadata
         if node.output_key is not None:
             last.actions.state_delta[node.output_key] = value
-        if ctx.is_resumable:
-            ctx.set_agent_state(self.name, end_of_agent=True)
-            last.actions.end_of_agent = True
+        self._end(ctx, last)
         removed = removal(ctx, last)
         with_temporary(ctx, last)
         return events if removed is None else [*events[:-1], removed, last]
+
+    def _end(self, ctx: InvocationContext, last: Event, problem: str | None = None) -> Event:
+        """The last event of the agent, which may tell of a problem; a run that goes on does not ask again."""
+        last.error_message = problem
+        if ctx.is_resumable:
+            ctx.set_agent_state(self.name, end_of_agent=True)
+            last.actions.end_of_agent = True
+        return last
 
     def _message(self, ctx: InvocationContext, text: str, content: types.Content | None) -> Event:
         event = self.event(ctx, text=text)

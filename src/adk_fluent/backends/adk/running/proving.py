@@ -12,8 +12,6 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.models.llm_request import LlmRequest
 
-from adk_fluent.backends.adk.adopting.remotes import read_remote
-from adk_fluent.backends.adk.running.backend import build
 from adk_fluent.backends.adk.running.native import adopt
 from adk_fluent.backends.adk.running.standing import StandingBackend
 from adk_fluent.backends.adk.running.unscripted import Scripting
@@ -45,42 +43,79 @@ STEADY: Final = "(differs between two native runs)"
 """What stands in a comparison for what the native project itself does differently in each run."""
 
 
-def steady(one: Played, again: Played, run: Played) -> Played:
-    """A run without what differs between two runs of the same native project, such as times and ids."""
-    return Played(*(_steady(getattr(one, name), getattr(again, name), getattr(run, name)) for name in _PARTS))
+def steady(one: Played, again: Played, other: Played) -> tuple[Played, Played]:
+    """The first and the last of three runs, without what two native runs do differently."""
+    pairs = [_steady(getattr(one, name), getattr(again, name), getattr(other, name)) for name in _PARTS]
+    return Played(*(mine for mine, _ in pairs)), Played(*(theirs for _, theirs in pairs))
 
 
 def varying(one: Played, again: Played) -> list[str]:
-    """What of two runs of the same native project is not compared, in a line each."""
-    pairs = ((name, getattr(one, name), getattr(again, name)) for name in _PARTS)
-    return [f"{name}: {differing(mine, theirs)}" for name, mine, theirs in pairs if mine != theirs]
+    """What of two runs of the same native project is not compared: a line each, with its name first."""
+    pairs = {"events": (one.events, again.events), "state": (one.state, again.state)}
+    pairs |= {
+        f"requests of {agent}": (one.requests.get(agent), again.requests.get(agent))
+        for agent in {**one.requests, **again.requests}
+    }
+    pairs["calls of tools"] = (one.called, again.called)
+    return [f"{name}: {differing(*pair)}" for name, pair in pairs.items() if pair[0] != pair[1]]
 
 
 _PARTS: Final = ("events", "requests", "state", "called")
 
 
-def _steady(one: Any, again: Any, value: Any) -> Any:
+def _steady(one: Any, again: Any, other: Any) -> tuple[Any, Any]:
+    """The first and the last value, with `STEADY` where the first differs from the second."""
     if one == again:
-        return value
-    if all(isinstance(each, str) for each in (one, again, value)):
-        words, others, mine = [_WORDS.split(each) for each in (one, again, value)]
-        if len(words) != len(others):
-            return STEADY
-        if len(words) != len(mine):
-            return value
-        triples = zip(words, others, mine, strict=True)
-        return "".join(text if word == other else STEADY for word, other, text in triples)
-    if all(isinstance(each, Mapping) for each in (one, again, value)):
-        shared = one.keys() & again.keys()
-        return {
-            key: _steady(one[key], again[key], held) if key in shared else held for key, held in value.items()
-        }
-    if all(isinstance(each, list | tuple) for each in (one, again, value)):
-        if len(one) != len(again) or len(one) != len(value):
-            return value
-        made = [_steady(*each) for each in zip(one, again, value, strict=True)]
-        return tuple(made) if isinstance(value, tuple) else made
-    return STEADY if type(one) is type(again) is type(value) else value
+        return one, other
+    three = (one, again, other)
+    if all(isinstance(each, str) for each in three):
+        mine, theirs = _steady_items(*(_WORDS.split(each) for each in three), words=True)
+        return "".join(mine), "".join(theirs)
+    if all(isinstance(each, Mapping) for each in three):
+        return _steady_entries(one, again, other)
+    if all(isinstance(each, list | tuple) for each in three):
+        made = _steady_items(*(list(each) for each in three))
+        mine, theirs = [tuple(each) if isinstance(one, tuple) else each for each in made]
+        return mine, theirs
+    return (STEADY, STEADY) if type(other) in (type(one), type(again)) else (one, other)
+
+
+def _steady_entries(one: Mapping[Any, Any], again: Mapping[Any, Any], other: Mapping[Any, Any]) -> Any:
+    """Entries under the keys of both native runs; where these have others, so may the last run."""
+    pairs = {key: _steady(one[key], again[key], other[key]) for key in one if key in again and key in other}
+    mine, theirs = [{key: pair[at] for key, pair in pairs.items()} for at in (0, 1)]
+    mine |= {key: one[key] for key in one if key in again and key not in other}
+    if one.keys() == again.keys():
+        theirs |= {key: held for key, held in other.items() if key not in one}
+    return mine, theirs
+
+
+def _steady_items(
+    one: list[Any], again: list[Any], other: list[Any], *, words: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """Items place by place; where their number varies, all between what begins and ends alike is left out."""
+    varies = len(one) != len(again) or (words and len(one) != len(other))
+    if not varies:
+        places = list(zip(one, again, other, strict=False))
+        pairs = [
+            ((mine, theirs) if mine == same else (STEADY, STEADY)) if words else _steady(mine, same, theirs)
+            for mine, same, theirs in places
+        ]
+        left = len(pairs)
+        return [mine for mine, _ in pairs] + one[left:], [theirs for _, theirs in pairs] + other[left:]
+    begin = _alike(one, again)
+    rest = min(len(one), len(again)) - begin
+    end = min(_alike(one[::-1], again[::-1]), rest)
+    if len(other) < begin + end:
+        return one, other
+    mine, theirs = [[*run[:begin], STEADY, *run[len(run) - end :]] for run in (one, other)]
+    return mine, theirs
+
+
+def _alike(one: list[Any], again: list[Any]) -> int:
+    """How many items two lists begin with that are equal."""
+    pairs = enumerate(zip(one, again, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(again)))
 
 
 _WORDS: Final = re.compile(r"(\W)")
@@ -88,33 +123,17 @@ _WORDS: Final = re.compile(r"(\W)")
 
 async def played(value: Any, backend: MockBackend, prompt: str, state: Mapping[str, Any]) -> Played:
     """One run of an agent, a workflow or an app of ADK's, with a script in place of its models."""
-    scripting = Scripting(backend.model_for, backend.helper_for)
+    scripting = Scripting(backend.model_for, backend.helper_for, backend.remote_for)
     root = value.root_agent if isinstance(value, App) else value
-    scripted = _without_remotes(scripting.of(root), backend) if isinstance(root, BaseAgent) else root
+    scripted = scripting.of(root) if isinstance(root, BaseAgent) else root
     if isinstance(value, App):
         scripted = value.model_copy(update={"root_agent": scripted, "plugins": [*value.plugins]})
     compiled = adopt(scripted, ExecutionConfig())
-    if not isinstance(root, BaseAgent):  # its models cannot be replaced, so a plugin answers in their place
-        compiled.app.plugins.extend(backend.plugins())
-    elif isinstance(backend, StandingBackend):
-        compiled.app.plugins.append(backend.standing)
+    compiled.app.plugins.extend(backend.plugins())  # they answer where no copy could be made
     with restoring(backend):
         events = await backend.run(compiled, prompt, session_id="proof", state=dict(state))
     session = await backend.session(compiled, "proof")
     return of(events, backend, session.state)
-
-
-def _without_remotes(agent: BaseAgent, backend: MockBackend) -> BaseAgent:
-    """The same, where agents of other processes answer from the script, as in the run of an expression."""
-    if type(agent).__name__ == "RemoteA2aAgent" and not isinstance(node := read_remote(agent), str):
-        made: Any = build(node)
-        made.answer_with(backend.remote_for(node, node.name))
-        return made
-    for place, child in enumerate(agent.sub_agents):
-        if (new := _without_remotes(child, backend)) is not child:
-            new.parent_agent = agent
-            agent.sub_agents[place] = new
-    return agent
 
 
 @contextmanager

@@ -33,8 +33,8 @@ class ScriptedBackend(ADKBackend):
         self.simulation: Simulation | None = Simulation()
 
     def prepare(self, node: Node) -> Node:
-        """The tree, in whose tools no agent has a model of its own."""
-        return with_scripted_tools(node, self.model_for, self.helper_for)
+        """The tree, in whose tools and native agents no agent has a model, or a process, of its own."""
+        return with_scripted_tools(node, self.model_for, self.helper_for, self.remote_for)
 
     def remote_for(self, node: RemoteAgentNode, origin: str) -> BaseLlm | Answering | None:
         """What is said in place of another process: as for an agent of that name, without a call."""
@@ -42,7 +42,7 @@ class ScriptedBackend(ADKBackend):
 
     def plugins(self) -> list[BasePlugin]:
         """Those of every run, and what answers for agents that no script could be given to before."""
-        return [*super().plugins(), Unscripted(self._answer, self.simulation)]
+        return [*super().plugins(), Unscripted(self._answer, self.remote_for, self.simulation)]
 
     async def _answer(self, agent: str, request: LlmRequest) -> LlmResponse:
         model = self.model_for(AgentNode(name=agent), agent)

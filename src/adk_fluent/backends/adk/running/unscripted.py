@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.events.event import Event
+from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
 
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compile.compiler import ask_others
-from adk_fluent.backends.adk.compile.scope import ModelFor
+from adk_fluent.backends.adk.compile.scope import ModelFor, RemoteFor
 from adk_fluent.backends.adk.context.helper_models import HelperFor
 from adk_fluent.backends.adk.middleware.runs import SCRIPTED
+from adk_fluent.backends.adk.remote.sending import context_for
+from adk_fluent.backends.adk.remote.step import RemoteComposite
 from adk_fluent.backends.adk.steps.leaves import below
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.steps.scripted import merge_state
@@ -27,15 +33,17 @@ from adk_fluent.backends.adk.steps.selecting import SelectingLlm, is_scripted
 from adk_fluent.backends.adk.steps.tree import model_of
 from adk_fluent.ir.base import UNSET, Node, rewrite
 from adk_fluent.ir.native import Native
-from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode
+from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode, RemoteAgentNode
 from adk_fluent.middleware.keeping import Simulation
 
 V = TypeVar("V")
 
 
-def with_scripted_tools(root: Node, model_for: ModelFor, helper_for: HelperFor) -> Node:
-    """The tree, in whose tools no agent has a model of its own."""
-    scripted = Scripting(model_for, helper_for)
+def with_scripted_tools(
+    root: Node, model_for: ModelFor, helper_for: HelperFor, remote_for: RemoteFor | None = None
+) -> Node:
+    """The tree, in whose tools and native agents no agent has a model, or a process, of its own."""
+    scripted = Scripting(model_for, helper_for, remote_for)
 
     def change(node: Node) -> Node:
         if isinstance(node, NativeNode | KnownNativeNode):
@@ -54,10 +62,13 @@ class Scripting:
     Args:
         model_for: the model that an agent gets.
         helper_for: the model that answers what an agent's context asks.
+        remote_for: what answers in place of other processes; by default they do.
     """
 
-    def __init__(self, model_for: ModelFor, helper_for: HelperFor) -> None:
-        self._model_for, self._helper_for = model_for, helper_for
+    def __init__(
+        self, model_for: ModelFor, helper_for: HelperFor, remote_for: RemoteFor | None = None
+    ) -> None:
+        self._model_for, self._helper_for, self._remote_for = model_for, helper_for, remote_for
         self._made: dict[int, tuple[object, object]] = {}  # with what it was made of, which keeps the id
 
     def each(self, tools: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -91,6 +102,8 @@ class Scripting:
                     self._set(new, name)
             if isinstance(old, LlmAgent) and isinstance(new, LlmAgent):
                 self._script(old, new)
+            elif self._remote_for is not None:
+                answer_remote(new, self._remote_for)
         return made
 
     def _set(self, agent: BaseAgent, field: str) -> None:
@@ -119,6 +132,34 @@ def _same(one: object, other: object) -> bool:
     return one is other
 
 
+def unanswered_remote(agent: BaseAgent) -> RemoteAgentNode | None:
+    """The node of an agent that another process serves, if it would be called."""
+    if isinstance(agent, RemoteComposite):
+        return cast(RemoteAgentNode, agent.ir) if agent.calls_process else None
+    named = (kind.__name__ for kind in type(agent).__mro__ if kind.__module__.startswith("google.adk."))
+    if _BODY in vars(agent) or "RemoteA2aAgent" not in named:  # by name, since importing it takes an extra
+        return None
+    return RemoteAgentNode(name=agent.name, endpoint="")
+
+
+def answer_remote(agent: BaseAgent, remote_for: RemoteFor) -> None:
+    """Have a copy of an agent that another process serves answer from the script."""
+    if (node := unanswered_remote(agent)) is None:
+        return
+    model = remote_for(node, node.name)
+    if isinstance(agent, RemoteComposite):
+        agent.answer_with(model)
+    elif isinstance(model, BaseLlm):
+        vars(agent)[_BODY] = partial(_answering, node, model)
+
+
+_BODY: Final = "_run_async_impl"
+
+
+def _answering(node: RemoteAgentNode, model: BaseLlm, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+    return private.run_scripted(node.name, model, context_for(node, ctx, {}))
+
+
 def _as_node(agent: LlmAgent) -> AgentNode:
     return AgentNode(name=agent.name, output_schema=agent.output_schema or UNSET)
 
@@ -126,17 +167,36 @@ def _as_node(agent: LlmAgent) -> AgentNode:
 class Unscripted(AddedPlugin):
     """Answers for every model that no script plays, such as that of an agent which a tool makes as it runs.
 
+    A remote agent that such code reaches is answered for, too, instead of called.
+
     Args:
         answer: the answer to a request of the agent of this name.
+        remote_for: what answers in place of other processes.
         simulation: what is kept for the runs of the backend; `None` where they count as live.
     """
 
     def __init__(
-        self, answer: Callable[[str, LlmRequest], Awaitable[LlmResponse]], simulation: Simulation | None
+        self,
+        answer: Callable[[str, LlmRequest], Awaitable[LlmResponse]],
+        remote_for: RemoteFor,
+        simulation: Simulation | None,
     ) -> None:
         super().__init__(name=SCRIPTED)
-        self._answer = answer
+        self._answer, self._remote_for = answer, remote_for
         self.simulation: Simulation | None = simulation
+
+    async def before_agent_callback(
+        self, *, agent: BaseAgent, callback_context: CallbackContext
+    ) -> types.Content | None:
+        """Answer in place of another process."""
+        if (node := unanswered_remote(agent)) is None:
+            return None
+        model = self._remote_for(node, node.name)
+        if not isinstance(model, BaseLlm):
+            return None
+        events = private.run_scripted(node.name, model, private.invocation(callback_context))
+        said = [event.content async for event in events if event.content]
+        return said[-1] if said else types.Content(role="model")
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
