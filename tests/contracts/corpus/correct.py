@@ -373,6 +373,12 @@ _CASES = {
     >> writer
     >> S.accumulate("draft", into="all")
     >> Agent("r").reads("all"),
+    "the last words beside a key of an agent before": classifier
+    >> helper
+    >> Agent("b").include_contents("none").instruct("{intent}"),
+    "the last words of a branch": classifier
+    >> Route("intent").eq("book", helper).otherwise(Agent("h2"))
+    >> Agent("b").include_contents("none"),
     "both show everything": helper >> Agent("b").include_contents("default").context(C.default()),
     "a transfer back on a condition": Pipeline("p", classifier, transfer("p", condition=is_urgent)),
     "a member set where text is compared": S.set(mood=Mood.GOOD)

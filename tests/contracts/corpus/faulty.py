@@ -322,6 +322,8 @@ for what, expression, agent in (
     ("in a loop", Loop(helper, reader.context(C.none()), max_iterations=1), "reader"),
     ("only the user, and nobody later", helper >> reader.context(C.user_only()), "reader"),
     ("excluded for good", helper >> reader.context(C.exclude_agents("helper")), "reader"),
+    ("excluded, and not last later", Agent("h2") >> helper.context(C.exclude_agents("h2")) >> Agent("last").include_contents("none"), "helper"),
+    ("one of two is last", (helper | Agent("h2")) >> reader.include_contents("none"), "reader"),
     ("only others", writer >> helper >> reader.context(C.from_agents("writer")), "reader"),
     ("another branch of the conversation", (Agent("x") | Agent("y").writes("y")) >> (Agent("p").writes("p") | Agent("q").writes("q")) >> reader.context(C.none()).instruct("{y} {p} {q}"), "p"),
 ):
