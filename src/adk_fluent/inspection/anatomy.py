@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.plan import Step, hand_over_targets
 from adk_fluent.analysis.shown import shown, shown_of_earlier, shown_user
 from adk_fluent.analysis.talk.sight import Sight, sight_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS
@@ -337,14 +337,7 @@ class _Look:
 
     def _targets(self) -> list[str]:
         """The agents its model can hand over to, as ADK offers them."""
-        parent = self.step.parent
-        found = [child.name for child in self.step.children]
-        if parent is not None and parent.node.runs == "by_model":
-            if self.node.disallow_transfer_to_parent is not True:
-                found.append(parent.name)
-            if self.node.disallow_transfer_to_peers is not True:
-                found += [peer.name for peer in parent.children if peer is not self.step]
-        return found
+        return [target.name for target in hand_over_targets(self.step)]
 
     def after(self) -> str:
         stored = self.writes()
