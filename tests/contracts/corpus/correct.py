@@ -400,6 +400,7 @@ _CASES = {
     "search in an agent tool": Agent("a", "claude-sonnet-4-5").tools(
         T.agent(Agent("searcher", "gemini-2.5-flash").tools(T.google_search()))
     ),
+    "a delegate of the same type": Agent("boss").returns(Ticket).delegate(Agent("kid").returns(Ticket)),
     "both show everything": helper >> Agent("b").include_contents("default").context(C.default()),
     "a transfer back on a condition": Pipeline("p", classifier, transfer("p", condition=is_urgent)),
     "a member set where text is compared": S.set(mood=Mood.GOOD)

@@ -523,6 +523,12 @@ for what, model, tools in (
 _add("error", "gemini-tool", "code execution", Agent("a", "openai/gpt-4o").code_executor(BuiltInCodeExecutor()), "a")
 _add("error", "gemini-tool", "the model of the agent above", Agent("boss", "claude-sonnet-4-5").delegate(Agent("a").tools(T.google_search()).isolate()), "a")
 
+for what, expression in (
+    ("a delegate in text", Agent("boss").returns(Ticket).delegate(helper)),
+    ("a delegate of another type", helper >> Agent("boss").returns(Ticket).delegate(Agent("kid").returns(Query))),
+):
+    _add("warn", "type-mismatch", what, expression, "boss")
+
 # --- structure ------------------------------------------------------------------------------------
 
 _add(
