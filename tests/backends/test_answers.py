@@ -23,7 +23,7 @@ from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.errors import AnswerError, ArgumentError, StateTypeError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import from_dict, ir_hash, to_dict
-from adk_fluent.testing import call_tool
+from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import SERVICES, close, play, script, session_service
 
 
@@ -43,6 +43,10 @@ class Invoice(BaseModel):
 
 
 class Ticket(BaseModel):
+    id: str
+
+
+class Memo(BaseModel):
     id: str
 
 
@@ -394,3 +398,29 @@ async def test_a_built_agent_stores_the_same_on_a_plain_runner(said: str) -> Non
         await natively(
             InMemoryRunner(agent=(Agent("a", native("no")()) @ Invoice).writes("k").build(), app_name="x")
         )
+
+
+@pytest.mark.parametrize("kid", [Agent("kid"), Agent("kid").returns(Memo)], ids=["text", "another type"])
+async def test_a_delegate_that_does_not_answer_in_the_type_is_named(kid: Agent[Any]) -> None:
+    """An agent that returns a type never answers with the text of one that it handed over to."""
+    boss = Agent("boss").returns(Ticket).delegate(kid)
+    script: dict[str, Any] = {
+        "boss": [call_tool("transfer_to_agent", agent_name="kid")],
+        "kid": Memo(id="1").model_dump_json() if kid.node.given.get("output_schema") else "Hello.",
+        "before": "Hi.",
+    }
+    for expression in (boss, Agent("before") >> boss):
+        with pytest.raises(AnswerError, match=r"'boss'.* returns Ticket and handed over to 'kid'"):
+            await expression.ask_async("x", backend=mock_backend(script))
+    with pytest.raises(AnswerError, match="'kid'"):
+        await boss.map(["x"], backend=mock_backend(script))
+
+
+async def test_a_delegate_may_answer_in_the_type() -> None:
+    """Where both return the type, the answer is of it, whoever gives it."""
+    boss = Agent("boss").returns(Memo).delegate(Agent("kid").returns(Memo))
+    script: dict[str, Any] = {
+        "boss": [call_tool("transfer_to_agent", agent_name="kid")],
+        "kid": '{"id": "2"}',
+    }
+    assert await boss.ask_async("x", backend=mock_backend(script)) == Memo(id="2")

@@ -29,6 +29,8 @@ from adk_fluent.errors import MissingKeyError
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import LlmAnatomy, Reach, data_flow, llm_anatomy
 from adk_fluent.state import UserScoped, declares
+from adk_fluent.testing import call_tool, mock_backend
+from tests.backends.support import system
 
 
 class Intent(BaseModel):
@@ -151,7 +153,6 @@ def test_a_remote_agent_has_concerns_but_no_anatomy() -> None:
         (A.delegate(B, D), "b", {"a", "b", "d"}, NOBODY),
         (A.delegate(B, D) >> E, "end", {"a", "b", "d"}, NOBODY),
         (A.delegate(B.isolate()), "a", NOBODY, NOBODY),
-        (A >> B.include_contents("none"), "b", {"a"}, NOBODY),
         (A >> transfer("end", condition=lambda state: True) >> B >> E, "end", {"a", "b"}, {"a"}),
     ],
 )
@@ -160,6 +161,48 @@ def test_who_may_be_seen(expression: Expr[Any], agent: str, may: set[str], surel
     assert seen(expression, agent) == (may, surely)
     found = expression.llm_anatomy()[agent]
     assert found.hides == set(expression.llm_anatomy()) - may - {agent}
+
+
+LAST = Agent("last").include_contents("none")
+AT_ONCE = (A | B) >> LAST
+ON_A_BRANCH = Route("k").eq("x", B).otherwise(D)
+
+
+@pytest.mark.parametrize(
+    ("expression", "may", "surely"),
+    [
+        (LAST, {"user"}, {"user"}),
+        (LAST >> E, {"user"}, {"user"}),
+        (A >> LAST, {"a"}, {"a"}),
+        (A >> B >> LAST, {"b"}, {"b"}),
+        (A.writes("x") >> B >> LAST.instruct("{x}"), {"a", "b"}, {"a", "b"}),
+        (A >> S.set(x=1) >> LAST, {"a"}, {"a"}),
+        (A >> (LAST | B), {"a"}, {"a"}),
+        (AT_ONCE, {"a", "b"}, NOBODY),
+        (A >> ON_A_BRANCH >> LAST, {"b", "d"}, NOBODY),
+        (A >> Route("k").eq("x", B) >> LAST, {"a", "b"}, NOBODY),
+        (A >> LAST * 2, {"a", "last"}, {"a"}),
+        (Loop(LAST, B, max_iterations=2), {"user", "b"}, NOBODY),
+        (Loop(A, LAST, max_iterations=2), {"a"}, {"a"}),
+        (E >> A.delegate(LAST), {"end", "a", "last"}, NOBODY),
+    ],
+)
+async def test_an_agent_with_no_contents_hears_who_spoke_last(
+    expression: Expr[Any], may: set[str], surely: set[str]
+) -> None:
+    """The anatomy names the last speakers, or the user where nobody spoke, and real requests agree."""
+    found = expression.llm_anatomy()["last"]
+    assert (found.sees, found.certain) == (may, surely)
+    assert found.hides == {"user", *expression.llm_anatomy()} - may - {"last"}
+    words: dict[str, Any] = {name: f"<{name}>" for name in ("a", "b", "d", "end", "last", "user")}
+    if any(child.name == "a" and child.children for child in expression.node.children):
+        words["a"] = [call_tool("transfer_to_agent", agent_name="last")]
+    backend = mock_backend(words)
+    await expression.run("<user>", backend=backend, state={"k": "x"})
+    for request in backend.calls["last"]:
+        said = str(request.contents) + system(request)
+        there = {name for name in ("a", "b", "d", "end", "last", "user") if f"<{name}>" in said}
+        assert surely <= there <= may
 
 
 def test_a_text_that_arrives_twice() -> None:

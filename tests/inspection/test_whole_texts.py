@@ -355,7 +355,7 @@ def test_the_model_is_named(agent: Expr[Any], model: str) -> None:
         (A.context(C.default()), "FULL: user, end"),
         (A.context(C.window(2)), "PART, C.window(n=2): user, end"),
         (A.context(C.none()), "SUPPRESSED"),
-        (A.include_contents("none"), 'PART, include_contents("none"): perhaps user, end'),
+        (A.include_contents("none"), 'PART, include_contents("none"): end'),
         (A.context(C.from_agents("b")), "PART, C.from_agents('b'): user"),
     ],
 )
@@ -433,7 +433,7 @@ def test_to_whom_a_helper_can_hand_over(helper: Expr[Any], after: str) -> None:
 def test_the_users_words_may_come_through_a_key() -> None:
     """What was captured of the user's message reaches whoever reads the key."""
     found = (S.capture("x") >> A.instruct("{x}").include_contents("none")).llm_anatomy()["a"]
-    assert found.reaches == (Reach("user"), Reach("user", "x"))
+    assert found.reaches == (Reach("user", certain=True), Reach("user", "x"))
 
 
 def test_a_remote_answer_is_not_surely_whole() -> None:

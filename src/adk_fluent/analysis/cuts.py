@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.shown import shown
 from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
 from adk_fluent.analysis.walk.side_effects import owner_of
@@ -244,8 +245,8 @@ def _hearing(facts: Facts, steps: list[Step]) -> Hearing:
         sight = EVERYTHING if asks else sight_of(step.node)
         if sight.history == "none":
             continue
-        shown = (speaker for speaker in facts.flow.speakers(step) if sight.admits(speaker) != "no")
-        authors |= _names(speaker for speaker in shown if speaker not in inside)
+        heard = facts.flow.speakers(step) if asks else shown(facts.flow, step)
+        authors |= _names(speaker for speaker in heard if speaker not in inside)
         if sight.earlier:
             before = facts.flow.earlier_speakers(step)
             earlier |= _names(speaker for speaker in before if sight.admits(speaker) != "no")

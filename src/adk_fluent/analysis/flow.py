@@ -9,7 +9,7 @@ from adk_fluent.analysis.keys.effects import StepKeys
 from adk_fluent.analysis.origins import WrittenIn
 from adk_fluent.analysis.passing import NOWHERE, passages_in
 from adk_fluent.analysis.plan import Branch, Plan, Step
-from adk_fluent.analysis.talk.history import AllOf, History, Known, OneOf, Voice, audible, heard
+from adk_fluent.analysis.talk.history import AllOf, History, Known, OneOf, Voice, audible, heard, turn
 from adk_fluent.analysis.values.fact import PRESENT, Fact
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.words import Words, words_in
@@ -49,6 +49,9 @@ class Flow:
     _earlier: dict[frozenset[Branch], frozenset[Step]] = field(
         default_factory=dict["frozenset[Branch]", "frozenset[Step]"]
     )
+    _turns: dict[Step, Mapping[Step | None, bool]] = field(
+        default_factory=dict["Step", "Mapping[Step | None, bool]"]
+    )
     _left: dict[str, Words] = field(default_factory=dict[str, Words])
 
     def __post_init__(self) -> None:
@@ -87,6 +90,13 @@ class Flow:
     def speakers(self, step: Step) -> Mapping[Step, bool]:
         """Whose text may be in the conversation that `step` could see; true where it certainly is."""
         return heard(self.situations.get(step, ()), self._known)
+
+    def turn(self, step: Step) -> Mapping[Step | None, bool]:
+        """Whose text, `None` for the user's, a model that sees the current turn only may see there."""
+        found = self._turns.get(step)
+        if found is None:
+            found = self._turns[step] = turn(self.situations.get(step, ()), step)
+        return found
 
     def earlier_speakers(self, step: Step) -> Set[Step]:
         """Whose text of earlier runs of the session may be in the conversation that `step` could see."""

@@ -79,6 +79,17 @@ class Step:
             step = step.parent
 
 
+def hand_over_targets(step: Step) -> list[Step]:
+    """The agents to which ADK offers the model of a step to hand over: below it, above it and beside it."""
+    found, parent = list(step.children) if step.node.runs == "by_model" else [], step.parent
+    if step.node.runs == "by_model" and parent is not None and parent.node.runs == "by_model":
+        if step.node.disallow_transfer_to_parent is not True:
+            found.append(parent)
+        if step.node.disallow_transfer_to_peers is not True:
+            found += [peer for peer in parent.children if peer is not step]
+    return found
+
+
 def first_after(step: Step) -> int:
     """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
     loops = [outer.index for outer in step.above() if outer.node.runs == "again"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 
 from adk_fluent.analysis.flow import Flow
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.talk.sight import sight_of
+from adk_fluent.analysis.talk.sight import Answer, sight_of
 
 
 def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
@@ -19,12 +19,32 @@ def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
         return flow.speakers(listener)
     if sight.history == "none":
         return {}
+    if sight.history == "last":
+        return {speaker: certain for speaker, certain in flow.turn(listener).items() if speaker}
     found: dict[Step, bool] = {}
     for speaker, certain in flow.speakers(listener).items():
         answer = sight.admits(speaker)
         if answer != "no":
             found[speaker] = certain and answer == "yes"
     return found
+
+
+def sees(flow: Flow, speaker: Step, listener: Step) -> Answer:
+    """Whether the listener is shown what the speaker said, given that it ran before."""
+    sight = sight_of(listener.node)
+    if sight.history != "last":
+        return sight.sees(speaker, listener)
+    certain = flow.turn(listener).get(speaker)
+    return "no" if certain is None else "yes" if certain else "maybe"
+
+
+def shown_user(flow: Flow, listener: Step) -> Answer:
+    """Whether the current user message is in the request of a model as the user wrote it."""
+    sight = sight_of(listener.node)
+    if sight.history != "last":
+        return "yes" if sight.message else "maybe"
+    certain = flow.turn(listener).get(None)
+    return "no" if certain is None else "yes" if certain else "maybe"
 
 
 def shown_of_earlier(flow: Flow, listener: Step) -> Set[Step]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from adk_fluent.analysis.values.kinds import fits
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing
 from adk_fluent.errors import AnswerError, sentence
@@ -29,11 +30,13 @@ class Absence:
         agents: who should have: one of them.
         reason: why it did not.
         is_answer: whether that is an answer, too: the type is `T | None`.
+        remedy: what the user can do about it.
     """
 
     agents: tuple[str, ...]
     reason: str
     is_answer: bool = False
+    remedy: str = "Where there may be none, return a type T | None."
 
     def value(self) -> None:
         """`None`, where that is an answer.
@@ -42,9 +45,9 @@ class Absence:
             AnswerError: it is none; the message says why.
         """
         if not self.is_answer:
+            names = " or ".join(map(repr, self.agents))
             raise AnswerError(
-                f"{' or '.join(map(repr, self.agents))} gave no answer: {sentence(self.reason)} "
-                "Where there may be none, return a type T | None.",
+                f"{names} gave no answer: {sentence(self.reason)} {self.remedy}",
                 agent=" or ".join(self.agents),
                 reason=sentence(self.reason),
             )
@@ -134,12 +137,37 @@ def absence(
     if not typed.schemas:
         return None
     found = typed.final(events)
+    if found is not None and not pending and (other := _handed_over(root, typed, found.author)) is not None:
+        return other
     if found is not None and found.author in typed.schemas and not pending:
         return None
     search = _Search(typed, [event for event in standing(events) if not event.is_partial], state)
     if found is None or pending:
         return search.ended(root, pending) or search.why(root)
     return search.instead(root, found)
+
+
+def _handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
+    """That an agent which returns a type handed over to one that answers in another, or in text."""
+    above = next(
+        (node for node in walk(root) if author in {below.name for below in _below_model(node)}), None
+    )
+    if above is None or (promised := typed.schemas.get(above.name)) is None:
+        return None
+    given = typed.schemas.get(author)
+    if given is not None and fits(given, promised):
+        return None
+    name, other = answer_type(promised).name, typed.origin(author)
+    answers_in = "text" if given is None else answer_type(given).name
+    reason = f"it returns {name} and handed over to {other!r}, which answers in {answers_in}"
+    return Absence((typed.origin(above.name),), reason, remedy=f"Give {other!r} .returns({name}), too.")
+
+
+def _below_model(node: Node) -> Iterable[Node]:
+    """The agents below one to which its model may hand over, so that they answer instead of it."""
+    return (
+        (speaker for child in node.children for speaker in speakers(child)) if node.runs == "by_model" else ()
+    )
 
 
 class _Search:

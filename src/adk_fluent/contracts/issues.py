@@ -97,6 +97,13 @@ class UnknownAgent(ContractIssue):
 
 
 @issue
+class MisnamedAgent(ContractIssue):
+    """An instruction tells a model to hand over to an agent that does not exist."""
+
+    code: str = "misnamed-agent"
+
+
+@issue
 class UnknownAccess(ContractIssue):
     """What some functions read or write is not known, so some questions have no answer."""
 
@@ -290,6 +297,13 @@ class UnknownTool(ContractIssue):
     """A `tool_approval` names a tool that no agent in its expression has."""
 
     code: str = "unknown-tool"
+
+
+@issue
+class GeminiTool(ContractIssue):
+    """A tool that only Gemini runs stands beside a model of another provider."""
+
+    code: str = "gemini-tool"
 
 
 @issue

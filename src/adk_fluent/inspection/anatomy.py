@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.shown import shown, shown_of_earlier
+from adk_fluent.analysis.plan import Step, hand_over_targets
+from adk_fluent.analysis.shown import shown, shown_of_earlier, shown_user
 from adk_fluent.analysis.talk.sight import Sight, sight_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS
 from adk_fluent.analysis.values.read import Read
@@ -278,7 +278,8 @@ class _Look:
         return tuple(self._reaching())
 
     def _reaching(self) -> Iterator[Reach]:
-        yield Reach(USER, certain=self.sight.history != "last" and self.sight.message)
+        if (user := shown_user(self.facts.flow, self.step)) != "no":
+            yield Reach(USER, certain=user == "yes")
         heard = shown(self.facts.flow, self.step)
         for speaker in sorted(heard, key=lambda step: step.index):
             yield Reach(speaker.name, certain=heard[speaker])
@@ -336,14 +337,7 @@ class _Look:
 
     def _targets(self) -> list[str]:
         """The agents its model can hand over to, as ADK offers them."""
-        parent = self.step.parent
-        found = [child.name for child in self.step.children]
-        if parent is not None and parent.node.runs == "by_model":
-            if self.node.disallow_transfer_to_parent is not True:
-                found.append(parent.name)
-            if self.node.disallow_transfer_to_peers is not True:
-                found += [peer.name for peer in parent.children if peer is not self.step]
-        return found
+        return [target.name for target in hand_over_targets(self.step)]
 
     def after(self) -> str:
         stored = self.writes()

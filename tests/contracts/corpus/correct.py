@@ -15,6 +15,7 @@ from adk_fluent import (
     RemoteAgent,
     Route,
     S,
+    T,
     gate,
     loop_until,
     map_over,
@@ -373,6 +374,33 @@ _CASES = {
     >> writer
     >> S.accumulate("draft", into="all")
     >> Agent("r").reads("all"),
+    "the last words beside a key of an agent before": classifier
+    >> helper
+    >> Agent("b").include_contents("none").instruct("{intent}"),
+    "the last words of a branch": classifier
+    >> Route("intent").eq("book", helper).otherwise(Agent("h2"))
+    >> Agent("b").include_contents("none"),
+    "agents by their names": classifier
+    >> Agent("boss")
+    .instruct(
+        "For money transfer to billing_agent, else delegate to `refund_agent`. REFUND_AGENT: pays {intent}."
+    )
+    .reads("intent")
+    .delegate(Agent("billing_agent"), Agent("refund_agent").instruct("Hand back to billing_agents or boss.")),
+    "words, keys and tools that are no agents": classifier
+    >> Agent("boss")
+    .tool(get_weather)
+    .instruct(
+        "Transfer to a human, route to billing, use get_weather and write the_intents. Send to help_desk."
+    )
+    .reads("intent")
+    .delegate(Agent("billing_agent")),
+    "search where the model is not known": Agent("a", "my-model").tools(T.google_search()),
+    "search and Gemini of LiteLLM": Agent("a", "openrouter/google/gemini-2.5-pro").tools(T.google_search()),
+    "search in an agent tool": Agent("a", "claude-sonnet-4-5").tools(
+        T.agent(Agent("searcher", "gemini-2.5-flash").tools(T.google_search()))
+    ),
+    "a delegate of the same type": Agent("boss").returns(Ticket).delegate(Agent("kid").returns(Ticket)),
     "both show everything": helper >> Agent("b").include_contents("default").context(C.default()),
     "a transfer back on a condition": Pipeline("p", classifier, transfer("p", condition=is_urgent)),
     "a member set where text is compared": S.set(mood=Mood.GOOD)

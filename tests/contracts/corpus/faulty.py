@@ -7,6 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+from google.adk.models.google_llm import Gemini
+from google.adk.tools.google_search_tool import google_search
+from google.adk.tools.url_context_tool import url_context
 from google.genai.types import GenerateContentConfig
 from pydantic import BaseModel
 
@@ -322,6 +326,8 @@ for what, expression, agent in (
     ("in a loop", Loop(helper, reader.context(C.none()), max_iterations=1), "reader"),
     ("only the user, and nobody later", helper >> reader.context(C.user_only()), "reader"),
     ("excluded for good", helper >> reader.context(C.exclude_agents("helper")), "reader"),
+    ("excluded, and not last later", Agent("h2") >> helper.context(C.exclude_agents("h2")) >> Agent("last").include_contents("none"), "helper"),
+    ("one of two is last", (helper | Agent("h2")) >> reader.include_contents("none"), "reader"),
     ("only others", writer >> helper >> reader.context(C.from_agents("writer")), "reader"),
     ("another branch of the conversation", (Agent("x") | Agent("y").writes("y")) >> (Agent("p").writes("p") | Agent("q").writes("q")) >> reader.context(C.none()).instruct("{y} {p} {q}"), "p"),
 ):
@@ -496,6 +502,32 @@ _add("error", "invalid-option", "contents", Agent("a").include_contents(cast("An
 _add("error", "context-conflict", "none of all", Agent("a").include_contents("default").context(C.none()), "a")
 _add("error", "context-conflict", "a window of all", helper >> Agent("a").context(C.window(2)).include_contents("default"), "a")
 _add("error", "unsupported", "an agent tool that asks a person", Agent("desk").tools(T.agent(Pipeline("clerk", helper, gate(lambda state: True, message="Pay?")))), "desk")
+
+# --- what plain projects get wrong ----------------------------------------------------------------
+
+_billing, _refund = Agent("billing_agent").isolate(), Agent("refund_agent").isolate()
+for what, text in (
+    ("one letter missing", "For money transfer to billng_agent."),
+    ("in backticks", "Use `refund_agnet` for refunds."),
+    ("no such agent", "If a customer complains, hand the request over to the complaints_agent."),
+    ("in a call", "Call transfer_to_agent(agent_name='billing_agents_desk')."),
+):
+    _add("warn", "misnamed-agent", what, Agent("boss").instruct(text).delegate(_billing, _refund), "boss")
+_add("warn", "misnamed-agent", "beside it", Agent("boss").delegate(Agent("a_desk").instruct("Else transfer to b_dek."), Agent("b_desk")), "a_desk")
+for what, model, tools in (
+    ("search and Claude", "claude-sonnet-4-5", T.google_search()),
+    ("pages and LiteLLM", Gemini(model="openai/gpt-4o"), url_context),
+    ("search of ADK's and LiteLLM", Gemini(model="anthropic/claude-3-haiku"), google_search),
+):
+    _add("error", "gemini-tool", what, Agent("a", cast("Any", model)).tools(tools), "a")
+_add("error", "gemini-tool", "code execution", Agent("a", "openai/gpt-4o").code_executor(BuiltInCodeExecutor()), "a")
+_add("error", "gemini-tool", "the model of the agent above", Agent("boss", "claude-sonnet-4-5").delegate(Agent("a").tools(T.google_search()).isolate()), "a")
+
+for what, expression in (
+    ("a delegate in text", Agent("boss").returns(Ticket).delegate(helper)),
+    ("a delegate of another type", helper >> Agent("boss").returns(Ticket).delegate(Agent("kid").returns(Query))),
+):
+    _add("warn", "type-mismatch", what, expression, "boss")
 
 # --- structure ------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.analysis.talk.sight import sight_of
@@ -18,14 +18,20 @@ class Audience:
 
     Args:
         models: every model step.
+        turn: whom a model that sees the current turn only hears in it; see `Flow.turn`.
     """
 
-    def __init__(self, models: Iterable[Step]) -> None:
+    def __init__(self, models: Iterable[Step], turn: Callable[[Step], Mapping[Step | None, bool]]) -> None:
+        self._last: set[Step | None] = set()
         self._open = _Listeners()
         self._named: dict[str, _Listeners] = {}
         for model in sorted(models, key=_index):
             sight = sight_of(model.node)
             if sight.history == "none":
+                continue
+            if sight.history == "last":
+                heard = turn(model)
+                self._last |= heard.keys() - {*talked_over(heard), model}
                 continue
             if sight.authors is None:
                 self._open.add(model)
@@ -34,10 +40,25 @@ class Audience:
 
     def hears(self, speaker: Step) -> bool:
         """Whether a model that may run later is shown what the speaker says."""
+        if speaker in self._last:
+            return True
         for listeners in (self._open, self._named.get(speaker.origin), self._named.get(speaker.name)):
             if listeners and (_sees(speaker, listeners.on_branches) or _sees(speaker, listeners.on_root)):
                 return True
         return False
+
+
+def talked_over(turn: Iterable[Step | None]) -> list[Step]:
+    """Those of the last speakers who speak at the same time: a model that sees the turn only hears one."""
+    speakers = [speaker for speaker in turn if speaker]
+    found = {one for one in speakers for other in speakers if one is not other and _both_speak(one, other)}
+    return sorted(found, key=_index)
+
+
+def _both_speak(one: Step, other: Step) -> bool:
+    """Whether two steps run at the same time, and both to their end."""
+    place = apart(one, other)
+    return place is not None and place.node.runs == "at_once" and place.node.merge != "first_complete"
 
 
 class _Listeners:

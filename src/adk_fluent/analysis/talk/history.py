@@ -113,6 +113,40 @@ def heard(
     return ways[0] if len(ways) == 1 else _one_of(ways)
 
 
+def turn(situations: Sequence[tuple[History | None, Branch]], listener: Step) -> Mapping[Step | None, bool]:
+    """Whom a model hears that ADK shows the current turn only.
+
+    The turn starts with what the user or another agent said last. What the model itself said since then
+    belongs to it.
+
+    Args:
+        situations: what was said before the listener ran and the branch it ran on, once per situation.
+        listener: the model.
+
+    Returns:
+        Speaker, `None` for the user → whether it is certain, in every situation.
+    """
+    found: dict[Step | None, None] = {}
+    for history, branch in situations:
+        pending, seen = [history], set[History]()
+        while pending:
+            said = pending.pop()
+            if said is None:
+                found[None] = None
+            elif said not in seen:
+                seen.add(said)
+                if not isinstance(said, Said):
+                    pending += said.ways
+                    continue
+                hears = audible(said.branch, branch)
+                if hears:
+                    found[said.step] = None
+                if not (hears and said.certain) or said.step is listener:
+                    pending.append(said.before)
+    certain = len(found) - (listener in found) == 1
+    return {speaker: certain and speaker is not listener for speaker in found}
+
+
 def audible(spoken_on: Branch, branch: Branch) -> bool:
     """Whether what is said on one conversation branch is heard on another."""
     return branch[: len(spoken_on)] == spoken_on or not branch

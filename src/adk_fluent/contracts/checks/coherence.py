@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
-from adk_fluent.analysis.talk.audience import Audience
+from adk_fluent.analysis.shown import sees
+from adk_fluent.analysis.talk.audience import Audience, talked_over
 from adk_fluent.analysis.talk.sight import Sight, sight_of
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import about
@@ -39,9 +40,8 @@ def _doubled(facts: Facts) -> Iterator[ContractIssue]:
     found: dict[Step, dict[tuple[str, Step], Read]] = {}
     for read in facts.reads:
         if read.via in _SHOWN and read.texts:
-            sight = sight_of(read.step.node)
             for speaker in read.texts:
-                if speaker is not read.step and sight.sees(speaker, read.step) != "no":
+                if speaker is not read.step and sees(facts.flow, speaker, read.step) != "no":
                     found.setdefault(read.step, {}).setdefault((read.key, speaker), read)
     for listener, told in found.items():
         yield _twice(listener, [(read, speaker) for (_, speaker), read in told.items()])
@@ -92,21 +92,35 @@ def _arguments(names: list[str]) -> str:
 
 def _lost(facts: Facts) -> Iterator[ContractIssue]:
     deliberate: dict[Step, Step] = {}
+    talking_over: dict[Step, list[Step]] = {}
     for listener, speakers in facts.flow.upstream.items():
         sight = sight_of(listener.node)
         for speaker in speakers:
-            if not _only_speaks(speaker) or speaker is listener or sight.sees(speaker, listener) != "no":
+            if not _only_speaks(speaker) or speaker is listener or _gathered(speaker, listener):
                 continue
-            if _gathered(speaker, listener):
+            if sees(facts.flow, speaker, listener) != "no":
                 continue
             if sight.wholesale:
                 yield _loss(speaker, listener, sight)
             else:
                 deliberate.setdefault(speaker, listener)
-    audience = Audience(facts.flow.upstream) if deliberate else None
+        if sight.history == "last":
+            talking_over[listener] = talked_over(facts.flow.turn(listener))
+    if not (deliberate or any(talking_over.values())):
+        return
+    audience = Audience(facts.flow.upstream, facts.flow.turn)
+    for listener, speakers in talking_over.items():
+        lost = [one for one in speakers if _only_speaks(one) and not _gathered(one, listener)]
+        if lost := [one for one in lost if _reaches_nobody(one, audience, facts)]:
+            yield _one_of(speakers, lost, listener)
     for speaker, listener in deliberate.items():
-        if audience and facts.visibility[speaker.name] != "user" and not audience.hears(speaker):
+        if _reaches_nobody(speaker, audience, facts):
             yield _loss(speaker, listener, sight_of(listener.node))
+
+
+def _reaches_nobody(speaker: Step, audience: Audience, facts: Facts) -> bool:
+    """Whether neither the user nor a model is shown what the speaker says."""
+    return facts.visibility[speaker.name] != "user" and not audience.hears(speaker)
 
 
 def _only_speaks(speaker: Step) -> bool:
@@ -124,6 +138,17 @@ def _gathered(speaker: Step, listener: Step) -> bool:
     return any(
         isinstance(outer.node, MapOverNode) and not outer.index <= listener.index < outer.end
         for outer in speaker.above()
+    )
+
+
+def _one_of(speakers: list[Step], lost: list[Step], listener: Step) -> ContractIssue:
+    name, names = listener.name, at_most_three([speaker.name for speaker in lost])
+    return DataLoss(
+        agent=name,
+        message=f"{name} has {sight_of(listener.node).shown} and hears only one of "
+        f"{at_most_three([speaker.name for speaker in speakers])}",
+        hint=f"They run at the same time. {name} hears the one that ends last, and the others are lost.\n"
+        f"Add .writes(...) to {names} and read that, or show {name} the conversation.",
     )
 
 

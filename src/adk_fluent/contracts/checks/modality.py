@@ -7,6 +7,7 @@ from typing import Final
 
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.shown import sees
 from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.contracts.issues import ModalityLoss, ModalityMismatch
 from adk_fluent.contracts.registry import check
@@ -32,7 +33,7 @@ def _between(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
         produced = _spec(speaker)
         if produced is None or speaker is listener:
             continue
-        shown = sight.sees(speaker, listener) != "no"
+        shown = sees(facts.flow, speaker, listener) != "no"
         files = produced.output_modalities & _FILES
         wanted = files & accepted.input_modalities if accepted else files
         if wanted and not sight.files and (shown or accepted):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
@@ -11,11 +12,25 @@ from adk_fluent.analysis.talk.audience import apart
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.issues import DuplicateTool, ToolHistory, UnnamedTool
+from adk_fluent.contracts.issues import DuplicateTool, GeminiTool, ToolHistory, UnnamedTool
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.tools import tool_name
+from adk_fluent.ir.tools import innermost, tool_name
 
+_ONLY_GEMINI: Final = frozenset(
+    {
+        *("GoogleSearchTool", "UrlContextTool", "EnterpriseWebSearchTool", "GoogleMapsGroundingTool"),
+        *("VertexAiSearchTool", "BuiltInCodeExecutor", "GoogleSearch", "UrlContext", "VertexAiSearch"),
+    }
+)
+"""Classes of tools that Gemini runs itself; ADK fails where another model has one."""
+_OTHERS: Final = frozenset(
+    {
+        *("openai", "anthropic", "azure", "bedrock", "cohere", "cohere_chat", "deepseek", "groq", "mistral"),
+        *("ollama", "ollama_chat", "xai", "fireworks_ai", "together_ai", "perplexity", "huggingface"),
+    }
+)
+"""How models of other providers begin, before the slash."""
 _LAMBDA = "<lambda>"
 _LOOKED_AT = 32
 """So many agents with tools before one are asked whether it sees what their tools did."""
@@ -23,11 +38,12 @@ _LOOKED_AT = 32
 
 @check(place=200)
 def check_tool_contracts(root: object) -> list[ContractIssue]:
-    """No two tools of an agent have one name, each has one, and earlier tool calls are not missed."""
+    """Tools have names of their own, a model that runs them, and no earlier tool calls are missed."""
     facts = analyse(root)
     with_tools = [step for step in facts.steps if step.node.given.get("tools")]
     return [
         *(issue for step in with_tools for issue in _names(step)),
+        *(issue for step in facts.steps if step.node.runs == "by_model" for issue in _not_run(step)),
         *(_left_out(listener, missed) for listener, missed in unseen(facts, with_tools)),
     ]
 
@@ -48,6 +64,43 @@ def _names(step: Step) -> Iterator[ContractIssue]:
                 message=f"{step.name} has {count} tools called {name!r}",
                 hint="The model is offered all of them, and every call goes to the last. Rename the others.",
             )
+
+
+def _not_run(step: Step) -> Iterator[ContractIssue]:
+    """Tools that Gemini alone runs, where the model is known to be another."""
+    given = step.node.given
+    executor = given.get("code_executor")
+    built_in = [
+        part
+        for tool in (*given.get("tools", ()), *([executor] if executor else ()))
+        for part in innermost(tool)
+        if type(part).__name__ in _ONLY_GEMINI
+        and type(part).__module__.startswith(("google.adk.", "adk_fluent."))
+    ]
+    if not built_in:
+        return
+    from adk_fluent.cost.models import chosen_by  # few agents have such a tool
+
+    for part in built_in:
+        own = getattr(part, "model", None)
+        model = own if isinstance(own, str) and own else chosen_by(step)[1]
+        if _is_of_another(model):
+            name = tool_name(part) if hasattr(part, "name") or hasattr(part, "called") else None
+            yield GeminiTool(
+                severity=Severity.ERROR,
+                agent=step.name,
+                message=f"{step.name} has {name or type(part).__name__}, which only Gemini runs, "
+                f"and its model is {model}",
+                hint="ADK refuses its first call. Give the tool to an agent with a Gemini model, "
+                "and that agent to this one: .tools(T.agent(...)).",
+            )
+
+
+def _is_of_another(model: str) -> bool:
+    provider, _, name = model.casefold().partition("/")
+    return "gemini" not in model.casefold() and (
+        (provider in _OTHERS and bool(name)) or model.casefold().startswith(("claude-", "gpt-"))
+    )
 
 
 # --- what earlier tools did -----------------------------------------------------------------------

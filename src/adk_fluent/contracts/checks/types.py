@@ -6,26 +6,28 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from adk_fluent.analysis.facts import Facts, analyse
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.typed import Known, known_type
 from adk_fluent.analysis.values.comparing import always_raises, can_hold
 from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.checks.schemas import against_schemas
 from adk_fluent.contracts.findings.types import mismatch, nearest, source
-from adk_fluent.contracts.issues import UnmetConsumes
+from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import RouteNode
 from adk_fluent.spelling import Spelling
+from adk_fluent.state.answers import answer_type
 
 
 @check(place=50)
 def check_type_contracts(root: object) -> list[ContractIssue]:
     """Types fit: of values and their readers, of `.produces` and `.consumes`, of keys and the schema."""
     facts = analyse(root)
-    return [*_readers(facts), *_consumers(facts), *against_schemas(facts)]
+    return [*_readers(facts), *_consumers(facts), *against_schemas(facts), *_delegates(facts)]
 
 
 # --- values and their readers ---------------------------------------------------------------------
@@ -136,3 +138,29 @@ def _unmet(step: Step, name: str, wanted: Any, produced: Mapping[str, object]) -
         hint=f'No agent before it produces "{name}".'
         + (f' Did you mean "{like}"?' if like else " Add it to the model of an earlier .produces()."),
     )
+
+
+# --- agents that answer instead of others ---------------------------------------------------------
+
+
+def _delegates(facts: Facts) -> Iterator[ContractIssue]:
+    """An agent that returns a type and hands over to one that does not: that run has no answer."""
+    for step in facts.steps:
+        promised = step.node.given.get("output_schema") if step.node.runs == "by_model" else None
+        if not promised or not step.children or not facts.reaches(step):
+            continue
+        name = answer_type(promised).name
+        others = [child for child in step.children if child.is_model and not _returns(child, promised)]
+        if others:
+            names = at_most_three([other.name for other in others])
+            yield TypeMismatch(
+                agent=step.name,
+                message=f"{step.name} returns {name}, and can hand over to {names}, which "
+                f"{'do' if len(others) > 1 else 'does'} not",
+                hint=f"A run that ends so raises an AnswerError. Give {names} .returns({name}), too.",
+            )
+
+
+def _returns(step: Step, promised: object) -> bool:
+    schema = step.node.output_schema
+    return schema not in (None, UNSET) and fits(schema, promised)
