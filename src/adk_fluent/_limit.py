@@ -12,6 +12,11 @@ _around: ContextVar[tuple[Limit, ...]] = ContextVar("adk_fluent_limits", default
 """The limits inside which something is awaited."""
 
 
+def limits_around() -> tuple[Limit, ...]:
+    """The limits around what asks, from the outermost."""
+    return _around.get()
+
+
 def next_limit() -> Limit | None:
     """Of the limits around what asks, the one whose seconds are over first."""
     return min(
@@ -35,13 +40,17 @@ class Limit:
         self.is_over: bool = False
         self.cause: Exception | None = None
         self._left = seconds
+        self._active = False
 
     def __enter__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = cast("asyncio.Task[object]", asyncio.current_task())
         self._requests = self._task.cancelling()
         self._since = self._loop.time()
-        self._timer = self._loop.call_later(self._left, self._end)
+        # One that is over already ends what is awaited before anything else goes on.
+        later = self._loop.call_later
+        self._timer = later(self._left, self._end) if self._left > 0 else self._loop.call_soon(self._end)
+        self._active = True
         self._token = _around.set((*_around.get(), self))
 
     @property
@@ -50,9 +59,12 @@ class Limit:
         return self._since + self._left
 
     def expire(self) -> None:
-        """Let the seconds be over now."""
-        self._timer.cancel()
-        self._end()
+        """Let the seconds be over now; where nothing is awaited inside, as soon as something is."""
+        if self._active:
+            self._timer.cancel()
+            self._end()
+        else:
+            self._left = 0.0
 
     def _end(self) -> None:
         self.is_over = True
@@ -65,6 +77,7 @@ class Limit:
         with suppress(ValueError):  # closed from elsewhere, as by the collector of garbage
             _around.reset(self._token)
         self._timer.cancel()
+        self._active = False
         self._left -= self._loop.time() - self._since
         if not self.is_over:
             return False

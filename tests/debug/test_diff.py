@@ -10,6 +10,7 @@ import pytest
 from adk_fluent import Agent, FanOut, S, race
 from adk_fluent.backends import AgentEvent, RunResult, ToolCallInfo, ToolResponseInfo
 from adk_fluent.debug import Recorder, Recording, diff_events, diff_recordings
+from adk_fluent.errors import ModelError
 from adk_fluent.testing import call_tool, mock_backend
 from tests.debug.pipelines import PIPELINES, look_up, slowly
 
@@ -53,6 +54,30 @@ def test_what_changed_is_said_with_how_much_is_alike() -> None:
     assert change.similarity == pytest.approx(22 / 23)
     assert diff.summary == "1 event differs: draft: content changed (96% alike)."
     assert str(diff) == "~ draft: content changed (96% alike)\n    - Helo there.\n    + Hello there."
+
+
+async def test_a_run_that_ends_with_another_error_is_a_difference() -> None:
+    """Its class and its message count; a message that one recording left out does not."""
+    recorder = Recorder()
+    with pytest.raises(ModelError):
+        await recorder.install(Agent("a")).run("hi", backend=mock_backend({"a": ConnectionError("lost")}))
+    recording = recorder.get_recording()
+    (run,) = recording.runs
+    assert run.error is not None
+
+    def ending(**changes: Any) -> Recording:
+        error = replace(run.error, **changes) if changes and run.error else None
+        return replace(recording, runs=(replace(run, error=error),))
+
+    other = diff_recordings(recording, ending(type="OSError"))
+    assert other.errors == {1: ("ConnectionError: lost", "OSError: lost")}
+    assert other.summary == "Run 1: its error changed."
+    assert str(other) == "Error of run 1:\n  - ConnectionError: lost\n  + OSError: lost"
+    assert "OSError: lost" in other.to_html()
+    assert diff_recordings(recording, ending()).errors == {1: ("ConnectionError: lost", "")}
+    assert diff_recordings(recording, ending(message="gone"))
+    assert not diff_recordings(recording, ending(message=""))
+    assert not diff_recordings(recording, recording)
 
 
 def test_missing_added_and_moved_events() -> None:

@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.genai.types import Blob, Content, FunctionCall, Part
 
-from adk_fluent import Agent, C, FanOut, S, T, race, tap, until
-from adk_fluent._limit import next_limit
+from adk_fluent import Agent, C, FanOut, Route, S, T, gate, map_over, race, tap, until
+from adk_fluent._limit import Limit, next_limit
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
 from adk_fluent.errors import AgentTimeoutError, ArgumentError, RecordingError, ReplayError
-from adk_fluent.middleware import Middleware
+from adk_fluent.middleware import Middleware, cache
 from adk_fluent.testing import call_tool, mock_backend
 from tests.debug.pipelines import CALLED, PIPELINES, look_up, run_all, slowly
 from tests.debug.releases import PIPELINE
@@ -583,3 +584,164 @@ async def test_a_timeout_fires_again(name: str) -> None:
     assert any(call.ended is None for call in (*again.llm_interactions, *again.tool_interactions))
     assert str(diff_recordings(recording, again)).startswith("No difference: ")
     assert [run.error for run in again.runs] == [run.error for run in recording.runs]
+
+
+ONE, TWO = race(A, B), race(Agent("c"), Agent("d"))
+END = Agent("z").instruct("{x?}").writes("x")
+NESTED: Mapping[str, Any] = {
+    "two races": FanOut(ONE, TWO),
+    "two races with tools": FanOut(race(A.tool(look_up), B.tool(look_up)), TWO),
+    "two races that write": FanOut(
+        race(A.writes("x"), B.writes("x")), race(Agent("c").writes("x"), Agent("d"))
+    ),
+    "two merges": FanOut(
+        FanOut(A, B, merge="first_complete"), FanOut(Agent("c"), Agent("d"), merge="first_complete")
+    ),
+    "races in a loop": FanOut(ONE, TWO) * 2,
+    "races of items": FanOut(S.set(items=["p", "q"]) >> map_over("items", ONE, concurrency=2), TWO),
+    "a race in a race": FanOut(race(ONE, Agent("c")), Agent("d") // Agent("e")),
+    "another way": FanOut(race(A // B, Agent("c")).timeout(HOUR), Agent("d")),
+}
+
+HARD: Mapping[str, int] = {"another way": 9, "races of items": 2}
+"""Schedules that are hard to keep; for the others 3 is."""
+
+
+class Schedule:
+    """Models that answer when the test says so: in the order of its random numbers, one after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self._random, self._waiting = Random(seed), dict[int, asyncio.Future[None]]()
+        self._count = 0
+
+    def answering(self, name: str) -> Any:
+        """What a model answers in its turn."""
+
+        async def answer(count: int) -> Any:
+            waits = self._waiting[count] = asyncio.get_running_loop().create_future()
+            await waits
+            yield f"{name} {count}"
+
+        def asked(request: LlmRequest) -> Any:
+            self._count += 1
+            has_tool = bool(getattr(request.config, "tools", None))
+            if has_tool and len(request.contents) == 1:
+                return call_tool("look_up", order="7")
+            return answer(self._count)
+
+        return asked
+
+    async def go_on(self) -> None:
+        """Let one model after the other answer, or two at once."""
+        while True:
+            for _ in range(self._random.choice((1, 5, 40))):
+                await asyncio.sleep(0)
+            if self._waiting:
+                chosen = self._waiting.pop(self._random.choice(sorted(self._waiting)))
+                if not chosen.done():
+                    chosen.set_result(None)
+
+
+async def scheduled(pipeline: Any, seed: int) -> Recording:
+    """A run whose models answer in a random order."""
+    schedule, tape = Schedule(seed), Recorder()
+    script = {name: schedule.answering(name) for name in "abcdez"}
+    going = asyncio.ensure_future(schedule.go_on())
+    try:
+        await within_limit(tape.install(pipeline).run("Go", backend=mock_backend(script)))
+    finally:
+        going.cancel()
+    return Recording.from_json(tape.get_recording().to_json())
+
+
+def met(recording: Recording) -> list[Any]:
+    """What happened in which order where branches met."""
+    events = [(step.seq, step.event.author, step.event.branch, step.lost) for step in recording.steps]
+    races = [(each.seq, each.contest, each.branch, each.winner) for each in recording.choices if each.seq]
+    return [what for _, *what in sorted([*events, *races])]
+
+
+@pytest.mark.parametrize("name", NESTED)
+async def test_races_inside_a_fan_out_meet_as_they_did(name: str) -> None:
+    """Races that run at once are decided in the recorded order, and their events come in it, lost or not."""
+    pipeline = NESTED[name] >> END
+    recording = await scheduled(pipeline, HARD.get(name, 3))
+    again = await within_limit(recording.replay(pipeline))
+    assert str(diff_recordings(recording, again)).startswith("No difference: ")
+    assert met(again) == met(recording)
+    assert again.state_snapshots == recording.state_snapshots
+
+
+@pytest.mark.parametrize("name", ["two races", "two races that write"])
+async def test_a_race_is_decided_before_what_came_after_it(name: str) -> None:
+    """One race is decided in the round of the event loop in which the other one gets its first answer."""
+    pipeline = NESTED[name] >> END
+    script = {"a": "a", "b": slowly(5, "b"), "c": slowly(5, "c"), "d": slowly(90, "d"), "z": "end"}
+    recording = await recorded(pipeline, script)
+    again = await within_limit(recording.replay(pipeline))
+    assert met(again) == met(recording)
+
+
+async def test_a_branch_that_ran_out_of_time_loses_again() -> None:
+    """A timeout fires in the branch of a race that another wins later; the race's own end is no timeout."""
+    pipeline = race(A.timeout(HOUR), B) >> END
+    over = asyncio.Event()
+
+    async def late(request: LlmRequest) -> Any:
+        limit = next_limit()
+        assert limit is not None
+        asyncio.get_running_loop().call_soon(over.set)
+        limit.expire()
+        await asyncio.get_running_loop().create_future()
+        yield ""
+
+    async def first(request: LlmRequest) -> Any:
+        await over.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        yield "first"
+
+    recording = await recorded(pipeline, {"a": late, "b": first, "z": "end"})
+    (choice,) = recording.choices
+    assert choice.taken == ("timeout", "b", "b")
+    again = await within_limit(recording.replay(pipeline))
+    assert [each.taken for each in again.choices] == [choice.taken]
+    assert [(each.key, each.limit) for each in again.llm_interactions] == [("a", 0), ("b", None), ("z", None)]
+
+
+async def test_a_limit_that_is_over_while_nothing_is_awaited_in_it() -> None:
+    """It ends what is awaited in it next, and nothing outside."""
+    limit = Limit(HOUR)
+    with limit:
+        await asyncio.sleep(0)
+    limit.expire()
+    await asyncio.sleep(0)
+    with limit:
+        await within_limit(asyncio.get_running_loop().create_future())
+    assert limit.is_over
+
+
+async def test_who_waits_for_a_cached_answer_waits_for_what_it_waits_for() -> None:
+    """Of two equal calls one waits for the other; that waits for an agent that is not asked any more."""
+
+    def pipeline(kind: str) -> Any:
+        other = S.set(kind=kind) >> Route("kind").eq("b", B).otherwise(S.set(none=1))
+        same = map_over("items", A.context(C.none()), concurrency=2)
+        return FanOut(S.set(items=[1, 2]) >> same, other).middleware(cache())
+
+    recording = await recorded(pipeline("b"), {"a": slowly(300, "a"), "b": "b"})
+    assert [call.key for call in recording.llm_interactions] == ["b", "a"]
+    again = await within_limit(recording.replay(pipeline("c")), 5)
+    assert sum(event.author == "a" for event in again.events) == 2
+
+
+async def test_a_replay_in_which_all_waits_says_so() -> None:
+    """Where the recorded winner waits for a person now, and the others may not win, nothing could go on."""
+    one, other = S.set(m=1).named("one"), S.set(n=1).named("other")
+    recording = await recorded(race(one, other), {})
+    assert [choice.winner for choice in recording.choices] == ["one"]
+    asking = race(gate(lambda state: True).named("one"), other)
+    with pytest.raises(
+        ReplayError, match=r"cannot go on: all that runs waits for what '(race|one)' did next"
+    ):
+        await within_limit(recording.replay(asking), 5)

@@ -18,6 +18,8 @@ class Afoot:
         self._count = 0
         self._changes = 0
         self._stuck = stuck
+        self._awaited: set[asyncio.Event] = set()
+        self._error: Exception | None = None
 
     def begin(self) -> None:
         """One more goes on."""
@@ -40,6 +42,34 @@ class Afoot:
             yield
         finally:
             self.begin()
+
+    async def wait(self, event: asyncio.Event) -> None:
+        """Wait until another sets this.
+
+        Raises:
+            Exception: what `fail` was given, since nobody will set it.
+        """
+        self._awaited.add(event)
+        try:
+            with self.waiting():
+                await event.wait()
+        finally:
+            self._awaited.discard(event)
+        if self._error is not None:
+            raise self._error
+
+    def fail(self, error: Exception) -> None:
+        """Nothing can go on: let this be raised by all that wait for an event, if anything does.
+
+        What is being cancelled at the moment still goes on, so it is looked at again in the next round.
+        """
+        asyncio.get_running_loop().call_soon(self._fail, error, self._changes)
+
+    def _fail(self, error: Exception, changes: int) -> None:
+        if self._awaited and self._changes == changes:
+            self._error = error
+            for event in self._awaited:
+                event.set()
 
     def _look(self, changes: int) -> None:
         if self._stuck is not None and self._count <= 0 and self._changes == changes:

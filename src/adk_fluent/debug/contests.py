@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 
+from adk_fluent.debug.order import Order
 from adk_fluent.debug.values import Choice
 
 
@@ -18,13 +19,18 @@ class Contest:
     Args:
         choice: how it was decided; `None` for a race that was not recorded, where any branch may win.
         names: its branches; what was recorded of others, as before the pipeline was changed, is passed over.
+        order: what happened when.
         over: called when it is decided.
     """
 
-    def __init__(self, choice: Choice | None, names: Collection[str], over: Callable[[], object]) -> None:
+    def __init__(
+        self, choice: Choice | None, names: Collection[str], order: Order, over: Callable[[], object]
+    ) -> None:
         known = choice or Choice("")
         self._turns = deque(turn for turn in known.taken if turn in names)
         self._winner = known.winner if known.winner in names else ""
+        self._recorded, self._seq = choice is not None, known.seq
+        self._order = order
         self._over = over
         self._done: set[str] = set()
 
@@ -46,6 +52,14 @@ class Contest:
             self._done.add(branch)
             self._turns = deque(turn for turn in self._turns if turn != branch)
 
+    async def settles(self, wins: bool) -> None:
+        """Wait until it was decided; where that never happened, until all else waits."""
+        if self._seq:
+            await self._order.turn(self._seq)
+        elif wins and self._recorded:
+            await self._order.last()
+
     def decided(self, winner: str) -> None:
         """It goes on with one of its branches."""
+        self._order.mark(self._seq or None)
         self._over()

@@ -13,7 +13,7 @@ from adk_fluent._redaction import Redactor
 from adk_fluent.backends.events import AgentEvent, events_in
 from adk_fluent.debug.lanes import has_lost
 from adk_fluent.debug.requests import Asked, changed_channels, lines_between, same_request
-from adk_fluent.debug.values import LLMInteraction, ToolInteraction
+from adk_fluent.debug.values import Failure, LLMInteraction, ToolInteraction
 from adk_fluent.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -136,15 +136,17 @@ class RecordingDiff:
         requests: the calls of models that are not the same.
         tools: the calls of tools that are not the same.
         same_pipeline: whether the same expression ran; if not, that alone is no difference.
+        errors: run, from 1 → the error that it ended with in each, empty for none; only where these differ.
     """
 
     events: EventDiff
     requests: tuple[CallChange, ...] = ()
     tools: tuple[CallChange, ...] = ()
     same_pipeline: bool = True
+    errors: Mapping[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
 
     def __bool__(self) -> bool:
-        return bool(self.events or self.requests or self.tools)
+        return bool(self.events or self.requests or self.tools or self.errors)
 
     @property
     def summary(self) -> str:
@@ -156,6 +158,7 @@ class RecordingDiff:
         for changes, word in ((self.requests, "model call"), (self.tools, "tool call")):
             if changes:
                 said.append(f"{_counted(len(changes), word)}: {'; '.join(map(str, changes))}")
+        said += [f"Run {run}: its error changed" for run in self.errors]
         return f"{'. '.join(said)}.{other}"
 
     def __str__(self) -> str:
@@ -350,7 +353,7 @@ def similarity(one: str, other: str) -> float:
 
 
 def diff_recordings(before: Recording, after: Recording) -> RecordingDiff:
-    """What differs between two recordings: events, requests of models, calls of tools.
+    """What differs between two recordings: events, requests of models, calls of tools, errors of runs.
 
     Times, ids and tokens do not count, nor how many calls a branch made before it lost a race. Recordings of
     different releases of ADK, which word requests differently, are compared by what does not depend on that.
@@ -376,7 +379,20 @@ def diff_recordings(before: Recording, after: Recording) -> RecordingDiff:
         tuple(_requests(before, after, lost, alike=alike)),
         tuple(_tools(before.tool_interactions, after.tool_interactions, lost)),
         before.ir_hash == after.ir_hash,
+        _errors(before, after),
     )
+
+
+def _errors(before: Recording, after: Recording) -> dict[int, tuple[str, str]]:
+    """Run → what it ended with; the message counts where both have kept it."""
+    found: dict[int, tuple[str, str]] = {}
+    for number, runs in enumerate(zip(before.runs, after.runs, strict=False), 1):
+        errors = [run.error or Failure("") for run in runs]
+        messages = {each.message for each in errors if each.message}
+        if len({each.type for each in errors}) > 1 or len(messages) > 1:
+            one, other = (f"{each.type}: {each.message}" if each.type else "" for each in errors)
+            found[number] = one, other
+    return found
 
 
 def _heard(recording: Recording) -> list[LLMInteraction]:

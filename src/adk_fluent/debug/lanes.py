@@ -21,15 +21,16 @@ class Point:
         agent: the agent or step whose it is.
         branch: the branch of the conversation: a lane on which one agent runs after the other.
         run: which of the recorded runs it belongs to, from 0.
-        kind: the `end` of an agent, an `event` of it, a step of a call of its `model`, or
-            `beside` that: of a tool or a question of its context, several of which may go on at once.
+        kind: the `end` of an agent, an `event` of it, the `choice` of a race, a step of a call of its
+            `model`, or `beside` that: of a tool or a question of its context, several of which may go on
+            at once.
     """
 
     at: float
     agent: str
     branch: str | None = None
     run: int = 0
-    kind: Literal["end", "event", "model", "beside"] = "event"
+    kind: Literal["end", "event", "choice", "model", "beside"] = "event"
 
 
 class Lanes:
@@ -109,9 +110,13 @@ def is_within(branch: str | None, other: str | None) -> bool:
 def _points(recording: Recording) -> Iterator[tuple[int, Point]]:
     """Place → what happened there: events, ends of agents, calls of models and tools, and what they gave."""
     for step in recording.steps:
-        yield step.seq, Point(step.at, step.event.author, step.event.branch, step.run)
+        for seq in (step.seq, *step.given):
+            yield seq, Point(step.at, step.event.author, step.event.branch, step.run)
     for end in recording.ends:
         yield end.seq, Point(end.at, end.agent_name, end.branch, end.run, "end")
+    for choice in recording.choices:
+        if choice.seq:
+            yield choice.seq, Point(0.0, choice.contest, choice.branch, choice.run, "choice")
     for call in recording.llm_interactions:
         of, kind = (call.agent_name, call.branch, call.run), "beside" if call.operation else "model"
         yield call.started, Point(call.at, *of, kind)

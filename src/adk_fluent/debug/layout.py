@@ -108,6 +108,8 @@ class _Asked(_Place, total=False):
     error: _Failure | None
     started: Number
     ended: Number | None
+    given_up: Number | None
+    limit: Number | None
     seconds: Seconds
 
 
@@ -231,6 +233,7 @@ class _Step(_Place, total=False):
     event: Required[_Event]
     changed: Json
     lost: bool
+    given: list[Number]
 
 
 class _Metadata(TypedDict, total=False):

@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from adk_fluent import __version__
+from adk_fluent._limit import limits_around
 from adk_fluent._redaction import Redactor
 from adk_fluent.debug.errors import bases_of
 from adk_fluent.debug.events import event_from
@@ -181,7 +182,9 @@ class Notes:
     def lost(self, event: str, is_lost: bool) -> None:
         """Note whether an event counts: whether the run gives it."""
         if (place := self._places.get(event)) is not None:
-            self._steps[place] = replace(self._steps[place], lost=is_lost)
+            step = self._steps[place]
+            given = step.given if is_lost else (*step.given, self.next())
+            self._steps[place] = replace(step, lost=is_lost, given=given)
 
     def end(self, agent: str, branch: str | None, index: int) -> None:
         """Note that an agent or step ran to its end."""
@@ -422,6 +425,9 @@ class NotedRace:
         """Something of this branch was taken."""
         self._taken.append(branch)
 
+    async def settles(self, wins: bool) -> None:
+        """It is about to be decided."""
+
     def decided(self, winner: str) -> None:
         """It goes on with one of its branches."""
         self._noted = replace(self._noted, winner=winner, seq=self._notes.next())
@@ -471,7 +477,8 @@ class NotedCall(Generic[V]):
     def leave(self, notes: Notes) -> None:
         """Note that it was given up."""
         self._settle(notes)
-        self.noted = replace(self.noted, seconds=self.seconds)
+        limit = next((at for at, each in enumerate(limits_around()) if each.is_over), None)
+        self.noted = replace(self.noted, given_up=notes.next(), limit=limit, seconds=self.seconds)
 
     def end(self, notes: Notes, **changes: Any) -> None:
         """Note that it came to its end."""

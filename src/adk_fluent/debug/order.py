@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 from bisect import bisect_left
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Mapping
 from itertools import count
 
 from adk_fluent.backends.afoot import Afoot
-from adk_fluent.debug.lanes import Lanes
+from adk_fluent.debug.lanes import Lanes, Point
+from adk_fluent.errors import ReplayError
 
 
 class Order:
@@ -33,14 +35,31 @@ class Order:
         self._next = 0
         self._done: set[int] = set()
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._cuts: deque[asyncio.Future[None]] = deque()
+        self._errors: deque[asyncio.Future[None]] = deque()
         self._numbers = count()
         self.afoot: Afoot = Afoot(self._stuck)
 
+    @property
+    def points(self) -> Mapping[int, Point]:
+        """What happened where."""
+        return self._lanes.points
+
     async def turn(self, seq: int) -> None:
         """Wait until all that was recorded before has happened."""
-        self._leave_behind(seq)
         if self._frontier < seq:
             await self._wait(seq)
+
+    async def cut(self, *, first: bool = False) -> None:
+        """Wait until all else waits as well: then something is given up, and what comes next follows from it.
+
+        Args:
+            first: whether it goes before others that wait for the same, as an error does.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._errors if first else self._cuts).append(future)
+        with self.afoot.waiting():
+            await future
 
     async def last(self) -> None:
         """Wait until all else waits as well, or has ended."""
@@ -65,9 +84,9 @@ class Order:
         with self.afoot.waiting():
             await future
 
-    def _leave_behind(self, seq: int) -> None:
+    def _leave_behind(self, seq: float) -> None:
         """What cannot happen any more when this does is not waited for."""
-        if seq in self._lanes.points and self._frontier < seq:
+        if isinstance(seq, int) and seq in self._lanes.points and self._frontier < seq:
             before = self._open[self._next : bisect_left(self._open, seq)]
             over = [each for each in before if each not in self._done and self._lanes.is_over(each, seq)]
             self._done.update(over)
@@ -90,12 +109,30 @@ class Order:
         """All wait: what comes next goes on, and what was recorded before it will not happen."""
         while self._waiting and self._waiting[0][2].done():  # whoever waited was cancelled
             heapq.heappop(self._waiting)
+        waiting = len(self._waiting)
+        self._leave_behind(self._waiting[0][0] if waiting else float("inf"))
+        if len(self._waiting) < waiting:
+            return
+        while cuts := self._errors or self._cuts:
+            future = cuts.popleft()
+            if not future.done():
+                future.set_result(None)
+                return
         if self._waiting:
             seq = self._waiting[0][0]
             self._release()
             if seq != float("inf"):
                 self._done.update(self._open[self._next : bisect_left(self._open, seq)])
                 self._advance()
+            return
+        open_points = [self._lanes.points[seq].agent for seq in self._open if seq not in self._done]
+        awaited = f"what {open_points[0]!r} did next" if open_points else "more than was recorded"
+        self.afoot.fail(
+            ReplayError(
+                f"The replay cannot go on: all that runs waits for {awaited}, and that does not happen now. "
+                "Replay the pipeline that was recorded, or record this one."
+            )
+        )
 
     def _release(self) -> None:
         future = heapq.heappop(self._waiting)[2]

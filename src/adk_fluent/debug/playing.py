@@ -17,6 +17,7 @@ from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end
 from adk_fluent.debug.requests import Asked
 from adk_fluent.debug.tape import Tape
 from adk_fluent.debug.values import Choice, Saved, SavedArtifact, ToolInteraction
+from adk_fluent.errors import ReplayError
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
@@ -39,6 +40,8 @@ class Place:
         asked: the request.
         streaming: whether pieces are asked for.
         before: the place in the recording before which it was made, at the latest.
+        branch: the branch of the conversation, if that is known.
+        until: the place in the recording at which the next run begins.
         left: the run that it is made in, if that was left by its caller.
     """
 
@@ -46,6 +49,8 @@ class Place:
     asked: Asked
     streaming: bool
     before: float = inf
+    branch: str | None = ""
+    until: float = inf
     left: int | None = None
 
 
@@ -61,20 +66,23 @@ class Played:
         tape: what is played.
         races: lane of a race that goes on → how it was decided.
         tools: lane → how many tools of an agent there are at work.
+        until: the place in the recording at which the next run begins.
     """
 
     tape: Tape | None = None
     races: dict[str, Choice] = field(default_factory=dict[str, Choice])
     tools: Counter[tuple[str, str | None]] = field(default_factory=Counter[tuple[str, "str | None"]])
+    until: float = inf
 
     @property
     def afoot(self) -> Afoot | None:
         """What counts what goes on."""
         return None if self.tape is None else self.tape.order.afoot
 
-    def begins(self, tape: Tape) -> None:
+    def begins(self, tape: Tape, session_id: str) -> None:
         """The run begins."""
         self.tape = tape
+        self.until = tape.next_run(session_id)
         tape.order.afoot.begin()
 
     def run_ended(self) -> None:
@@ -87,10 +95,25 @@ class Played:
         """Called when a race begins."""
         if self.tape is None:
             return None
-        choice = self.tape.race(contest, branch)
+        choice = self.tape.race(contest, branch, self.until)
         lane = lane_of(Choice(contest, branch=branch))
         self.races[lane] = choice or Choice(contest)
-        return Contest(choice, names, lambda: self.races.pop(lane, None))
+        return Contest(choice, names, self.tape.order, lambda: self.races.pop(lane, None))
+
+    async def event_due(self, author: str, branch: str | None, event: str) -> None:
+        """Awaited before an event leaves a branch."""
+        if self.tape is not None:
+            await self.tape.event_due(author, branch, event, self.until)
+
+    def event_given(self, event: str) -> None:
+        """Called when a race that had kept an event to itself passes it on."""
+        if self.tape is not None:
+            self.tape.given(event)
+
+    async def error_due(self, error: BaseException) -> None:
+        """Awaited before an error leaves a branch, which ends those beside it; `ReplayError` never waits."""
+        if self.tape is not None and not isinstance(error, ReplayError):
+            await self.tape.order.cut(first=True)
 
     def before(self, branch: str | None) -> float:
         """The place before which the calls of a lane were made: there a race that it is in was decided."""
@@ -164,27 +187,29 @@ class Watching(Middleware):
 
     async def before_run(self, ctx: Context) -> None:
         """A run begins."""
-        self._played(ctx).begins(self._tape)
+        self._played(ctx).begins(self._tape, ctx.session_id)
         artifacts, saved = self._tape.artifacts(ctx.session_id, ctx.invocation_id)
         await restore(artifacts, ctx.native, saved)
 
     async def on_event(self, ctx: Context, event: AgentEvent) -> None:
         """An event leaves."""
         if not event.is_partial and event.invocation_id == cast(Placed, ctx).run_id:
-            self._backend.happened(event.author, event.branch)
+            self._backend.happened(event.author, event.branch, event.id)
 
     async def after_agent(self, ctx: Context, agent_name: str) -> None:
         """An agent or step ends, when it is its turn to."""
         if came_to_its_end(ctx):
-            await self._backend.ended(agent_name, cast(Placed, ctx).branch)
+            await self._backend.ended(agent_name, cast(Placed, ctx).branch, self._played(ctx).until)
 
     async def around_model(
         self, ctx: Context, request: LlmRequest, call: CallModel
     ) -> AsyncIterator[LlmResponse]:
         """A model is asked: it is told by whom."""
         key = ctx.agent_name if ctx.operation is None else f"{ctx.agent_name}:{ctx.operation}"
-        before, left = self._played(ctx).before(cast(Placed, ctx).branch), self._tape.left_run(ctx.session_id)
-        place = Place(key, asked_of(ctx, request), ctx.streaming, self._backend.limit(before, left), left)
+        branch = cast(Placed, ctx).branch
+        played, left = self._played(ctx), self._tape.left_run(ctx.session_id)
+        before = self._backend.limit(played.before(branch), left)
+        place = Place(key, asked_of(ctx, request), ctx.streaming, before, branch, played.until, left)
         making.set(place)
         is_object = getattr(ctx.native, "is_object", False)
         answers = self._backend.answers(place, lambda: call(request)) if is_object else call(request)

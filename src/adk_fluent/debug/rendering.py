@@ -21,12 +21,14 @@ def events_text(diff: EventDiff) -> str:
 
 
 def recordings_text(diff: RecordingDiff) -> str:
-    """Events, then calls of models, then calls of tools; each with what changed."""
+    """Events, then calls of models, then calls of tools, then errors of runs; each with what changed."""
     parts = [events_text(diff.events)] if diff.events else []
     for title, changes in (("Model calls", diff.requests), ("Tool calls", diff.tools)):
         if changes:
             lines = [line for change in changes for line in _call_lines(change)]
             parts.append("\n".join([f"{title}:", *(f"  {line}" for line in lines)]))
+    for run, (old, new) in diff.errors.items():
+        parts.append("\n".join([f"Error of run {run}:", *(f"  {line}" for line in lines_between(old, new))]))
     other = [] if diff.same_pipeline else ["The pipelines differ."]
     return "\n".join([*(parts or [diff.summary.removesuffix(" The pipelines differ.")]), *other])
 
@@ -67,6 +69,7 @@ _STYLE: Final = (
 def recordings_html(diff: RecordingDiff) -> str:
     """A page: nothing in it is loaded from elsewhere, and nothing runs."""
     rows = [_call_row(change) for change in (*diff.requests, *diff.tools)]
+    rows += [_row(f"run {run}", "changed error", *pair) for run, pair in diff.errors.items()]
     calls = f"<h2>Calls</h2>{_table(rows)}" if rows else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Difference</title>'

@@ -10,7 +10,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from adk_fluent._limit import next_limit
+from adk_fluent._limit import Limit, limits_around, next_limit
 from adk_fluent.backends.adk.artifacts.recorded import check_artifact
 from adk_fluent.backends.adk.events.parts import (
     actions_from,
@@ -264,7 +264,8 @@ class ReplayerBackend(ScriptedBackend):
             place: the call.
             live: asks what would really be asked.
         """
-        call = self._tape.model(place.key, place.asked, place.before)
+        await self._tape.asks(place.key, place.branch, place.until)
+        call = self._tape.model(place.key, place.asked, place.before, place.branch)
         found: LLMInteraction | None = await self._found(call, place.before, place.left)
         source = self._others(live) if found is None else self._played(found)
         async with aclosing(source) as responses:
@@ -283,18 +284,20 @@ class ReplayerBackend(ScriptedBackend):
     async def _ended(self, call: LLMInteraction | ToolInteraction) -> None:
         """The end of a call as it was recorded: well, with an error, or none at all."""
         if call.ended is None:
+            if (
+                limit := self._limit(call)
+            ) is not None:  # it was cut off when the time was over; nobody waits for that again
+                await self._tape.order.turn(call.given_up or 0)
+                await self._tape.order.cut()
+                limit.expire()
+                await asyncio.sleep(0)  # where this is cancelled, unless the limit is around something else
             await self._tape.order.last()
-            lost = has_lost(self._tape.recording, call)
-            if not lost and self._tape.recording.runs[call.run].left:
+            if self._was_left(call):
                 await self._leave(call.run)
                 raise ReplayError(
                     f"The caller of run {call.run + 1} left it in the recording while agent "
                     f"{call.agent_name!r} was at work: there is no answer. Recording.replay() leaves it, too."
                 )
-            limit = None if lost else next_limit()
-            if limit is not None:  # it was cut off when the time was over; nobody waits for that again
-                limit.expire()
-                await asyncio.get_running_loop().create_future()
             raise ReplayError(
                 f"A call of agent {call.agent_name!r} was given up in the recording, as in the branch of a "
                 "race that lost, and here it is waited for. Take on_mismatch='live', or record it again."
@@ -305,6 +308,18 @@ class ReplayerBackend(ScriptedBackend):
             if (unknown := unknown_class(call.error)) is not None:
                 self.unknown_classes.append(unknown)
             raise as_outcome(raised(call.error))
+
+    def _was_left(self, call: LLMInteraction | ToolInteraction) -> bool:
+        """Whether it was at work when the caller of its run left."""
+        return self._tape.recording.runs[call.run].left and not has_lost(self._tape.recording, call)
+
+    def _limit(self, call: LLMInteraction | ToolInteraction) -> Limit | None:
+        """The time limit that cut a call off, if one did and has not done so again yet."""
+        if call.given_up is None:  # recorded by an earlier release, which did not say why
+            unknown = has_lost(self._tape.recording, call) or self._was_left(call)
+            return None if unknown else next_limit()
+        limits = enumerate(limits_around())
+        return next((each for number, each in limits if number == call.limit and not each.is_over), None)
 
     def leaves(self, run: int) -> asyncio.Future[None]:
         """What is done when a run has come to the place at which its caller left it."""
@@ -347,13 +362,13 @@ class ReplayerBackend(ScriptedBackend):
 
     # --- what looks on ----------------------------------------------------------------------------
 
-    def happened(self, author: str, branch: str | None) -> None:
+    def happened(self, author: str, branch: str | None, event: str) -> None:
         """An event of this author left."""
-        self._tape.happened(author, branch)
+        self._tape.happened(author, branch, event)
 
-    async def ended(self, agent: str, branch: str | None) -> None:
-        """An agent or step is about to end."""
-        await self._tape.ended(agent, branch)
+    async def ended(self, agent: str, branch: str | None, until: float) -> None:
+        """An agent or step is about to end, in a run that goes on until this place."""
+        await self._tape.ended(agent, branch, until)
 
     async def tool(
         self, ctx: Context, played: Played, name: str, args: dict[str, Any], call: CallTool
@@ -361,9 +376,10 @@ class ReplayerBackend(ScriptedBackend):
         """What a call of a tool gives."""
         inside = works_inside(ctx.tool)
         recorded = self._tools == "recorded" and not inside
-        left = self._tape.left_run(ctx.session_id)
-        before = self.limit(played.before(cast(Placed, ctx).branch), left)
-        found = self._tape.tool(ctx.agent_name, name, args, before)
+        branch, left = cast(Placed, ctx).branch, self._tape.left_run(ctx.session_id)
+        before = self.limit(played.before(branch), left)
+        await self._tape.asks(f"{ctx.agent_name}/{name}", branch, played.until)
+        found = self._tape.tool(ctx.agent_name, name, args, before, branch)
         known: ToolInteraction | None = await self._found(found, before, left) if recorded else None
         if known is not None:
             if known.ended is not None and known.error is None:

@@ -235,6 +235,7 @@ _LISTS: Final[Mapping[str, Collection[str]]] = {
     "Choice": ["taken"],
     "RecordedRun": ["earlier"],
     "Failure": ["bases"],
+    "Step": ["given"],
 }
 """Class → those of its fields that are lists of what JSON holds."""
 

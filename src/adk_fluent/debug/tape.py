@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, Generic, TypeVar
 
 from adk_fluent._redaction import Redactor
-from adk_fluent.debug.lanes import Lanes, has_lost, lane_of
+from adk_fluent.debug.lanes import Lanes, has_lost, is_within, lane_of
 from adk_fluent.debug.order import Order
 from adk_fluent.debug.recorder import default_model
 from adk_fluent.debug.recording import Recording
@@ -25,6 +25,7 @@ from adk_fluent.debug.requests import (
 from adk_fluent.debug.values import Choice, LLMInteraction, RecordedRun, Saved, SavedArtifact, ToolInteraction
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.nodes import RaceNode
 from adk_fluent.spelling import did_you_mean
 
 _Places = dict[tuple[str, str | None], deque[int]]
@@ -62,17 +63,27 @@ class _Queue(Generic[V]):
         self.all: list[V] = list(calls)
         self.left: list[V] = list(self.all)
         self.count = len(self.left)
+        self._branches: set[str | None] = {call.branch for call in self.left}
 
-    def candidates(self) -> list[V]:
-        """The next one, and those that went on at the same time: which of them came first was chance."""
-        if not self.left:
+    def candidates(self, branch: str | None, before: float) -> list[V]:
+        """The next one, and those that went on at the same time: which of them came first was chance.
+
+        Args:
+            branch: the lane it is made on; those of other lanes count only where none was made on it.
+            before: only one that was begun before this place.
+        """
+        left = self._on(branch)
+        if not left or left[0].started >= before:
             return []
-        until = self.left[0].ended
-        return [call for call in self.left if until is None or call.started < until]
+        until = left[0].ended
+        return [call for call in left if until is None or call.started < until]
 
-    def has(self, before: float) -> bool:
-        """Whether the next one was begun before this place."""
-        return bool(self.left) and self.left[0].started < before
+    def is_behind(self, branch: str, until: float) -> bool:
+        """Whether all that is left on a branch was begun after this place."""
+        return all(call.started > until for call in self._on(branch))
+
+    def _on(self, branch: str | None) -> list[V]:
+        return [call for call in self.left if call.branch == branch or branch not in self._branches]
 
 
 class Tape:
@@ -100,6 +111,12 @@ class Tape:
         self._playing: dict[str, int] = {}
         self.invocations: dict[str, str] = {}
         self._reached = -1
+        self._notes_given = any(step.given for step in recording.steps)
+        noted_apart = any(step.given or step.lost for step in recording.steps)
+        self._races: Sequence[Choice] = () if noted_apart else recording.choices
+        self._apart: frozenset[str] = frozenset()
+        self._given = {step.seq: step.given for step in recording.steps}
+        self._gone: dict[str, deque[int] | None] = {}
         self._choices = self._chosen()
         events = ((step.seq, step.event.author, step.event.branch) for step in recording.steps)
         self._events = self._places(events)
@@ -127,10 +144,10 @@ class Tape:
                 found.setdefault(lane_of(each), deque()).append(each)
         return found
 
-    def race(self, contest: str, branch: str | None) -> Choice | None:
-        """How a race that begins was decided."""
+    def race(self, contest: str, branch: str | None, until: float) -> Choice | None:
+        """How a race that begins was decided; `None` if it did not begin before this place."""
         choices = self._choices.get(lane_of(Choice(contest, branch=branch)))
-        return choices.popleft() if choices else None
+        return choices.popleft() if choices and choices[0].began < until else None
 
     @property
     def left(self) -> list[LLMInteraction | ToolInteraction]:
@@ -143,42 +160,62 @@ class Tape:
         queue = self._models.get(key)
         return None if queue is None else (queue.left or queue.all)[0].model
 
-    def model(self, key: str, asked: Asked, before: float = inf) -> LLMInteraction | Mismatch:
+    def model(
+        self, key: str, asked: Asked, before: float = inf, branch: str | None = ""
+    ) -> LLMInteraction | Mismatch:
         """The recorded call that this one is.
 
         Args:
             before: only one that was begun before this place.
+            branch: the lane on which it is made, if that is known.
         """
         number = self._number(key)
         queue = self._models.get(key)
-        if queue is None or not queue.has(before):
+        if queue is None or not (candidates := queue.candidates(branch, before)):
             return self._unknown(key, number, queue, request_lines(asked.request))
         state = self._state(asked)  # first, so that its secrets are known as such in the instruction
         prompt = tuple(self._redacted(list(asked.prompt)))
         asked = Asked(self._redacted(dict(asked.request)), prompt, state, default_model())
-        for call in queue.candidates():
+        for call in candidates:
             if same_request(self._of(call), asked, worded_alike=self._alike):
                 return self._taken(queue, call)
-        first = self._taken(queue, queue.left[0])
+        first = self._taken(queue, candidates[0])
         changed = changed_channels(self._of(first), asked, worded_alike=self._alike)
         return _differs(key, number, changed, first, "its request is not the one that was recorded")
 
     def tool(
-        self, agent: str, name: str, args: Mapping[str, Any], before: float = inf
+        self, agent: str, name: str, args: Mapping[str, Any], before: float = inf, branch: str | None = ""
     ) -> ToolInteraction | Mismatch:
-        """The recorded call of a tool that this one is; `before` as for `model`."""
+        """The recorded call of a tool that this one is; `before` and `branch` as for `model`."""
         key = f"{agent}/{name}"
         number = self._number(key)
         queue = self._tools.get(key)
-        if queue is None or not queue.has(before):
+        if queue is None or not (candidates := queue.candidates(branch, before)):
             return self._unknown(key, number, queue, f"args: {args}")
         given = self._redacted(plain(args))
-        for call in queue.candidates():
+        for call in candidates:
             if call.args == given:
                 return self._taken(queue, call)
-        first = self._taken(queue, queue.left[0])
+        first = self._taken(queue, candidates[0])
         changed = {"args": list(lines_between(f"{first.args}", f"{given}"))}
         return _differs(key, number, changed, first, "its arguments are not the ones that were recorded")
+
+    def next_run(self, session_id: str) -> float:
+        """The place at which the run after the one that a session plays began in the recording."""
+        index = self._playing.get(session_id, len(self.recording.runs))
+        own = [seq for seq, point in self.order.points.items() if point.run == index]
+        later = (seq for seq, point in self.order.points.items() if point.run > index)
+        return min((seq for seq in later if seq > max(own, default=0)), default=inf)
+
+    async def asks(self, key: str, branch: str | None, until: float) -> None:
+        """A call is about to be made; one that was not made in this run waits until all else waits.
+
+        Args:
+            until: where the next run begins.
+        """
+        queue = self._models.get(key) or self._tools.get(key)
+        if branch and (queue is None or queue.is_behind(branch, until)):
+            await self.order.last()
 
     def passed(self, found: LLMInteraction | ToolInteraction | Mismatch) -> None:
         """A call is over, however it was answered."""
@@ -207,17 +244,40 @@ class Tape:
         self.order.mark(call.started)
         return call
 
-    def happened(self, author: str, branch: str | None) -> None:
-        """An event of this author left."""
-        if places := self._events.get((author, branch)):
-            self.order.mark(places.popleft())
+    async def event_due(self, author: str, branch: str | None, event: str, until: float) -> None:
+        """An event is about to leave a branch, when it is its turn to; one that never did waits for that.
 
-    async def ended(self, agent: str, branch: str | None) -> None:
+        ADK 1 tells of what is inside a race only when that passes it on: there only the race keeps an order.
+        """
+        if any(is_within(branch, lane) for lane in self._apart):
+            return
+        if event in self._gone:
+            if (later := self._gone[event]) is None:
+                return
+            await (self.order.turn(later[0]) if later else self.order.last())
+        elif (places := self._events.get((author, branch))) and places[0] < until:
+            await self.order.turn(places[0])
+        elif branch and author in self._ran:
+            await self.order.last()
+
+    def happened(self, author: str, branch: str | None, event: str) -> None:
+        """An event of this author left."""
+        place = places.popleft() if (places := self._events.get((author, branch))) else None
+        self._gone[event] = None if place is None or not self._notes_given else deque(self._given[place])
+        self.order.mark(place)
+
+    def given(self, event: str) -> None:
+        """An event left that a race had kept to itself."""
+        if later := self._gone.get(event):
+            self.order.mark(later.popleft())
+
+    async def ended(self, agent: str, branch: str | None, until: float) -> None:
         """An agent ends, when it is its turn to; one that was given up before waits for that."""
-        if places := self._ends.get((agent, branch)):
-            place = places.popleft()
+        if (places := self._ends.get((agent, branch))) and places[0] < until:
+            place = places[0]
             await self.order.turn(place)
-            self.order.mark(place)
+            if places and places[0] == place:  # one that is given up while it waits leaves it to the next
+                self.order.mark(places.popleft())
         elif branch and agent in self._ran:
             await self.order.last()
 
@@ -253,7 +313,10 @@ class Tape:
 
     def plays(self, tree: Node) -> None:
         """What is about to run."""
-        named = {each.name for each in walk(resolve_names(tree).root)}
+        nodes = [*walk(resolve_names(tree).root)]
+        named = {each.name for each in nodes}
+        races = {each.name for each in nodes if isinstance(each, RaceNode)}
+        self._apart = frozenset(lane_of(each) for each in self._races if each.contest in races)
         self.order.without(self.recording.places.keys() - named)
 
     def _of(self, call: LLMInteraction) -> Asked:

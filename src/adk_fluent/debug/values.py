@@ -62,6 +62,8 @@ class LLMInteraction:
         ended: likewise; `None` for a call that was given up, such as that of the loser of a race.
         at: seconds since the recording began, when it started.
         seconds: how long it took.
+        given_up: its place among everything that was recorded, when it was given up.
+        limit: which of the time limits around it cut it off then, if one did: 0 is the outermost.
     """
 
     agent_name: str
@@ -79,6 +81,8 @@ class LLMInteraction:
     ended: int | None = None
     at: float = 0.0
     seconds: float = 0.0
+    given_up: int | None = None
+    limit: int | None = None
 
     @property
     def key(self) -> str:
@@ -148,6 +152,8 @@ class ToolInteraction:
         ended: likewise; `None` if it was given up.
         at: seconds since the recording began, when it started.
         seconds: how long it took.
+        given_up: its place among everything that was recorded, when it was given up.
+        limit: which of the time limits around it cut it off then, if one did: 0 is the outermost.
     """
 
     tool_name: str
@@ -166,6 +172,8 @@ class ToolInteraction:
     ended: int | None = None
     at: float = 0.0
     seconds: float = 0.0
+    given_up: int | None = None
+    limit: int | None = None
 
     @property
     def key(self) -> str:
@@ -264,6 +272,7 @@ class Step:
         run: which of the recorded runs it belongs to, from 0.
         seq: its place among everything that was recorded.
         at: seconds since the recording began.
+        given: the places at which a race that had kept the event to itself passed it on, if one did.
     """
 
     event: AgentEvent
@@ -272,3 +281,4 @@ class Step:
     run: int = 0
     seq: int = 0
     at: float = 0.0
+    given: tuple[int, ...] = ()

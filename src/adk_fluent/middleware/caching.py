@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
@@ -134,7 +134,8 @@ class Cache(Middleware):
             async for response in call(request):
                 yield response
             return
-        found = await kept.flights.answer(key)
+        with _waiting(ctx):
+            found = await kept.flights.answer(key)
         if found is None:
             with kept.flights.leading(key) as flight:
                 found = await self._read(ctx, kept.store, key)
@@ -180,6 +181,14 @@ class Cache(Middleware):
         except Exception as error:  # noqa: BLE001  # a store may raise anything, and the answer is there
             _warn(ctx, "could not be written", error)
         return None
+
+
+def _waiting(ctx: Context) -> AbstractContextManager[None]:
+    """Within, one waits for another call; what counts what goes on in the run, in a replay, knows it."""
+    kept = [*cast(Keeping, ctx).values("run").values()]
+    counting = (each for each in (getattr(value, "afoot", None) for value in kept) if each is not None)
+    found = next(counting, None)
+    return nullcontext() if found is None else found.waiting()
 
 
 def _warn(ctx: Context, what: str, error: Exception) -> None:

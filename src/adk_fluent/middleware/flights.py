@@ -26,7 +26,8 @@ class Flight:
     def __init__(self) -> None:
         self.answer: Answer | None = None
         self.failed: bool = False
-        self._over = asyncio.get_running_loop().create_future()
+        self._is_over = False
+        self._waiting: set[asyncio.Future[None]] = set()
         self._pieces = 0
         self._offered = False
 
@@ -45,17 +46,32 @@ class Flight:
 
     def end(self) -> None:
         """Let those who wait go on."""
-        if not self._over.done():
-            self._over.set_result(None)
+        self._is_over = True
+        for each in self._waiting:
+            _wake(each)
 
     async def wait(self) -> None:
         """Return when the call is over, or when nobody takes what it gives."""
         seen: int | None = None
-        while not self._over.done():
+        loop = asyncio.get_running_loop()
+        while not self._is_over:
             if self._offered and self._pieces == seen:
                 return
             seen = self._pieces if self._offered else None
-            await asyncio.wait([self._over], timeout=PATIENCE)
+            # It wakes in the very next round; soon after that, a replay looks whether all that runs waits.
+            woken: asyncio.Future[None] = loop.create_future()
+            self._waiting.add(woken)
+            timer = loop.call_later(PATIENCE, _wake, woken)
+            try:
+                await woken
+            finally:
+                timer.cancel()
+                self._waiting.discard(woken)
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 class Flights:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, MutableMapping
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -182,6 +182,10 @@ class Onlooker(Protocol):
         """What a branch gave was taken."""
         ...
 
+    async def settles(self, wins: bool) -> None:
+        """It is about to be decided, and the other branches to be cancelled; `wins` if one has succeeded."""
+        ...
+
     def decided(self, winner: str) -> None:
         """Which branch the run goes on with."""
         ...
@@ -192,6 +196,24 @@ def onlookers(ctx: InvocationContext, contest: BaseAgent) -> list[Onlooker]:
     names = [child.name for child in contest.sub_agents]
     found = [begins(contest.name, ctx.branch, names) for begins in _asked(ctx, "race_begins")]
     return [each for each in found if each is not None]
+
+
+def due(ctx: InvocationContext) -> Callable[[object], Awaitable[None]] | None:
+    """What a branch awaits before it gives an event or an error, where a value of the run keeps an order."""
+    first = outermost(ctx).invocation_id
+    asked, cuts = _asked(ctx, "event_due"), _asked(ctx, "error_due")
+    if not asked:
+        return None
+
+    async def wait(item: object) -> None:
+        if isinstance(item, Event) and not item.partial and item.invocation_id == first:
+            for event_due in asked:
+                await event_due(item.author, item.branch, item.id)
+        elif isinstance(item, BaseException):
+            for error_due in cuts:
+                await error_due(item)
+
+    return wait
 
 
 def afoot(ctx: InvocationContext) -> Afoot | None:

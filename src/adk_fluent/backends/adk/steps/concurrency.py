@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import ExitStack, aclosing, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +21,7 @@ async def interleave(
     may: Callable[[int, T | None], bool] = lambda index, event: True,
     afoot: Afoot | None = None,
     turn: asyncio.Lock | None = None,
+    due: Callable[[T | BaseException | None], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[tuple[int, T | None], None]:
     """Events of several generators as they come: `(index, event)`, and `(index, None)` when one ends.
 
@@ -35,12 +36,15 @@ async def interleave(
             again after each that was taken.
         afoot: counts the sources that go on.
         turn: held while whoever takes an event has it.
+        due: awaited by a source with what it is about to give, also an error or its end.
     """
     ready: list[_Given[T]] = []
     came, counted = asyncio.Event(), afoot or Afoot()
     slots = asyncio.Semaphore(limit or max(len(sources), 1))
 
     async def put(index: int, item: T | BaseException | None) -> None:
+        if due is not None:
+            await due(item)
         given = _Given(index, item)
         ready.append(given)
         came.set()
@@ -73,20 +77,33 @@ async def interleave(
             given = next((each for each in ready if last in (None, each.index) and each.may(may)), None)
             if given is None:
                 came.clear()
-                with counted.waiting():
-                    await came.wait()
+                await counted.wait(came)
                 continue
             ready.remove(given)
             index, item = given.index, given.item
             if isinstance(item, BaseException):
                 raise item
             running -= item is None
-            async with turn or nullcontext():
+            async with _held(turn, counted):
                 yield index, item
             given.taken.set()
             last = index if item is not None and alone(index) else None
     finally:
         await cancel(tasks)
+
+
+@asynccontextmanager
+async def _held(turn: asyncio.Lock | None, counted: Afoot) -> AsyncGenerator[None]:
+    """Hold a lock; who waits for it waits for another."""
+    if turn is None:
+        yield
+        return
+    with counted.waiting():
+        await turn.acquire()
+    try:
+        yield
+    finally:
+        turn.release()
 
 
 @dataclass(eq=False, slots=True)

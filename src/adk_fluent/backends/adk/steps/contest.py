@@ -21,6 +21,7 @@ from adk_fluent.backends.adk.steps.composites import Composite, Start
 from adk_fluent.backends.adk.steps.concurrency import interleave, is_cancelled
 from adk_fluent.backends.adk.steps.leaves import Events, Position
 from adk_fluent.backends.adk.steps.seen import Seen
+from adk_fluent.backends.afoot import Afoot
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MockError, RunError, sentence, what_happened
 
@@ -103,7 +104,8 @@ class Contest(Composite):
             return _is_piece(event) or all(each.may(name, wins) for each in watch)
 
         sources = [self._attempt(entry) for entry in entries]
-        async with aclosing(interleave(sources, may=may, afoot=runs.afoot(ctx), turn=turn)) as run:
+        run = interleave(sources, may=may, afoot=runs.afoot(ctx), turn=turn, due=runs.due(ctx))
+        async with aclosing(run):
             async for index, event in run:
                 entry = entries[index]
                 for each in () if _is_piece(event) else watch:
@@ -115,9 +117,11 @@ class Contest(Composite):
                 if entry.over and entry.has_succeeded:
                     entry.won = True
                 if entry.won or (entry.over and entry.chosen.is_set() and entry.seen.paused):
+                    await _settle(watch, wins=True)
                     return
                 if all(each.over or each.asks for each in entries):
                     next((each for each in entries if not each.over), entry).chosen.set()
+            await _settle(watch, wins=False)
 
     async def _attempt(self, entry: Entry) -> AsyncGenerator[Event | _Asks, None]:
         """The events of one branch, which neither fails nor asks before the others are known to lose."""
@@ -127,7 +131,7 @@ class Contest(Composite):
                     if not entry.asks and pauses(entry.ctx, event):
                         entry.asks = True
                         yield _Asks.ASKS
-                        await entry.chosen.wait()
+                        await (runs.afoot(entry.ctx) or Afoot()).wait(entry.chosen)
                     entry.held.append(event)
                     while entry.held and not entry.seen.problems:
                         yield entry.held.pop(0)
@@ -173,6 +177,11 @@ class RaceComposite(Contest):
             yield with_temporary(ctx, event)
         if ctx.is_resumable and not winner.seen.unfinished:
             yield private.finished(self, ctx)
+
+
+async def _settle(watch: Sequence[runs.Onlooker], *, wins: bool) -> None:
+    for each in watch:
+        await each.settles(wins)
 
 
 def _is_piece(event: Event | _Asks | None) -> bool:
@@ -231,6 +240,7 @@ class FirstComposite(Contest):
                 heard[index].append(event)
                 if self.is_ended_by(event, entry.child):
                     entry.won = True
+                    await _settle(watch, wins=True)
                     break
         winner = self._completed(entries)
         for each in watch:

@@ -47,6 +47,7 @@ class FanOutComposite(Composite):
             alone=lambda index: bool(seen[index].problems),
             afoot=runs.afoot(ctx),
             turn=turns.lock,
+            due=runs.due(ctx),
         )
         async with aclosing(run) as events:
             async for index, event in events:

@@ -66,6 +66,7 @@ class MapComposite(Composite):
             alone=lambda position: bool(seen[position].problems),
             afoot=runs.afoot(ctx),
             turn=turns.lock,
+            due=runs.due(ctx),
         )
         async with aclosing(run) as events:
             async for position, event in events:
