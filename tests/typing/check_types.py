@@ -8,7 +8,6 @@ from typing import Any, Never, assert_type
 from google.adk.agents import LlmAgent
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
-from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
 
 from adk_fluent import (
@@ -39,6 +38,7 @@ from adk_fluent.expr.transforms import Transform
 from adk_fluent.expr.workflow import Fallback, MapOver, Race
 from adk_fluent.inspection import DataFlow, Explanation, LlmAnatomy
 from adk_fluent.ir import AgentNode, Node, RouteNode
+from adk_fluent.testing import ModelRequest
 from tests.samples import Invoice, State, Ticket, add, count_words, is_done, log_call, look
 
 Maybe = Invoice | None
@@ -265,7 +265,7 @@ async def look_at_requests() -> None:
     """Requests that a preview gathers."""
     preview = await (text >> invoice).preview("hi", {"text": "hello"}, state={"k": 1})
     assert_type(preview, Preview)
-    assert_type(preview["text"], list[LlmRequest])
+    assert_type(preview["text"], list[ModelRequest])
 
 
 # --- pictures -------------------------------------------------------------------------------------
