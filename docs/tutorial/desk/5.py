@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from adk_fluent import Agent, C, Route, gate
-from adk_fluent.state import StateSchema, declares
+from adk_fluent.state import StateSchema
 
 
 class Desk(StateSchema):
@@ -19,7 +19,6 @@ def find_bill(customer: str) -> dict[str, int]:
     return {"bill": 17, "amount": 340}
 
 
-@declares(reads=["amount"])
 def is_much(state: Mapping[str, Any]) -> bool:
     """Whether a person has to be asked."""
     return bool(state["amount"] > 100)

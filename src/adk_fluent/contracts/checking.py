@@ -55,6 +55,7 @@ def check_all(
         ✗ b reads {summary} in instruction: ERROR
           No step writes "summary", and it is not in the initial state.
           Did you mean "summery"?
+          If you mean the text {summary}, write \\{summary}.
     """
     if schema is not None and not (isinstance(schema, type) and issubclass(schema, StateSchema)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
         shown = schema.__name__ if isinstance(schema, type) else f"{schema!r:.60}"  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise

@@ -97,7 +97,7 @@ def debate(*agents: Expr[T], judge: Expr[U], rounds: int = 2) -> Pipeline[T | U]
     Example:
         >>> from adk_fluent import Agent
         >>> debate(Agent("for"), Agent("against"), judge=Agent("judge"), rounds=3)
-        Pipeline(loop, judge)
+        Pipeline(loop(for, against), judge)
     """
     talk = Pipeline(*several(agents, 2, "debate()"))
     return Loop(talk, max_iterations=rounds) >> expression(judge, "debate(judge=)")
