@@ -159,7 +159,12 @@ def shown_by(fn: object) -> Sightings:
     """What the source of a function shows, declared or not."""
     from adk_fluent.ir.source import sightings  # only functions that declare nothing need it
 
-    return sightings(fn) if _reads_source.get() else NO_SIGHTINGS
+    return sightings(fn) if source_is_read() else NO_SIGHTINGS
+
+
+def source_is_read() -> bool:
+    """Whether `access` reads the source of functions that declare nothing."""
+    return _reads_source.get()
 
 
 @contextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, Self, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_unread
+from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_is_read, source_unread
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level
 from adk_fluent.ir.matching import StateView, lost
 from adk_fluent.ir.nodes import SequenceNode, TransformNode
@@ -35,6 +35,7 @@ Steps = tuple[TransformNode, ...]
 Cases = tuple[tuple[str, tuple[TransformNode, ...]], ...]
 
 _put: Final = object.__setattr__
+Found = TypeVar("Found")
 
 
 class Described(TransformSpec):
@@ -74,27 +75,25 @@ class Described(TransformSpec):
 
     @property
     def reads(self) -> tuple[KeyRead, ...]:
-        try:
-            return self._reads
-        except AttributeError:
-            _put(self, "_reads", tuple(self._reading()))
-            return self._reads
+        return self._once("_reads", lambda: tuple(self._reading()))
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        try:
-            return self._effects
-        except AttributeError:
-            _put(self, "_effects", tuple(self._doing()))
-            return self._effects
+        return self._once("_effects", lambda: tuple(self._doing()))
 
     @property
     def access(self) -> Access:
+        return self._once("_access", self._touched)
+
+    def _once(self, slot: str, find: Callable[[], Found]) -> Found:
+        """Find something once; anew while source is not read, since only what is stored asks so."""
+        if not source_is_read():
+            return find()
         try:
-            return self._access
+            return cast(Found, getattr(self, slot))
         except AttributeError:
-            _put(self, "_access", self._touched())
-            return self._access
+            _put(self, slot, found := find())
+            return found
 
     def _touched(self) -> Access:
         reads = [read.key for read in self.reads if read.via != "removal"]
