@@ -3,7 +3,7 @@
 from typing import Literal
 
 from adk_fluent import Agent, C, Route, gate
-from adk_fluent.state import StateSchema, declares
+from adk_fluent.state import StateSchema
 
 
 class Desk(StateSchema):
@@ -18,7 +18,6 @@ def find_bill(customer: str) -> dict:
     return {"bill": 17, "amount": 340}
 
 
-@declares(reads=["amount"])
 def is_much(state: dict) -> bool:
     """Whether a person has to be asked."""
     return state["amount"] > 100
