@@ -75,10 +75,11 @@ def test_a_branch_may_be_anything_that_runs() -> None:
 
 
 def test_what_a_route_reads() -> None:
-    """The checker sees the key, and the keys of predicates that declare theirs."""
+    """The checker sees the key, and the keys of predicates whose source shows them."""
     assert Route("k").eq("x", a).node.access.reads == {"k"}
     assert Route("k").eq("x", a).node.access.reads_known
-    assert not Route("k").when(is_done, a).node.access.reads_known
+    assert Route("k").when(is_done, a).node.access.reads == {"k", "done"}
+    assert not Route("k").when(lambda state: any(state.values()), a).node.access.reads_known
 
 
 def test_proceed_if_is_a_route_of_one() -> None:

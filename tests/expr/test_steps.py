@@ -234,7 +234,7 @@ def test_a_preset_is_a_value() -> None:
         ({"instuct": "x"}, "Preset: Agent has no builder method 'instuct'. Did you mean 'instruct'?"),
         ({"zzz": 1}, "Preset: Agent has no builder method 'zzz'."),
         ({"_set": 1}, "Preset: Agent has no builder method '_set'."),
-        ({"run": "x"}, "Preset: Agent has no builder method 'run'. Did you mean 'returns'?"),
+        ({"run": "x"}, "Preset: Agent has no builder method 'run'."),
         ({"timeout": 3}, "Preset: Agent has no builder method 'timeout'. Did you mean 'node_timeout'?"),
         ({"name": "x"}, "Preset: Agent has no builder method 'name'."),
         (

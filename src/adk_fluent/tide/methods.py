@@ -82,6 +82,7 @@ OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 "before_run_callback",
                 "before_model_callback",
                 "before_tool_callback",
+                "after_tool_callback",
                 "on_event_callback",
                 "on_model_error_callback",
                 "on_agent_error_callback",
