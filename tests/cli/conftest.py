@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import io
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from adk_fluent._tracebacks import FULL
 from adk_fluent.cli import main
 from tests.cli.commands import Cli, Outcome
 
@@ -22,6 +24,8 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     for name in ("google_adk", "google.adk", "google_genai", "httpx", "asyncio", "opentelemetry"):
         logger = logging.getLogger(name)
         loggers[name] = (logger.propagate, list(logger.handlers))
+    monkeypatch.setenv(FULL, "")
+    del os.environ[FULL]  # which `--debug` sets; what is noted now is taken back
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
 

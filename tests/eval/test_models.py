@@ -288,5 +288,5 @@ async def test_a_simulated_user_may_need_the_extra(gemini: Gemini, monkeypatch: 
 
     monkeypatch.setattr(LlmBackedUserSimulator, "get_next_user_message", lacking)
     suite = FluentEvalSuite(pipeline, simulation=UserSimulation(max_turns=3))
-    with pytest.raises(MissingExtraError, match=r"jinja2.*adk-fluent\[eval\]"):
+    with pytest.raises(MissingExtraError, match=r"jinja2.*the extra .eval."):
         await suite.run(engine="light")

@@ -79,6 +79,7 @@ OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "BasePlugin": frozenset(
             {
                 "on_user_message_callback",
+                "before_agent_callback",
                 "before_run_callback",
                 "before_model_callback",
                 "before_tool_callback",
