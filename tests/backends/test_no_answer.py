@@ -205,7 +205,6 @@ async def test_null_is_an_answer_where_none_is_one() -> None:
         (BILL >> B, {"a": {"total": 1}, "b": ""}, ""),
         (Route("k").eq("x", BILL).eq("y", B), {}, ""),
         (B >> A.proceed_if(lambda s: False), {"b": "before"}, "before"),
-        (BILL.delegate(B.describe("Talks.")), {"a": call_tool("transfer_to_agent", agent_name="b")}, "ok"),
     ],
 )
 async def test_agents_that_return_no_type_give_text(expr: Expr[Any], responses: Any, text: str) -> None:
