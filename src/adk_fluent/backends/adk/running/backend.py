@@ -432,10 +432,13 @@ class ADKBackend:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer what a paused run waits for, and give the events that follow.
 
+        Args:
+            approvals: `Pending.id` → the answer, also to what is no approval.
+
         Raises:
-            SessionError: there is no such session, it does not wait for one of these approvals, or it
+            SessionError: there is no such session, it does not wait for one of these answers, or it
                 cannot go on.
-            ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
+            ArgumentError: an answer is not of the form that `Pending.form` names.
         """
         session = await self._session(compiled, session_id, user_id, services)
         asked = asked_by(session, approvals)
@@ -449,7 +452,7 @@ class ADKBackend:
             user_id=user_id,
             session_id=session_id,
             invocation_id=next(iter(asked.values())).event.invocation_id,
-            new_message=message_of(approvals),
+            new_message=message_of(approvals, asked),
         )
         with answering(session, asked):
             async with in_use(compiled.toolsets), aclosing(events) as native:
