@@ -62,5 +62,9 @@ def _tell(agents: tuple[str, ...], model: str) -> None:
     verb = "names" if len(agents) == 1 else "name"
     logger.info(
         "%s%s %s no model, so ADK's default is asked: %s. To choose one, write Agent(%r, model).",
-        *(", ".join(map(repr, agents[:5])), more, verb, model, agents[0]),
+        ", ".join(map(repr, agents[:5])),
+        more,
+        verb,
+        model,
+        next(iter(agents)),
     )
