@@ -55,7 +55,7 @@ from adk_fluent.backends.adk.running.toolsets import every_agent, in_use, toolse
 from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
 from adk_fluent.backends.adk.steps.live import refuse_live
 from adk_fluent.backends.adk.steps.once import once
-from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL, model_of
+from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL, model_of, tell_default_model
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.reading import limited
@@ -221,6 +221,7 @@ class ADKBackend:
         named = Named(named.root, {**named.origins, **(origins or {})})
         resumable = can_pause(named.root) if config.resumable is None else config.resumable
         root = self.compiled_tree(named, config)
+        tell_default_model(every_agent(root))
         app = App(
             name=config.app_name,
             root_agent=root,
