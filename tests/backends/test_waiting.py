@@ -7,12 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.openapi.models import (
+    APIKey,
+    APIKeyIn,
+    HTTPBearer,
+    OAuth2,
+    OAuthFlowAuthorizationCode,
+    OAuthFlows,
+)
+from google.adk.auth.auth_credential import (
+    AuthCredential,
+    AuthCredentialTypes,
+    HttpAuth,
+    HttpCredentials,
+    OAuth2Auth,
+)
+from google.adk.auth.auth_tool import AuthConfig
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Loop, Route, S, gate, map_over, race, transfer
+from adk_fluent.adopt import adopt
 from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.errors import AnswerError, ArgumentError, RunError, SessionError
 from adk_fluent.expr.base import Expr
@@ -262,3 +280,169 @@ async def test_a_refused_call_waits_for_no_result() -> None:
     rest = await answered(expression, first, False, backend=backend)
     assert rest.pending == []
     assert rest.text == "ok"
+
+
+# --- credentials ----------------------------------------------------------------------------------
+
+KEY = AuthConfig(
+    auth_scheme=APIKey(**{"in": APIKeyIn.header, "name": "X-Key"}),  # pyright: ignore[reportArgumentType]  # an alias
+    credential_key="key",
+)
+CODES = OAuthFlowAuthorizationCode(
+    authorizationUrl="https://login.example/start",
+    tokenUrl="http://127.0.0.1:9/token",
+    scopes={"mail": "Mail"},
+)
+CLIENT = OAuth2Auth(client_id="me", client_secret="not-so-secret")
+OAUTH = AuthConfig(
+    auth_scheme=OAuth2(flows=OAuthFlows(authorizationCode=CODES)),
+    raw_auth_credential=AuthCredential(auth_type=AuthCredentialTypes.OAUTH2, oauth2=CLIENT),
+    credential_key="oauth",
+)
+BEARER = AuthConfig(auth_scheme=HTTPBearer(), credential_key="bearer")
+
+
+class Mail:
+    """A tool that needs a credential, and notes which it got."""
+
+    def __init__(self, config: AuthConfig) -> None:
+        self.config, self.got = config, list[AuthCredential]()
+
+    def reader(self, name: str = "desk") -> Agent[str]:
+        """An agent with that tool."""
+
+        def read(folder: str, tool_context: ToolContext) -> dict[str, str]:
+            """Read mail."""
+            credential = tool_context.get_auth_response(self.config)
+            if credential is None:
+                tool_context.request_credential(self.config)
+                return {"status": "not signed in"}
+            self.got.append(credential)
+            return {"status": "fixed"}
+
+        return Agent(name).tool(read)
+
+
+def reads(request: LlmRequest) -> Any:
+    """The answer of the mail agent's model."""
+    given = str([response.response for response in responses_in(request)])
+    if "fixed" in given:
+        return "You have mail."
+    return "Please sign in." if "not signed in" in given else call_tool("read", folder="in")
+
+
+@pytest.mark.parametrize("shape", ["alone", "sequence", "branch"])
+async def test_a_run_waits_for_a_credential(shape: str) -> None:
+    """`.pending` says which key is wanted; with it the tool runs again, and the steps behind it run."""
+    mail = Mail(KEY)
+    desk = mail.reader()
+    expression = {"alone": desk, "sequence": A >> desk >> B, "branch": FanOut(desk, A) >> B}[shape]
+    backend = mock_backend({"desk": reads}, default="ok")
+    with pytest.raises(RunError, match="'desk' waits for a credential: API key 'X-Key'"):
+        await expression.ask_async("hi", backend=mock_backend({"desk": reads}, default="ok"))
+    result = await expression.run("hi", backend=backend)
+    (pending,) = result.pending
+    assert (pending.agent, pending.kind, dict(pending.payload)) == ("desk", "credential", {"type": "apiKey"})
+    rest = await answered(expression, result, "k-123", backend=backend)
+    assert [credential.api_key for credential in mail.got] == ["k-123"]
+    assert rest.pending == []
+    assert "desk" in speakers(rest)
+    assert ("b" in speakers(rest)) == (shape != "alone")
+
+
+async def test_a_sign_in_takes_the_address_that_it_ended_at() -> None:
+    """For OAuth the payload has the address to open; the answer is the one the browser was sent back to."""
+    mail = Mail(OAUTH)
+    backend = mock_backend({"desk": reads})
+    result = await mail.reader().run("hi", backend=backend)
+    (pending,) = result.pending
+    assert pending.payload["url"].startswith("https://login.example/start?")
+    assert "not-so-secret" not in str(pending)
+    back = "https://me.example/back?code=1"
+    assert (await answered(mail.reader(), result, back, backend=backend)).text == "You have mail."
+    oauth = mail.got[0].oauth2
+    assert oauth is not None
+    assert oauth.auth_response_uri == back
+    assert oauth.state is not None
+    assert oauth.state in pending.payload["url"]
+
+
+TOKEN = AuthCredential(
+    auth_type=AuthCredentialTypes.HTTP,
+    http=HttpAuth(scheme="bearer", credentials=HttpCredentials(token="t-1")),
+)
+FORMS: Mapping[str, object] = {
+    "text": "t-1",
+    "a credential": TOKEN,
+    "its JSON": TOKEN.model_dump(mode="json", by_alias=True, exclude_none=True),
+    "the whole request": BEARER.model_copy(update={"exchanged_auth_credential": TOKEN}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_credential_has_several_forms(form: str) -> None:
+    """Text, ADK's `AuthCredential` and its `AuthConfig` all reach the tool as the same credential."""
+    mail = Mail(BEARER)
+    backend = mock_backend({"desk": reads})
+    result = await mail.reader().run("hi", backend=backend)
+    await answered(mail.reader(), result, FORMS[form], backend=backend)
+    assert mail.got == [TOKEN]
+
+
+@pytest.mark.parametrize("wrong", [True, 5, ["k"], {"key": "k"}])
+async def test_what_is_no_credential_is_refused(wrong: object) -> None:
+    """The error names the forms that an answer has, and the run still waits."""
+    mail = Mail(KEY)
+    backend = mock_backend({"desk": reads})
+    result = await mail.reader().run("hi", backend=backend)
+    with pytest.raises(ArgumentError, match=r"is no credential: .*Give the key, the token or the address"):
+        await answered(mail.reader(), result, wrong, backend=backend)
+    assert (await answered(mail.reader(), result, "k", backend=backend)).text == "You have mail."
+
+
+# --- input ----------------------------------------------------------------------------------------
+
+
+def adk_request_input(message: str) -> None:
+    """Ask the user a question, as ADK's own tool of this name does."""
+
+
+@pytest.mark.newest
+async def test_a_run_waits_for_input() -> None:
+    """The question is the message; the answer reaches the model, and the steps behind it run."""
+    expression = Agent("desk").tool(LongRunningFunctionTool(adk_request_input)) >> B
+    backend = mock_backend(
+        {"desk": [call_tool("adk_request_input", message="Which city?"), "Thanks."]}, default="ok"
+    )
+    result = await expression.run("hi", backend=backend)
+    (pending,) = result.pending
+    assert (pending.agent, pending.kind, pending.message) == ("desk", "input", "Which city?")
+    rest = await answered(expression, result, "Oslo", backend=backend)
+    assert said(rest) == [("desk", "Thanks."), ("b", "ok")]
+    (given,) = responses_in(backend.calls["desk"][-1])
+    assert given.response == {"result": "Oslo"}
+
+
+@pytest.mark.newest
+async def test_an_adopted_workflow_waits_for_input() -> None:
+    """A node that yields `RequestInput` makes the run one that can go on; the schema says the form."""
+    from google.adk.events.request_input import RequestInput
+    from google.adk.workflow import START, Workflow
+
+    async def city(node_input: str) -> AsyncGenerator[RequestInput, None]:
+        yield RequestInput(interrupt_id="city", message="Which city?", response_schema={"type": "string"})
+
+    def weather(node_input: str) -> str:
+        return f"Rain in {node_input}"
+
+    expression = adopt(Workflow(name="w", edges=[(START, city, weather)]))
+    result = await expression.run("hi")
+    (pending,) = result.pending
+    assert (pending.kind, pending.message, pending.form) == (
+        "input",
+        "Which city?",
+        'what fits {"type": "string"}',
+    )
+    rest = await answered(expression, result, "Oslo")
+    assert "Rain in Oslo" in [event.raw.output for event in rest if event.raw is not None]
+    assert rest.pending == []

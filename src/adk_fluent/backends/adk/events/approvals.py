@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from google.adk.auth.auth_credential import (
+    AuthCredential,
+    AuthCredentialTypes,
+    HttpAuth,
+    HttpCredentials,
+    OAuth2Auth,
+)
+from google.adk.auth.auth_tool import AuthConfig, AuthToolArguments
 from google.adk.events.event import Event
 from google.adk.sessions import Session
 from google.genai import types
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk.events.signals import (
     CONFIRMATION,
@@ -23,6 +31,11 @@ from adk_fluent.backends.adk.events.signals import (
 from adk_fluent.backends.events import Awaited, Pending, call_text
 from adk_fluent.errors import ArgumentError, SessionError
 from adk_fluent.ir.tools import ASKED_BY_ADK
+
+CREDENTIAL: Final = "adk_request_credential"
+"""The function name under which ADK asks for a credential."""
+
+_Type = AuthCredentialTypes
 
 _FOR_PROGRAMS: Final = "FunctionResponse"
 """Stands in the hint that ADK gives for a tool that says nothing itself: it tells a client what to send."""
@@ -63,7 +76,51 @@ def _result(call: types.FunctionCall) -> _Question:
     return f"What does {call_text(payload)} give?", payload, "result"
 
 
-_KINDS: Final = {CONFIRMATION: _approval}
+def _credential(call: types.FunctionCall) -> _Question:
+    arguments: Mapping[str, Any] = call.args or {}
+    config = _requested(call)
+    if config is None:
+        return str(arguments.get("message") or "Credential required"), {}, "credential"
+    kind, oauth = _credential_type(config), _oauth_of(config)
+    payload = {"type": kind.value, **({"url": oauth.auth_uri} if oauth and oauth.auth_uri else {})}
+    asked = {_Type.API_KEY: f"API key {getattr(config.auth_scheme, 'name', '')!r}?", _Type.HTTP: "Token?"}
+    sign_in = f"Sign in at {oauth.auth_uri}" if oauth and oauth.auth_uri else f"Credential ({kind.value})?"
+    return asked.get(kind, sign_in), payload, "credential"
+
+
+def _requested(call: types.FunctionCall) -> AuthConfig | None:
+    """What a request for a credential is about; `None` where it cannot be read."""
+    try:
+        return AuthToolArguments.model_validate(call.args).auth_config
+    except (ValidationError, TypeError):
+        return None
+
+
+def _oauth_of(config: AuthConfig) -> OAuth2Auth | None:
+    return config.exchanged_auth_credential.oauth2 if config.exchanged_auth_credential else None
+
+
+def _credential_type(config: AuthConfig) -> AuthCredentialTypes:
+    """The type of the credential that is asked for: what the tool says, or else what its scheme takes."""
+    if (raw := config.raw_auth_credential) is not None:
+        return raw.auth_type
+    scheme: Any = getattr(config.auth_scheme, "type_", None)
+    return _Type(scheme.value) if scheme is not None and scheme.value in list(_Type) else _Type.OAUTH2
+
+
+def _input(call: types.FunctionCall) -> _Question:
+    arguments: Mapping[str, Any] = call.args or {}
+    schema = arguments.get("response_schema") or arguments.get("responseSchema")
+    given = {"payload": arguments.get("payload"), "schema": schema}
+    payload = {name: value for name, value in given.items() if value is not None}
+    return str(arguments.get("message") or "Input required"), payload, "input"
+
+
+_KINDS: Final[Mapping[str, Callable[[types.FunctionCall], _Question]]] = {
+    CONFIRMATION: _approval,
+    CREDENTIAL: _credential,
+    "adk_request_input": _input,
+}
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -146,8 +203,9 @@ def _part(asked: Asked, answer: object) -> types.Part:
     pending = asked.pending
     if answer is None:
         raise ArgumentError(f"The answer to {pending.id!r} is None; give {pending.form}.")
-    response = _response(pending, _as_json(pending, answer))
     call = next(call for call in asked.event.get_function_calls() if call.id == pending.id)
+    value = _as_json(pending, answer)
+    response = _signed_in(pending, call, value) if pending.kind == "credential" else _response(pending, value)
     return types.Part(
         function_response=types.FunctionResponse(id=pending.id, name=call.name, response=response)
     )
@@ -177,6 +235,49 @@ def _response(pending: Pending, answer: Any) -> dict[str, Any]:
         payload = {} if isinstance(answer, bool) else {"payload": answer}
         return {"confirmed": answer is not False, **payload}
     return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"result": answer}
+
+
+def _signed_in(pending: Pending, call: types.FunctionCall, answer: Any) -> dict[str, Any]:
+    """A credential as ADK reads it: what was requested, with the credential in its place.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if (
+        isinstance(answer, Mapping)
+        and {"authScheme", "auth_scheme"} & cast("Mapping[str, Any]", answer).keys()
+    ):
+        return dict(cast("Mapping[str, Any]", answer))
+    config = _requested(call)
+    try:
+        if config is None:
+            raise TypeError("the request cannot be read, so only an AuthConfig can answer it")
+        found = _credential_of(config, answer)
+    except (ValidationError, TypeError) as error:
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise ArgumentError(
+            f"The answer to {pending.id!r} is no credential: {said}. Give {pending.form}."
+        ) from error
+    made = config.model_copy(update={"exchanged_auth_credential": found})
+    return made.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _credential_of(config: AuthConfig, answer: Any) -> AuthCredential:
+    """The credential that somebody gave: as a whole, or what there is of it as text."""
+    if not isinstance(answer, str):
+        return AuthCredential.model_validate(answer)
+    kind, oauth = _credential_type(config), _oauth_of(config)
+    if kind is _Type.API_KEY:
+        return AuthCredential(auth_type=kind, api_key=answer)
+    if kind is _Type.HTTP:
+        scheme = getattr(config.auth_scheme, "scheme", None) or "bearer"
+        return AuthCredential(
+            auth_type=kind, http=HttpAuth(scheme=scheme, credentials=HttpCredentials(token=answer))
+        )
+    if kind not in (_Type.OAUTH2, _Type.OPEN_ID_CONNECT):
+        raise TypeError(f"text is none of type {kind.value}")
+    update = {"auth_response_uri" if "://" in answer else "access_token": answer}
+    return AuthCredential(auth_type=kind, oauth2=(oauth or OAuth2Auth()).model_copy(update=update))
 
 
 def answer_in(response: types.FunctionResponse) -> Any:
