@@ -215,7 +215,7 @@ async def test_the_whole_list_in_place_of_the_item() -> None:
 
 
 async def test_a_field_that_may_be_null() -> None:
-    """A field whose type allows `None` may be missing after it was written; the advised default fills it."""
+    """A field whose type allows `None` may be `None` after it was written; the advised default fills it."""
 
     class Maybe(StateSchema):
         name: str
@@ -225,12 +225,12 @@ async def test_a_field_that_may_be_null() -> None:
     reads = answerer.instruct("Dear {nick}")
     slip = asks >> reads
     assert hint(slip, "unresolved-template-var") == (
-        '"nick" is written by a, whose answer may leave it out: its type allows None.\n'
+        '"nick" is written by a, whose answer may be None: then a placeholder is empty text, and every '
+        "other reader finds nothing.\n"
         "Put S.default(nick=...) after a, or write {nick?}."
     )
     answer = {"a": {"name": "Ann", "nick": None}}
-    with pytest.raises(MissingKeyError, match="nick"):
-        await requests(slip, answer)
+    assert "Dear \n" in (await requests(slip, answer))["answerer"][0]
     assert "Dear friend" in (await requests(asks >> S.default(nick="friend") >> reads, answer))["answerer"][0]
 
 
