@@ -144,6 +144,12 @@ def tells_failures() -> bool:
     return hasattr(BasePlugin, "on_run_error_callback")
 
 
+@cache
+def keeps_all_text() -> bool:
+    """Whether an agent's `output_key` also gets the text that stands beside calls of tools; from 2.x on."""
+    return hasattr(LlmAgent, "_LlmAgent__maybe_accumulate_streaming_output")
+
+
 def handing_over(ctx: InvocationContext) -> Callable[[Event], Awaitable[None]] | None:
     """What hands an event to a runner that alone stores what comes of a graph or a root agent; else `None`.
 
