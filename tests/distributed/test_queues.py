@@ -159,6 +159,53 @@ async def test_a_message_comes_again_until_the_engine_has_its_work(
     ]
 
 
+async def test_a_consumer_ends_whatever_its_client_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that fails when it is cancelled, as with a lost connection, is not taken for an outage."""
+    taking = asyncio.Event()
+
+    class Client:
+        async def open(self) -> None: ...
+
+        async def close(self) -> None: ...
+
+        async def take(self, queue: str, handler: Any) -> None:
+            taking.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError as error:
+                raise ConnectionError("The reply was not read.") from error
+
+    def client(endpoint: str) -> Client:
+        return Client()
+
+    monkeypatch.setattr(serving, "broker_of", client)
+    segment = split(behind(a_queue("redis://127.0.0.1:1")))[-1]
+    running = asyncio.ensure_future(Taker(segment, cast(Any, None), 3600).run())
+    await within_limit(taking.wait())
+    running.cancel()
+    await asyncio.wait([running], timeout=LIMIT)
+    assert running.cancelled()
+
+
+async def test_a_consumer_ends_whenever_it_is_cancelled(redis: str) -> None:
+    """Its client loses a cancellation that comes while it hands back a connection; the consumer does not."""
+    endpoint = str(a_queue(redis).endpoint)
+    handled: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def handle(message: Message) -> None:
+        await handled.put(message.body)
+
+    for steps in range(40):
+        await put(endpoint, Message(b"work", {}))
+        async with consumer(endpoint, handle) as taking:
+            await within_limit(handled.get())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            taking.cancel()
+            await asyncio.wait([taking], timeout=LIMIT)
+            assert taking.cancelled(), f"cancelled after {steps} steps"
+
+
 async def test_an_ended_consumer_keeps_no_messages(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next consumer gets unhandled and later messages, and not after a delay."""
     if broker.startswith("pubsub:"):

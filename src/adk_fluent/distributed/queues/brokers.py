@@ -58,6 +58,17 @@ async def together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def end_if_cancelled() -> None:
+    """End the task that runs here if it was cancelled: some clients lose that, or raise another error.
+
+    Raises:
+        CancelledError: it was.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 class Broker(Protocol):
     """A connection to a message broker, of one event loop."""
 

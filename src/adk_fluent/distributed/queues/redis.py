@@ -14,6 +14,7 @@ from adk_fluent.distributed.queues.brokers import (
     Broker,
     Handler,
     Message,
+    end_if_cancelled,
     together,
 )
 
@@ -67,6 +68,7 @@ class Redis:
         left: list[Any] = await self._read(queue, "0")  # what this process took before it lost its connection
         while True:
             await together(self._handle(queue, handler, *each) for each in left)
+            end_if_cancelled()  # redis-py swallows that at times
             idle = REDELIVER_AFTER * 1000
             claimed = await self._client.xautoclaim(queue, _GROUP, _CONSUMER, idle, count=AT_ONCE)
             left = claimed[1] or await self._read(queue, ">")

@@ -15,7 +15,14 @@ from weakref import WeakValueDictionary
 
 from adk_fluent.distributed.crossing import Crossing
 from adk_fluent.distributed.formats import from_bytes
-from adk_fluent.distributed.queues.brokers import Broker, Message, Outage, broker_of, logger
+from adk_fluent.distributed.queues.brokers import (
+    Broker,
+    Message,
+    Outage,
+    broker_of,
+    end_if_cancelled,
+    logger,
+)
 from adk_fluent.distributed.segments import Segment
 from adk_fluent.errors import ArgumentError, EngineError, SerializationError
 
@@ -78,11 +85,13 @@ class Taker:
                 await self._broker.take(self._segment.queue, self.take)
             except EngineError:
                 pass  # take() noted it
-            except Exception as error:  # noqa: BLE001  # a client may raise anything
+            except Exception as error:  # noqa: BLE001  # a client may raise anything, also when it is cancelled
+                end_if_cancelled()
                 self._outage.failed(error)
             finally:
                 with suppress(Exception):  # what is lost cannot be closed
                     await self._broker.close()
+            end_if_cancelled()
             await asyncio.sleep(self._outage.pause)
             self._broker = broker_of(self._segment.endpoint)
 
