@@ -169,9 +169,9 @@ class Call:
         self.task: str | None = None
         self.client: Any = None
         self.names_tasks = True
-        self.reply = Reply()
+        self.reply: Reply = Reply()
         self.news: list[tuple[str, str]] = []
-        self.is_heard_out = False
+        self.is_heard_out: bool = False
         self._stream: Any = None
         self._waiting: asyncio.Task[Any] | None = None
         self._ended = False
