@@ -11,7 +11,7 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from adk_fluent.analysis.facts import analyse
-from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
+from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_in, answer_to
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.events import Pending
 from adk_fluent.ir.base import Node
@@ -28,11 +28,17 @@ class Asked:
         parts: what is said.
         state: values for the state.
         approvals: id of what was asked → `True`, `False` or a payload.
+        answers: id of what else was asked → the answer.
     """
 
     parts: tuple[types.Part, ...] = ()
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     approvals: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def given(self, ids: Collection[str]) -> dict[str, Any]:
+        """The approvals, and of the other answers those to what is asked."""
+        return {**self.approvals, **{id: value for id, value in self.answers.items() if id in ids}}
 
 
 def inputs_of(root: Node) -> frozenset[str]:
@@ -50,12 +56,15 @@ def read(parts: Iterable[types.Part], inputs: Collection[str]) -> Asked:
     said: list[types.Part] = []
     state: dict[str, Any] = {}
     approvals: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for part in parts:
         data = sdk.data_in(part)
         response = part.function_response
         if response is not None:
             if response.name == CONFIRMATION:
                 approvals[str(response.id)] = _decision(response)
+            else:
+                answers[str(response.id)] = _whole(answer_in(response))
         elif isinstance(data, dict):
             values = cast("dict[str, Any]", data)
             known = {name: _whole(value) for name, value in values.items() if name in inputs}
@@ -64,7 +73,7 @@ def read(parts: Iterable[types.Part], inputs: Collection[str]) -> Asked:
                 said.append(types.Part(text=json.dumps(_whole(left), ensure_ascii=False)))
         elif part.function_call is None:
             said.append(part)
-    return Asked(tuple(said), state, approvals)
+    return Asked(tuple(said), state, approvals, answers)
 
 
 def _decision(response: types.FunctionResponse) -> Any:
@@ -85,15 +94,35 @@ def _whole(value: Any) -> Any:
 
 
 def in_words(parts: Iterable[types.Part], pending: Sequence[Pending]) -> Mapping[str, Any] | None:
-    """What a person says in words to what was asked; `None` if it is neither a yes nor a no.
+    """What a person says in words to what was asked; `None` if it is no answer.
 
-    A JSON object approves with it as the payload; so not if it is a confirmation, which some releases of ADK
-    send in words.
+    A yes or a no, or a JSON object that approves, answers the approvals; a JSON object is no payload if it is
+    a confirmation, which some releases of ADK send in words. Where no approval is asked, any words answer the
+    first question. What is left is asked again.
     """
     text = " ".join(part.text for part in parts if part.text).strip()
+    approvals = [each for each in pending if each.kind == "approval"]
+    said = _decided(text) if approvals else _words(text)
+    return None if said is None else {each.id: said for each in approvals or pending[:1]}
+
+
+def _decided(text: str) -> Any:
     word = text.lower().rstrip(".!")
-    decision: Any = True if word in _YES else False if word in _NO else _in_json(text)
-    return None if decision is None else {each.id: decision for each in pending}
+    return True if word in _YES else False if word in _NO else _in_json(text)
+
+
+def _words(text: str) -> Any:
+    """Words as an answer: a JSON object as what it holds; `None` if there are none."""
+    held = _object(text)
+    inner = held.get("response", held.get("result")) if held is not None and len(held) == 1 else None
+    return inner if inner is not None else held if held is not None else text or None
+
+
+def again(pending: Sequence[Pending]) -> str:
+    """What a caller is told whose answer does not fit."""
+    if any(each.kind == "approval" for each in pending):
+        return "Answer yes or no."
+    return f"Give {pending[0].form}."
 
 
 def _in_json(text: str) -> Any:
@@ -123,6 +152,15 @@ def ids_in(parts: Iterable[types.Part]) -> frozenset[str]:
 
 
 def _call(pending: Pending) -> types.Part:
+    if pending.kind == "result":
+        name, given = str(pending.payload.get("name")), dict(pending.payload.get("args") or {})
+        return types.Part(function_call=types.FunctionCall(id=pending.id, name=name, args=given))
+    if pending.kind != "approval":  # what ADK's own request holds beside this may be secret
+        given = {"message": pending.message, **pending.payload}
+        if schema := given.pop("schema", None):
+            given["response_schema"] = schema
+        name = f"adk_request_{pending.kind}"
+        return types.Part(function_call=types.FunctionCall(id=pending.id, name=name, args=given))
     arguments: dict[str, Any] = {"toolConfirmation": {"hint": pending.message, "confirmed": False}}
     if pending.payload:
         arguments["originalFunctionCall"] = dict(pending.payload)

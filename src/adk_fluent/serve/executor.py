@@ -19,7 +19,7 @@ from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.sqlite import turns_of
 from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
-from adk_fluent.errors import ADKFluentError, SessionError, what_happened
+from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError, what_happened
 from adk_fluent.ir.base import Node
 from adk_fluent.serve import asked
 from adk_fluent.serve.keeping import Kept
@@ -38,7 +38,6 @@ logger: logging.Logger = logging.getLogger("adk_fluent.serve")
 HANDED_BACK = "The server stopped before this was done. Send it again."
 TASK = "adk_fluent_task"
 """The key of the state under which a durable run notes its task; two tasks of the same words differ by it."""
-_AGAIN = "Answer yes or no."
 
 
 class FluentExecutor(AgentExecutor):
@@ -157,10 +156,11 @@ class FluentExecutor(AgentExecutor):
         """Run for a message; bytes of what was told."""
         user, session = _whose(context), str(context.context_id)
         message = asked.read(sdk.from_a2a(cast(Any, context.message).parts), self._inputs)
-        approvals = message.approvals
-        if ids is not None and not approvals:
+        approvals, pending = message.given(ids or ()), list[Pending]()
+        if ids is not None:
             waiting = await self._waiting(user, session)
             pending = [each for found in waiting.values() for each in found if each.id in ids]
+        if ids is not None and not approvals:
             said = asked.in_words(message.parts, pending)
             if pending and said is None:
                 await self._ask(updater, pending, again=True)
@@ -170,7 +170,14 @@ class FluentExecutor(AgentExecutor):
             message = replace(message, state={**message.state, TASK: str(context.task_id)})
         telling = _Telling(updater, 0 if context.task_id in self.left else _said_before(context))
         events = await self._ended(context, user, session) or self._events(message, approvals, user, session)
-        return await self._tell(events, telling, updater, user, session)
+        try:
+            return await self._tell(events, telling, updater, user, session)
+        except ArgumentError as error:
+            if telling.has_begun or not pending:
+                raise
+            logger.info("Task %s is asked again: %s", context.task_id, what_happened(error))
+            await self._ask(updater, pending, again=True)  # it was no answer of the form that is needed
+            return 0
 
     async def _ended(
         self, context: RequestContext, user: str, session: str
@@ -216,6 +223,7 @@ class FluentExecutor(AgentExecutor):
         seen = list[AgentEvent]()
         async with aclosing(events) as run:
             async for event in run:
+                telling.has_begun = True
                 if event.visibility == "user":
                     await telling.tell(event)
                 if not event.is_partial:
@@ -248,8 +256,12 @@ class FluentExecutor(AgentExecutor):
         """Ask the caller what a run waits for."""
         parts = [sdk.to_a2a(part) for part in asked.request_parts(pending)]
         if again:
-            parts.append(sdk.to_a2a(types.Part(text=_AGAIN)))
-        await updater.requires_input(updater.new_agent_message(parts))
+            parts.append(sdk.to_a2a(types.Part(text=asked.again(pending))))
+        said = updater.new_agent_message(parts)
+        if any(each.kind == "credential" for each in pending):
+            await updater.requires_auth(said)
+        else:
+            await updater.requires_input(said)
 
 
 def _ids_asked(context: RequestContext) -> frozenset[str] | None:
@@ -280,6 +292,7 @@ class _Telling:
         self._updater, self._before = updater, before
         self._open: dict[str, str] = {}
         self._begun: Counter[str] = Counter()
+        self.has_begun: bool = False  # whether the run gave anything
         self.has_told: bool = False
         self.size: int = 0  # bytes of what was told whole
 

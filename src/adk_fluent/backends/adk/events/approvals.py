@@ -80,7 +80,8 @@ def _credential(call: types.FunctionCall) -> _Question:
     arguments: Mapping[str, Any] = call.args or {}
     config = _requested(call)
     if config is None:
-        return str(arguments.get("message") or "Credential required"), {}, "credential"
+        told = {key: arguments[key] for key in ("type", "url") if key in arguments}
+        return str(arguments.get("message") or "Credential required"), told, "credential"
     kind, oauth = _credential_type(config), _oauth_of(config)
     payload = {"type": kind.value, **({"url": oauth.auth_uri} if oauth and oauth.auth_uri else {})}
     asked = {_Type.API_KEY: f"API key {getattr(config.auth_scheme, 'name', '')!r}?", _Type.HTTP: "Token?"}
@@ -240,18 +241,16 @@ def _response(pending: Pending, answer: Any) -> dict[str, Any]:
 def _signed_in(pending: Pending, call: types.FunctionCall, answer: Any) -> dict[str, Any]:
     """A credential as ADK reads it: what was requested, with the credential in its place.
 
+    Of an `AuthConfig` only its credential counts, since others may answer, and the request has the addresses
+    and secrets of this side.
+
     Raises:
         ArgumentError: it is none.
     """
-    if (
-        isinstance(answer, Mapping)
-        and {"authScheme", "auth_scheme"} & cast("Mapping[str, Any]", answer).keys()
-    ):
-        return dict(cast("Mapping[str, Any]", answer))
     config = _requested(call)
+    if config is None:  # another process asks, which knows what it wants
+        return _response(pending, answer)
     try:
-        if config is None:
-            raise TypeError("the request cannot be read, so only an AuthConfig can answer it")
         found = _credential_of(config, answer)
     except (ValidationError, TypeError) as error:
         said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
@@ -264,9 +263,16 @@ def _signed_in(pending: Pending, call: types.FunctionCall, answer: Any) -> dict[
 
 def _credential_of(config: AuthConfig, answer: Any) -> AuthCredential:
     """The credential that somebody gave: as a whole, or what there is of it as text."""
-    if not isinstance(answer, str):
-        return AuthCredential.model_validate(answer)
     kind, oauth = _credential_type(config), _oauth_of(config)
+    if not isinstance(answer, str):
+        held: Any = answer
+        for name in ("exchangedAuthCredential", "exchanged_auth_credential"):
+            held = _mapping(answer).get(name, held)
+        found = AuthCredential.model_validate(held)
+        if found.oauth2 is None or oauth is None:
+            return found
+        own = oauth.model_dump(include={"client_id", "client_secret"}, exclude_none=True)
+        return found.model_copy(update={"oauth2": found.oauth2.model_copy(update=own)})
     if kind is _Type.API_KEY:
         return AuthCredential(auth_type=kind, api_key=answer)
     if kind is _Type.HTTP:

@@ -195,7 +195,7 @@ def outcome(reply: Reply, event: Event) -> Event:
         event.error_message = f"it stopped answering while its task was {reply.state}"
         return event
     event.content = types.Content(role="model", parts=reply.parts)
-    if reply.state == "input-required":
+    if reply.state in WAITING:
         event.long_running_tool_ids = set(reply.asked) or None
     return event
 

@@ -318,7 +318,9 @@ def waits(context: Any) -> bool:
     import a2a.types
 
     states: Any = a2a.types.TaskState
-    return task.status.state == (states.TASK_STATE_INPUT_REQUIRED if is_newer() else states.input_required)
+    if is_newer():
+        return task.status.state in (states.TASK_STATE_INPUT_REQUIRED, states.TASK_STATE_AUTH_REQUIRED)
+    return task.status.state in (states.input_required, states.auth_required)
 
 
 def rpc_routes(executor: Any, store: Any, card: Mapping[str, Any], grace: float) -> tuple[list[Any], Any]:

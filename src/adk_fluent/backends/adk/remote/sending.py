@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adk_fluent.backends.adk.context.entries import conversation
-from adk_fluent.backends.adk.events.approvals import answer_to
+from adk_fluent.backends.adk.events.approvals import CREDENTIAL, answer_in, answer_to
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.steps.checkpoints import is_below
 from adk_fluent.backends.events import DISCARDS
@@ -123,7 +123,7 @@ def answer_for(request: Event, ctx: InvocationContext) -> Event | None:
 
 def answering(ctx: InvocationContext, request: Event, answer: Event) -> InvocationContext:
     """The context in which ADK's agent goes on with a task that waited for a person."""
-    return _with(ctx, [_as_asked(request), _as_said(answer)])
+    return _with(ctx, [_as_asked(request), _as_said(request, answer)])
 
 
 def refuses(answer: Event) -> bool:
@@ -145,18 +145,29 @@ def _as_asked(request: Event) -> Event:
     """A request under the name that ADK knows it by."""
     copy = request.model_copy(deep=True)
     for call in copy.get_function_calls():
-        if str(call.id).startswith(OF_OTHERS):
+        if _takes_words(call):
             call.name = INPUT_OF_OTHERS
     return copy
 
 
-def _as_said(answer: Event) -> Event:
-    """An answer, in words where the server knows nothing of ADK's confirmations."""
+def _as_said(request: Event, answer: Event) -> Event:
+    """An answer, in words where the server takes no other, or ADK would leave it out."""
+    worded = {call.id for call in request.get_function_calls() if _takes_words(call)}
     copy = answer.model_copy(deep=True)
     for response in copy.get_function_responses():
-        told = answer_to(str(response.id), [answer])
-        if told is not None and str(response.id).startswith(OF_OTHERS):
-            given = told.payload if told.payload is not None else ("yes" if told.confirmed else "no")
-            words = given if isinstance(given, str) else json.dumps(given)
+        if response.id in worded:
+            given = answer_in(response)
+            said = ("yes" if given else "no") if isinstance(given, bool) else given
+            words = said if isinstance(said, str) else json.dumps(said)
             response.name, response.response = INPUT_OF_OTHERS, {"result": words}
     return copy
+
+
+def _takes_words(call: types.FunctionCall) -> bool:
+    """Whether words answer a call: that of a server that knows nothing of ADK's, or for a credential.
+
+    Newer releases of ADK send no credential to another process, not even to the one that asks for it. A
+    request that has ADK's `AuthConfig` is one of ADK's own server, which takes nothing else.
+    """
+    is_ours = call.name == CREDENTIAL and not {"authConfig", "auth_config"} & (call.args or {}).keys()
+    return is_ours or str(call.id).startswith(OF_OTHERS)

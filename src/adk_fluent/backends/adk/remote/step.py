@@ -283,7 +283,7 @@ class RemoteComposite(Composite):
             return self.event(ctx, text=text or "Not approved", metadata={REFUSED: True})
         if state in FAILED:
             raise _Failed(f"{_ENDED[state]}{': ' + text if text else ''}")
-        if state == "auth-required":
+        if state == "auth-required" and not asked_in(event):
             raise _Failed(f"it wants credentials that it was not given{': ' + text if text else ''}")
         hearing.note({key: metadata[key] for key in _KEPT if key in metadata}, state)
         if calls := asked_in(event):
