@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.ir.base import STEP_BY_STEP
-from adk_fluent.ir.passing import Passage, leaving, passages
+from adk_fluent.ir.passing import Passage, changing_hooks, leaving, passages
 
 NOWHERE: Mapping[int, Passage] = {}
 
@@ -23,4 +23,28 @@ def passages_of(step: Step) -> Mapping[int, Passage]:
     """The same for one sequence or loop."""
     if all(leaving(child.node) is None for child in step.children):
         return NOWHERE
-    return passages([child.node.replace(name=child.name) for child in step.children])
+    found = passages([child.node.replace(name=child.name) for child in step.children])
+    return {place: _with_middleware(passage, step.children[place]) for place, passage in found.items()}
+
+
+def _with_middleware(passage: Passage, giver: Step) -> Passage:
+    """A passage that waits for the answer where a middleware may change it."""
+    if not passage.live:
+        return passage
+    for step in _below(giver):
+        if step is not giver and passage.speakers.isdisjoint((step.name, step.node.name)):
+            continue
+        for middleware in (
+            one for place in (step, *step.above()) for one in place.node.annotations.middleware
+        ):
+            if hooks := changing_hooks(middleware):
+                why = f"the {hooks[0]} of {type(middleware).__name__} may change the answer"
+                return passage.replace(live=False, why=why)
+    return passage
+
+
+def _below(step: Step) -> Iterator[Step]:
+    """A step and all inside it."""
+    yield step
+    for child in step.children:
+        yield from _below(child)

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.nodes import AgentNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode, TransferNode
 
 CHUNK_SIZE: Final = 100
 """Tokens of a piece of a `chunked` edge that does not say."""
@@ -85,10 +85,10 @@ def leaving(step: Node) -> EdgeSemantics | None:
     return step.annotations.edge
 
 
-def speakers(step: Node) -> tuple[AgentNode, ...]:
+def speakers(step: Node) -> tuple[Node, ...]:
     """The agents one of which gives the answer of a step."""
-    if isinstance(step, AgentNode):
-        return tuple(node for node in walk(step) if isinstance(node, AgentNode))
+    if step.speaks:
+        return tuple(node for node in walk(step) if node.speaks)
     children = step.children
     if step.runs in ("in_order", "again"):
         children = next(((child,) for child in reversed(children) if speakers(child)), ())
@@ -97,7 +97,7 @@ def speakers(step: Node) -> tuple[AgentNode, ...]:
 
 def _passage(edge: EdgeSemantics, step: Node, taker: Node) -> Passage:
     answering = speakers(step)
-    names = frozenset(agent.name for agent in answering)
+    names = frozenset(name for agent in answering for name in _voices(agent))
     why = _kept_whole(edge, step, answering, taker)
     if why:
         return Passage(edge, None, False, names, why)
@@ -105,7 +105,11 @@ def _passage(edge: EdgeSemantics, step: Node, taker: Node) -> Passage:
     return Passage(edge, "pieces" if taker.takes_pieces else "runs", not waits, names, waits)
 
 
-def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[AgentNode], taker: Node) -> str:
+def _voices(agent: Node) -> tuple[str, ...]:
+    return agent.voices if isinstance(agent, NativeNode) else (agent.name,)
+
+
+def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], taker: Node) -> str:
     """Why an answer cannot go in pieces; empty if it can."""
     if any(_structured(agent) for agent in answering):
         return "it answers in JSON, a piece of which says nothing"
@@ -132,7 +136,11 @@ def _settled_late(step: Node) -> str:
     if any(node.may_pause for node in walk(step)):
         return "it may wait for a person before it ends"
     if isinstance(step, AgentNode):
-        return "another agent may answer in its place" if step.children else ""
+        return "another agent may answer in its place" if step.children else _changed_late(step)
+    if isinstance(step, NativeNode | KnownNativeNode):
+        return "what an agent made with ADK alone does is not known before it has ended"
+    if step.speaks:
+        return f"{step.name} answers in another process"
     if step.runs in ("in_order", "around_one", "one_of"):
         if any(isinstance(node, TransferNode) for node in walk(step)):
             return "it may hand over"
@@ -146,6 +154,23 @@ def _settled_late(step: Node) -> str:
     return _LATE.get(step.runs, "its answer stands only when it has ended")
 
 
+def _changed_late(agent: AgentNode) -> str:
+    """What may make the answer of an agent another than its model streams; empty if nothing does."""
+    given = agent.given
+    if given.get("mode") == "task":
+        return "it answers when its task is done"
+    return next((f"its {part} {what}" for field, part, what in _CHANGING if given.get(field)), "")
+
+
+_CHANGING: Final = (
+    ("planner", "planner", "may take text for thoughts"),
+    ("code_executor", "code_executor", "may take text for code"),
+    ("after_model_callback", "after_model callback", "may change the answer"),
+    ("on_model_error_callback", "on_model_error callback", "may answer in the place of a model that fails"),
+    ("after_agent_callback", "after_agent callback", "may say more"),
+)
+"""Fields of an agent by which its answer is not known before it is whole, and why."""
+
 _LATE: Final[Mapping[str, str]] = {
     "again": "only its last round counts",
     "at_once": "several answer at the same time",
@@ -154,11 +179,38 @@ _LATE: Final[Mapping[str, str]] = {
 }
 
 
-def _structured(agent: AgentNode) -> bool:
+def _structured(agent: Node) -> bool:
     """Whether an agent answers in JSON."""
+    if not isinstance(agent, AgentNode):
+        return getattr(agent, "output_schema", None) not in (UNSET, None)
     written = agent.written_fields
     data = len(written) > 1 or any(not field.is_text for field in written)
     return data or agent.output_schema not in (UNSET, None)
+
+
+_ANSWERING: Final = ("around_model", "after_model", "on_model_error", "after_agent", "on_event")
+_NO_HOOKS: Final = frozenset(
+    name for hook in _ANSWERING for name in (f"Middleware.{hook}", f"BasePlugin.{hook}_callback")
+)
+
+
+def changing_hooks(middleware: object) -> tuple[str, ...]:
+    """The hooks by which a middleware, or a plugin of ADK's, may change an answer after its pieces.
+
+    One that only looks on has none, and neither have those of ours that give on what the model says.
+    """
+    if getattr(middleware, "observes", False):
+        return ()
+    ours, found = bool(getattr(middleware, "_keeps_answers", False)), list[str]()
+    for hook in _ANSWERING:
+        for name in (hook, f"{hook}_callback"):
+            function = getattr(middleware, name, None)
+            if function is None or getattr(function, "__qualname__", "") in _NO_HOOKS:
+                continue
+            made = getattr(function, "__module__", None) or ""
+            if not (ours and made.startswith("adk_fluent.")):  # a subclass may do anything
+                found.append(hook)
+    return tuple(found)
 
 
 def cut(text: str, size: int, *, whole: bool = True) -> list[str]:

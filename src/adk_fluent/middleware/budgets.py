@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
 
 from adk_fluent.context.entries import estimate_tokens
 from adk_fluent.errors import BudgetError
@@ -114,6 +114,8 @@ def _ledgers() -> defaultdict[Hashable, _Ledger]:
 
 class TokenBudget(Middleware):
     """What `token_budget()` makes."""
+
+    _keeps_answers: ClassVar[bool] = True
 
     def __init__(self, max_tokens: int, per: Per) -> None:
         self._most = whole(max_tokens, "token_budget(max_tokens=)")

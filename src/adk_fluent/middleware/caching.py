@@ -100,6 +100,7 @@ class _Answers:
 class Cache(Middleware):
     """What `cache()` makes."""
 
+    _keeps_answers: ClassVar[bool] = True
     remembers: ClassVar[bool] = True
 
     def __init__(self, store: str | os.PathLike[str], ttl: float | None) -> None:

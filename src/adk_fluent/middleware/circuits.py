@@ -55,6 +55,7 @@ def circuit_breaker(failure_threshold: int = 5, reset_timeout: float = 30.0) -> 
 class CircuitBreaker(Middleware):
     """What `circuit_breaker()` makes."""
 
+    _keeps_answers: ClassVar[bool] = True
     remembers: ClassVar[bool] = True
 
     def __init__(self, failure_threshold: int, reset_timeout: float) -> None:

@@ -180,6 +180,7 @@ class _Modelled(Protocol):
 class CostAttribution(Middleware):
     """What `cost_attribution()` makes."""
 
+    _keeps_answers: ClassVar[bool] = True
     _by_usage: ClassVar[bool] = True
 
     def __init__(self, budget_key: str | None, prices: Mapping[str, Price] | None) -> None:

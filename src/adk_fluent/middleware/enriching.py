@@ -102,6 +102,7 @@ def _lenient(
 class OTelEnrichment(Middleware):
     """Adds attributes to ADK's own spans, and metrics; see `otel_enrichment`."""
 
+    _keeps_answers: ClassVar[bool] = True
     best_effort: ClassVar[bool] = True
     _passes_on: ClassVar[bool] = True
     _by_usage: ClassVar[bool] = True

@@ -42,6 +42,7 @@ def timeout(seconds: float) -> Timeout:
 class Timeout(Middleware):
     """What `timeout()` makes."""
 
+    _keeps_answers: ClassVar[bool] = True
     _portable: ClassVar[bool] = True
 
     def __init__(self, seconds: float) -> None:
@@ -116,6 +117,7 @@ _TRIED: Final = "_adk_fluent_tried"
 class FallbackModel(Middleware):
     """What `fallback_model()` makes."""
 
+    _keeps_answers: ClassVar[bool] = True
     _portable: ClassVar[bool] = True
 
     def __init__(self, *models: str | BaseLlm) -> None:

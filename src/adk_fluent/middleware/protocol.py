@@ -183,6 +183,9 @@ class Middleware:
     _by_usage: ClassVar[bool] = False
     """Whether it goes by what answers say they used, so that it may stand around a store of answers."""
 
+    _keeps_answers: ClassVar[bool] = False
+    """Whether an answer that passes it is, whole, what its pieces were, and no other takes its place."""
+
     # --- values of its own ------------------------------------------------------------------------
 
     def per_run(self, factory: Callable[[], T]) -> Kept[T]:

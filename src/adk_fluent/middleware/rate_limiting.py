@@ -71,6 +71,7 @@ class _Buckets(dict[Hashable, TokenBucket]):
 class RateLimiter(Middleware):
     """What `rate_limiter()` makes."""
 
+    _keeps_answers: ClassVar[bool] = True
     remembers: ClassVar[bool] = True
 
     def __init__(self, rate: float, per: float, on_limit: Literal["wait", "refuse"], key: Key) -> None:

@@ -79,6 +79,7 @@ def retry(
 class Retry(Middleware):
     """What `retry()` makes."""
 
+    _keeps_answers: ClassVar[bool] = True
     _portable: ClassVar[bool] = True
 
     def __init__(

@@ -145,6 +145,12 @@ def tells_failures() -> bool:
     return hasattr(BasePlugin, "on_run_error_callback")
 
 
+@cache
+def keeps_all_text() -> bool:
+    """Whether an agent's `output_key` also gets the text that stands beside calls of tools; from 2.x on."""
+    return hasattr(LlmAgent, "_LlmAgent__maybe_accumulate_streaming_output")
+
+
 def handing_over(ctx: InvocationContext) -> Callable[[Event], Awaitable[None]] | None:
     """What hands an event to a runner that alone stores what comes of a graph or a root agent; else `None`.
 
@@ -311,6 +317,11 @@ def forget_interaction(request: LlmRequest) -> None:
 def _contents_position(processors: list[Any]) -> int:
     names = [type(processor).__name__ for processor in processors]
     return names.index("_ContentLlmRequestProcessor")
+
+
+def default_model() -> str | BaseLlm:
+    """The model of agents that name none: `set_default_model` may change it, and nothing public tells."""
+    return cast("str | BaseLlm", getattr(LlmAgent, "_default_model", LlmAgent.DEFAULT_MODEL))
 
 
 @cache

@@ -27,7 +27,7 @@ from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events, Position
 from adk_fluent.backends.adk.steps.per_piece import Runs, text_keys
-from adk_fluent.backends.adk.steps.pieces import Feed, Speech, answers_of, taken
+from adk_fluent.backends.adk.steps.pieces import Feed, Speech, certainty, says_more, taken
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.ir.base import Node
@@ -107,7 +107,8 @@ def stretch(owner: Composite, ctx: InvocationContext, start: Start, index: int) 
     counting = afoot(ctx) or Afoot()
     for number, (giving, taking) in enumerate(pairwise(stages), places.start):
         taking.incoming = (feed := Feed(passages[number], counting), passages[number])
-        giving.speech = Speech(passages[number], feed)
+        passage, keys = passages[number], text_keys(giving.node)
+        giving.speech = Speech(ctx, passage, feed, keys, certainty(ctx, giving.agent, giving.node, passage))
     if stages[0].stands and stages[0].speech is not None:
         stages[0].speech.note(start.passed)
     return Stretch(owner, Turns(ctx), start, stages, before)
@@ -181,7 +182,7 @@ class Stretch:
     async def _tell(self, stage: Stage, told: list[Event]) -> Events:
         """The first step, where its answer is in the session already."""
         assert stage.speech is not None
-        await stage.speech.end(answers_of(told, stage.speech.passage))
+        await stage.speech.end(told)
         return
         yield  # an async generator needs one
 
@@ -208,12 +209,13 @@ class Stretch:
 
     async def _runs(self, stage: Stage, feed: Feed, previous: Stage) -> Events:
         """A step that runs once for each piece."""
-        runs = Runs(self.owner, self.ctx, stage.node, text_keys(previous.node))
+        adds = says_more(self.ctx, stage.agent, stage.node)
+        runs = Runs(self.owner, self.ctx, stage.node, text_keys(previous.node), adds=adds)
         async for piece in feed:
             async with aclosing(runs.on(piece, stage.agent, stage.seen, self.before)) as events:
                 async for event in events:
                     yield event
-            if stage.speech is not None:
+            if stage.speech is not None and not stage.speech.known.stored:
                 for author, text in runs.grown:
                     await stage.speech.say(author, text)
             if stage.seen.is_last:
@@ -230,6 +232,8 @@ class Stretch:
             return
         for event in runs.events():
             yield event
+            if stage.speech is not None and stage.speech.known.stored:
+                await stage.speech.hear(event)
         if self.ctx.is_resumable and not stage.seen.unfinished:
             yield private.finished(stage.agent, self.ctx)
         if stage.speech is not None and not stage.seen.is_last:

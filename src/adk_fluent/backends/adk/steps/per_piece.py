@@ -18,10 +18,10 @@ from adk_fluent.backends.adk.events.signals import failure, spoken_text
 from adk_fluent.backends.adk.steps.branches import Attempt
 from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.backends.adk.steps.once import already_seen
-from adk_fluent.backends.adk.steps.pieces import Joined, Piece, last_words
+from adk_fluent.backends.adk.steps.pieces import Joined, Piece, Voice, answers
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 from adk_fluent.state.answers import is_structured, returned_type
 
 if TYPE_CHECKING:
@@ -33,19 +33,17 @@ PIECE: Final = "adk_fluent.piece"
 
 def text_keys(node: Node) -> dict[str, str]:
     """Where the agents below a node store their answers as text: name → key."""
-    return {
+    agents = {
         agent.name: agent.output_key
         for agent in _agents(node)
         if isinstance(agent.output_key, str) and not is_structured(agent)
     }
+    remotes = (each for each in walk(node) if isinstance(each, RemoteAgentNode))
+    return agents | {remote.name: remote.output_key for remote in remotes if remote.output_key}
 
 
 def _agents(node: Node) -> Iterator[AgentNode]:
     return (each for each in walk(node) if isinstance(each, AgentNode))
-
-
-_Voice = tuple[str, str | None]
-"""An agent and the conversation branch it speaks on."""
 
 
 class Runs:
@@ -59,6 +57,7 @@ class Runs:
         ctx: where it runs.
         node: what the step was made from.
         pieces_at: where the agents before it store their answers: name → key.
+        adds: whether its agents may say more behind an answer.
 
     Attributes:
         done: how many there were.
@@ -66,18 +65,25 @@ class Runs:
     """
 
     def __init__(
-        self, owner: Composite, ctx: InvocationContext, node: Node, pieces_at: Mapping[str, str]
+        self,
+        owner: Composite,
+        ctx: InvocationContext,
+        node: Node,
+        pieces_at: Mapping[str, str],
+        *,
+        adds: bool = False,
     ) -> None:
         self.done: int = 0
         self.grown: list[tuple[str, str]] = []
         self._owner = owner
         self._ctx = ctx
         self._pieces_at = pieces_at
+        self._adds = adds
         self._keys = text_keys(node)
         self._in_json = {agent.name: returned_type(agent) is not None for agent in _agents(node)}
         self._written: dict[str, Any] = {}
         self._heard: list[Event] = []
-        self._joined: dict[_Voice, Joined] = {}
+        self._joined: dict[Voice, Joined] = {}
 
     async def on(self, piece: Piece, agent: BaseAgent, seen: Seen, before: list[Event]) -> Events:
         """Run on a piece; the events that come are pieces of answers, all else is kept.
@@ -96,18 +102,18 @@ class Runs:
         state = {**ctx.session.state, **self._written}
         if key := self._pieces_at.get(piece.author):
             state[key] = piece.text
-        attempt, begun = Attempt(ctx, events=[*before, told], state=state), set[_Voice]()
+        attempt, begun = Attempt(ctx, events=[*before, told], state=state), set[Voice]()
         async with aclosing(self._owner.relay(agent, attempt.ctx, seen)) as events:
             async for event in events:
                 if event.partial:
                     yield self._partial(event, piece, begun)
                 else:
                     await attempt.hear(event)
-        self._join(piece, attempt.events)
+        self._join(piece, attempt.events, attempt.ctx)
         self._heard += [kept for event in attempt.events if (kept := self._kept(event)) is not None]
         self.done += 1
 
-    def _partial(self, event: Event, piece: Piece, begun: set[_Voice]) -> Event:
+    def _partial(self, event: Event, piece: Piece, begun: set[Voice]) -> Event:
         """A piece of an answer; the first on a piece brings what will stand between the answers."""
         voice = (event.author, event.branch)
         if voice in begun or voice not in self._joined or not (text := spoken_text(event)):
@@ -118,14 +124,14 @@ class Runs:
         parts = [types.Part(text=gap), *((event.content and event.content.parts) or [])]
         return event.model_copy(update={"content": types.Content(role="model", parts=parts)})
 
-    def _join(self, piece: Piece, events: list[Event]) -> None:
+    def _join(self, piece: Piece, events: list[Event], ctx: InvocationContext) -> None:
         for event in events:
             self._written.update(event.actions.state_delta)
-        for event in last_words(events, self._in_json):
-            voice: _Voice = (event.author, event.branch)
-            joined = self._joined.setdefault(voice, Joined("\n" if self._in_json[event.author] else None))
-            self.grown.append((event.author, joined.add(piece.text, spoken_text(event))))
-            if key := self._keys.get(event.author):
+        for voice, answer in answers(events, self._in_json, self._keys, ctx, adds=self._adds).items():
+            author, text = voice[0], "\n".join(answer.texts if self._adds else answer.texts[-1:])
+            joined = self._joined.setdefault(voice, Joined("\n" if self._in_json[author] else None))
+            self.grown.append((author, joined.add(piece.text, text)))
+            if key := self._keys.get(author):
                 self._written[key] = joined.text
 
     def _kept(self, event: Event) -> Event | None:
