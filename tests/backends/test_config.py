@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from google.adk.agents.invocation_context import LlmCallsLimitExceededError
 from google.adk.apps.app import App
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
@@ -14,7 +13,7 @@ from google.genai import types
 from adk_fluent import Agent, FanOut, Pipeline, S, gate
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
-from adk_fluent.errors import AgentTimeoutError, ArgumentError
+from adk_fluent.errors import AgentTimeoutError, ArgumentError, RunError
 from tests.backends.support import Hang, play, script, speakers
 from tests.clock import without_pauses
 
@@ -53,7 +52,7 @@ async def plain_runner(app: App) -> Runner:
 async def test_the_limit_of_model_calls(expression: Any) -> None:
     """As many calls as allowed happen in one run, over all its agents and branches; the next one raises."""
     backend = script()
-    with pytest.raises(LlmCallsLimitExceededError):
+    with pytest.raises(RunError, match="max_llm_calls"):
         await expression.run("hi", backend=backend, config=ExecutionConfig(max_llm_calls=2))
     assert len(backend.calls["a"]) == 2
     assert len(await play(expression, config=ExecutionConfig(max_llm_calls=3))) == 3
@@ -69,7 +68,7 @@ async def test_the_limit_is_for_each_run() -> None:
 async def test_the_limit_in_a_native_runner() -> None:
     """The runner of `to_runner` knows the limit, and a `RunConfig` of the caller goes before it."""
     runner = (own("a", "ok") * 3).to_runner(ExecutionConfig(max_llm_calls=2))
-    with pytest.raises(LlmCallsLimitExceededError):
+    with pytest.raises(RunError, match="max_llm_calls"):
         await native(runner)
 
 

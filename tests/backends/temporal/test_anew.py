@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.agents.invocation_context import LlmCallsLimitExceededError
 from google.adk.sessions import BaseSessionService
 from temporalio.client import WorkflowFailureError
 
@@ -179,7 +178,7 @@ async def test_model_calls_are_counted_through_all_of_them(
     models = mock_backend({}, default="ok")
     backend = Served(workers, {"models": models}, sessions)
     config = ExecutionConfig(max_llm_calls=20)
-    with pytest.raises(LlmCallsLimitExceededError, match="20"):
+    with pytest.raises(RunError, match="limit of `20`"):
         await Loop(Agent("a"), max_iterations=50).run("go", session_id="many", config=config, backend=backend)
     assert len(models.calls["a"]) == 20
     assert (await histories(backend, "many"))[0] > 2

@@ -27,6 +27,7 @@ from google.adk.tools import function_tool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.genai.types import FunctionDeclaration
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
@@ -252,9 +253,45 @@ class AssemblingAgent(LlmAgent):
             flow.request_processors[position] = assembler(flow.request_processors[position])
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
-        flow.request_processors.extend(self.finishers())
+        flow.request_processors.extend((HandOvers(), *self.finishers()))
         choose_model(flow, self.called)
         return flow
+
+
+class HandOvers:
+    """Lets a model that hands over to an agent which is not there know the agents that are.
+
+    ADK tells the model the names, and raises only after the call. Its own search decides; it is private.
+    """
+
+    name = "adk_fluent_hand_overs"
+
+    async def run_async(
+        self, invocation_context: InvocationContext, llm_request: LlmRequest
+    ) -> AsyncGenerator[Event, None]:
+        """Change the tool that hands over, if the request has it."""
+        tool = llm_request.tools_dict.get("transfer_to_agent")
+        if isinstance(tool, TransferToAgentTool):
+            names: list[str] = vars(tool)["_agent_names"]
+            cast(Any, tool).run_async = _among(tool.run_async, names, invocation_context)
+        return
+        yield  # an async generator needs one
+
+
+def _among(
+    hand_over: Callable[..., Awaitable[Any]], names: Sequence[str], ctx: InvocationContext
+) -> Callable[..., Awaitable[Any]]:
+    async def run_async(*, args: dict[str, Any], tool_context: Any) -> Any:
+        wanted = args.get("agent_name")
+        if wanted is not None and wanted not in names:
+            try:
+                cast(Any, ctx.agent)._llm_flow._get_agent_to_run(ctx, wanted)
+            except ValueError:
+                told = ", ".join(map(repr, names))
+                return {"error": f"There is no agent {wanted!r} to hand over to. There are: {told}."}
+        return await hand_over(args=args, tool_context=tool_context)
+
+    return run_async
 
 
 class Stateless:
@@ -490,6 +527,8 @@ def _assembles() -> bool:
         flow: Any = cast(Any, LlmAgent)._llm_flow.fget(LlmAgent(name="probe", model="none"))
         _contents_position(flow.request_processors)
         assert any(hasattr(flow, name) for name in _CHOOSERS)
+        assert hasattr(flow, "_get_agent_to_run")
+        assert "_agent_names" in vars(TransferToAgentTool([]))
     except (AssertionError, AttributeError, ValueError):
         return False
     return True

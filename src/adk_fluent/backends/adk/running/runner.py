@@ -114,6 +114,7 @@ class FluentRunner(Runner):
         )
         self._config = config
         self._outlet = outlet
+        self._root = str(getattr(app.root_agent, "name", app.name))
         self._blanks = any(sight.blanked for sight in (outlet.others, outlet.inside, *outlet.sights.values()))
 
     def keeping(self, sessions: BaseSessionService) -> FluentRunner:
@@ -140,7 +141,7 @@ class FluentRunner(Runner):
     async def run_live(self, **options: Any) -> AsyncGenerator[Event, None]:
         """ADK's `run_live`."""
         telling = telling_of(self.session_service, options.get("session_id"))
-        with telling, naming_failures(), watched():
+        with telling, naming_failures(self._root), watched():
             async with aclosing(super().run_live(**options)) as events:
                 async for event in events:
                     yield self._seen(marked(in_full(event), sight_of(event, self._outlet)))
@@ -155,7 +156,7 @@ class FluentRunner(Runner):
             options["run_config"] = run_config(self._config)
         give(options.get("state_delta"))
         telling = telling_of(self.session_service, options.get("session_id"))
-        with telling, naming_failures() as raised, watched():
+        with telling, naming_failures(self._root) as raised, watched():
             async with aclosing(super().run_async(**options)) as events:
                 async for event in events:
                     told = in_full(event)

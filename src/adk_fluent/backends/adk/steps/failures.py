@@ -7,34 +7,37 @@ or from the functions in its traceback.
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import AsyncGenerator, Collection, Generator
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from traceback import walk_tb
 from types import CodeType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import LlmCallsLimitExceededError
 from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.planners.base_planner import BasePlanner
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions import BaseSessionService
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 from google.genai.errors import APIError
+from google.genai.types import FunctionResponse
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.stack import hook_error
-from adk_fluent.backends.adk.resources import BEHIND
+from adk_fluent.backends.adk.steps.typed import behind
 from adk_fluent.backends.events import RAISED
 from adk_fluent.errors import (
     ADKFluentError,
@@ -187,16 +190,20 @@ async def storable(events: Events) -> Events:
 
 
 @contextmanager
-def naming_failures() -> Generator[Collection[str]]:
-    """Make one line of an error whose source is known; another one passes as it is.
+def naming_failures(root: str) -> Generator[Collection[str]]:
+    """Make one line of an error, which names its source, or at least the agent that ran.
 
     It gives what the exceptions say that agents raised within, caught or not.
+
+    Args:
+        root: the name of the root agent, which is named where no agent ran yet.
 
     Raises:
         ToolError: a tool raised; the message names it and its agent.
         StepError: a function in an agent's instruction raised.
         ModelError: a model raised; the message names its agent and says what can be done.
         CallbackError: a callback, planner, code executor, toolset or plugin raised.
+        RunError: anything else raised, such as ADK itself.
         ADKFluentError: a hook of a middleware raised.
     """
     raised: list[str] = []
@@ -205,18 +212,23 @@ def naming_failures() -> Generator[Collection[str]]:
         yield raised
     except ADKFluentError:
         raise
-    except Exception as error:
-        if (told := hook_error(error)) is not None:
+    except Exception as error:  # whatever leaves a run is named
+        if told := hook_error(error):
             raise told from told.__cause__
         cause = _of_plugin(error) or error
         if isinstance(cause, ADKFluentError):
             raise cause from cause.__cause__
-        if (place := _place(error, cause)) is None:
+        if (told := _told(error, cause, root)) is None:
             raise
-        raise _named(cause, place) from cause
+        raise told from cause
     finally:
         with suppress(ValueError):  # closed by another task than the one that began
             _raised.reset(token)
+
+
+def _of_store(error: Exception) -> bool:
+    frames = walk_tb(error.__traceback__)
+    return any(isinstance(frame.f_locals.get("self"), BaseSessionService) for frame, _ in frames)
 
 
 def _of_plugin(error: Exception) -> Exception | None:
@@ -232,18 +244,31 @@ def _plugin_in(error: Exception) -> Place | None:
     return None
 
 
-def _place(error: Exception, cause: Exception) -> Place | None:
-    """Where an error came from, if that is known.
+def _told(error: Exception, cause: Exception, root: str) -> RunError | None:
+    """The error that names where another one came from; `None` for a store's, which the runs name.
 
     Args:
         error: what left the run.
         cause: the same, or what a plugin raised.
+        root: the name of the root agent.
     """
     noted: Place | None = getattr(error, _NOTE, None)
     found, agent = _in_traceback(error, noted)
+    if isinstance(cause, LlmCallsLimitExceededError):
+        return RunError(
+            f"Agent {agent or root!r} may not ask its model again: {sentence(on_one_line(cause))} Allow more "
+            "with ExecutionConfig(max_llm_calls=...), or look why it calls so often."
+        )
     if cause is not error and (plugin := _plugin_in(cause)) is not None:
-        return replace(plugin, agent=agent)
-    return found or noted
+        return _named(cause, replace(plugin, agent=agent))
+    if noted is not None and noted.tool and agent not in ("", noted.agent):
+        noted = None  # an agent inside the tool failed
+    if (place := found or noted) is not None:
+        return _named(cause, place)
+    if cause is error and _of_store(error):
+        return None
+    whose = f"Agent {agent!r}" if agent else f"The run of {root!r}"
+    return RunError(f"{whose} raised {sentence(what_happened(cause))}")
 
 
 _HOOKS: Final = (
@@ -276,11 +301,16 @@ def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, 
     for frame, _ in walk_tb(error.__traceback__):
         owner, name = frame.f_locals.get("self"), frame.f_code.co_name
         if isinstance(owner, BaseAgent):
+            found = found if owner is agent else None  # what runs inside a tool is not the tool
             agent = owner
         elif noted is not None and isinstance(owner, BaseTool | BaseLlm):
             found = None
         if agent is None:
             continue
+        if (noted is None or noted.agent != agent.name) and (
+            tool := _tool_of(owner, frame.f_code, frame.f_locals)
+        ) is not None:
+            found = Place(agent.name, tool=tool.name)
         if owner is agent and name in _FUNCTIONS:
             found = Place(agent.name, part=_FUNCTIONS[name])
         for kind, what in _OBJECTS:
@@ -291,14 +321,19 @@ def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, 
     return found, "" if agent is None else agent.name
 
 
+def _tool_of(owner: object, code: CodeType, held: Mapping[str, object]) -> BaseTool | None:
+    """The tool at work in a frame: its own method, or ADK's function that makes an event of its result."""
+    if code.co_name.endswith("_build_response_event") and isinstance(tool := held.get("tool"), BaseTool):
+        return tool
+    return owner if isinstance(owner, BaseTool) else None
+
+
 def _callbacks(agent: BaseAgent, code: CodeType) -> dict[str, str]:
     """The callbacks of an agent that this code belongs to: kind of callback → name of the function."""
     found: dict[str, str] = {}
     for hook in _HOOKS:
         for function in getattr(agent, f"canonical_{hook}_callbacks", ()):
-            while isinstance(function, functools.partial):
-                function = cast("functools.partial[Any]", function).func
-            function = getattr(function, BEHIND, function)
+            function = behind(function)
             called = function if hasattr(function, "__code__") else type(function).__call__
             if getattr(called, "__code__", None) is code:
                 found[hook] = getattr(function, "__name__", type(function).__name__)
@@ -308,6 +343,11 @@ def _callbacks(agent: BaseAgent, code: CodeType) -> dict[str, str]:
 def _named(error: Exception, place: Place) -> RunError:
     told, whose = sentence(what_happened(error)), f"Agent {place.agent!r}: "
     if place.tool:
+        if isinstance(error, ValidationError) and error.title == FunctionResponse.__name__:
+            return ToolError(
+                f"{whose}the result of its tool {place.tool!r} cannot be stored: a key of it is not text. "
+                "Return a dict whose keys are text."
+            )
         return ToolError(f"{whose}its tool {place.tool!r} raised {told}")
     if place.part:
         return StepError(f"{whose}its {place.part} raised {told}")

@@ -19,6 +19,7 @@ from adk_fluent.backends.adk.context.functions import resolved, state_of
 from adk_fluent.backends.adk.context.missing import explain, is_missing, needs
 from adk_fluent.backends.adk.steps.leaves import FluentAgent
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent, compile_with, tree_of
+from adk_fluent.backends.adk.steps.typed import instruction_text
 from adk_fluent.context.asking import Ask
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.template import Placeholder, Segment, about_braces, is_portable, segments
@@ -106,7 +107,8 @@ async def rendered(instruction: object, rendering: Rendering) -> str:
         state = rendering.state.at(repr(rendering.ctx.agent_name))
         return await instruction.resolve(state, rendering.rewrite, rendering.fill)
     if callable(instruction):
-        return str(await resolved(cast("Callable[[ReadonlyContext], object]", instruction)(rendering.ctx)))
+        given = await resolved(cast("Callable[[ReadonlyContext], object]", instruction)(rendering.ctx))
+        return instruction_text(given, instruction, rendering.ctx.agent_name)
     return ""
 
 

@@ -10,7 +10,9 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
+from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.base_tool import BaseTool
+from google.genai.types import Content
 
 from adk_fluent import _real_models
 from adk_fluent.backends.adk.compat import private
@@ -48,8 +50,9 @@ from adk_fluent.backends.adk.steps.resuming import outermost, while_waiting
 from adk_fluent.backends.adk.steps.scripted import storing
 from adk_fluent.backends.adk.steps.selecting import Choosing, charged, is_scripted
 from adk_fluent.backends.adk.steps.shrinking import removal, stores_faithfully
+from adk_fluent.backends.adk.steps.typed import answering, instruction_text
 from adk_fluent.backends.adk.steps.views import View, own_view
-from adk_fluent.errors import AnswerError, MissingKeyError, RunError, no_answer
+from adk_fluent.errors import ADKFluentError, AnswerError, MissingKeyError, RunError, no_answer
 from adk_fluent.ir._generated import AGENT_FIELDS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, ModelSelectorNode, templates_in
@@ -172,6 +175,31 @@ class FluentLlmAgent(private.AssemblingAgent):
         """ADK's, behind what makes a result of a tool's wish to be called again."""
         return [tool_asks, *super().canonical_on_tool_error_callbacks]
 
+    @property
+    def canonical_before_agent_callbacks(self) -> list[Any]:
+        """ADK's, checked."""
+        return answering(super().canonical_before_agent_callbacks, self.name, "before_agent", Content)
+
+    @property
+    def canonical_after_agent_callbacks(self) -> list[Any]:
+        """ADK's, checked."""
+        return answering(super().canonical_after_agent_callbacks, self.name, "after_agent", Content)
+
+    @property
+    def canonical_before_model_callbacks(self) -> list[Any]:
+        """ADK's, checked."""
+        return answering(super().canonical_before_model_callbacks, self.name, "before_model", LlmResponse)
+
+    @property
+    def canonical_after_model_callbacks(self) -> list[Any]:
+        """ADK's, checked."""
+        return answering(super().canonical_after_model_callbacks, self.name, "after_model", LlmResponse)
+
+    @property
+    def canonical_on_model_error_callbacks(self) -> list[Any]:
+        """ADK's, checked."""
+        return answering(super().canonical_on_model_error_callbacks, self.name, "on_model_error", LlmResponse)
+
     async def canonical_tools(self, ctx: ReadonlyContext | None = None) -> list[BaseTool]:
         """As ADK's, with the middleware around them: these are run when a person has approved a call."""
         tools = await super().canonical_tools(ctx)
@@ -197,7 +225,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         given = self.global_instruction
         if isinstance(given, str):
             return given, False
-        return str(await resolved(given(ctx))), True
+        return instruction_text(await resolved(given(ctx)), given, self.name, "global instruction"), True
 
     @property
     def canonical_model(self) -> BaseLlm:
@@ -216,8 +244,11 @@ class FluentLlmAgent(private.AssemblingAgent):
             if self._has_new("instruction"):
                 given = _compiles[0](self.instruction, self._delivering)
                 if callable(given):
-                    return str(await resolved(given(ctx))), True
-            return await super().canonical_instruction(ctx)
+                    return instruction_text(await resolved(given(ctx)), given, self.name), True
+            text, bypasses = await super().canonical_instruction(ctx)
+            return instruction_text(text, self.instruction, self.name), bypasses
+        except ADKFluentError:
+            raise
         except Exception as error:
             note(error, Place(self.name, part="instruction"))
             raise

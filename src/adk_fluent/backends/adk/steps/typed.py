@@ -1,15 +1,20 @@
-"""Typed state at run time: writes keep to the schema that is bound."""
+"""Types at run time: writes keep to the schema that is bound, and functions give what ADK takes of them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from google.adk.events.event import Event
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
 
-from adk_fluent.errors import StateKeyError
+from adk_fluent.backends.adk.context.functions import resolved
+from adk_fluent.backends.adk.resources import BEHIND
+from adk_fluent.errors import CallbackError, StateKeyError, StepError
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.schema import StateSchema
@@ -54,3 +59,61 @@ def check_writes(schema: type[StateSchema], agent: str, delta: Mapping[str, Any]
 @lru_cache(maxsize=256)
 def _by_key(schema: type[StateSchema]) -> Mapping[str, StateFieldRef]:
     return {field.key: field for field in schema.fields().values()}
+
+
+def answering(
+    functions: Sequence[Callable[..., Any]], agent: str, hook: str, kind: type[types.Content | LlmResponse]
+) -> list[Callable[..., Awaitable[Any]]]:
+    """The callbacks of an agent, which raise a `CallbackError` if they give what ADK cannot use."""
+    return [_answering(function, agent, hook, kind) for function in functions]
+
+
+def _answering(
+    function: Callable[..., Any], agent: str, hook: str, kind: type[types.Content | LlmResponse]
+) -> Callable[..., Awaitable[Any]]:
+    async def call(*args: Any, **arguments: Any) -> Any:
+        given: Any = await resolved(function(*args, **arguments))
+        usable = isinstance(cast(object, given), (kind, Mapping))  # of a mapping, ADK makes an object
+        if given and not usable:
+            raise CallbackError(
+                f"Agent {agent!r}: its {hook} callback {_name_of(function)!r} returned {_shown(given)}, "
+                f"which is no {kind.__name__}. Return one, or None."
+            )
+        return given
+
+    setattr(call, BEHIND, function)
+    return call
+
+
+def instruction_text(given: object, function: object, agent: str, part: str = "instruction") -> str:
+    """What a function gave as an instruction.
+
+    Raises:
+        StepError: it is no text.
+    """
+    if isinstance(given, str):
+        return given
+    raise StepError(
+        f"Agent {agent!r}: the function {_name_of(function)!r} of its {part} returned {_shown(given)}, "
+        "which is no text. Return a str."
+    )
+
+
+def behind(function: Any) -> Any:
+    """The function of the user for which another one, or a part of it, stands."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = cast("functools.partial[Any]", function).func
+        elif (user := getattr(function, BEHIND, None)) is not None:
+            function = user
+        else:
+            return function
+
+
+def _name_of(function: object) -> str:
+    function = behind(function)
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _shown(given: object) -> str:
+    return "None" if given is None else f"{given!r:.40} ({type(given).__name__})"

@@ -13,7 +13,7 @@ from google.adk.events.event import Event
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from adk_fluent.analysis.visibility import Outlet, outlet_of
@@ -25,8 +25,9 @@ from adk_fluent.backends.adk.events.signals import failure, pauses, told_text
 from adk_fluent.backends.adk.steps.branches import Overlay, branch_below
 from adk_fluent.backends.answering import Answers
 from adk_fluent.backends.events import DISCARDS
-from adk_fluent.errors import RunError, ToolError, no_answer
+from adk_fluent.errors import RunError, ToolError, no_answer, sentence
 from adk_fluent.ir.naming import Named
+from adk_fluent.state.faults import fault
 
 
 class ExpressionTool(AgentTool, Telling):
@@ -47,14 +48,18 @@ class ExpressionTool(AgentTool, Telling):
         self._answers = Answers.of(named)
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
-        """The answer of the agent to a request.
+        """The answer of the agent to a request, or what is wrong with the arguments of the call.
 
         Raises:
             RunError: it gave an error in place of an answer.
             ToolError: it stopped for a person, which nobody could answer.
         """
         outer = private.invocation(tool_context)
-        talk = _Talk(outer, tool_context, self._request(args), self.name)
+        try:
+            request = self._request(args)
+        except ValidationError as error:
+            return {"error": f"{self.name!r} was not called: {sentence(fault(error, args))} Call it again."}
+        talk = _Talk(outer, tool_context, request, self.name)
         said: list[Event] = []
         async with aclosing(self.agent.run_async(talk.ctx)) as events:
             async for event in events:
