@@ -13,10 +13,11 @@ import pytest
 from google.adk.evaluation.eval_result import EvalCaseResult
 from google.adk.evaluation.evaluator import EvalStatus
 from google.adk.tools.agent_tool import AgentTool
+from pydantic import BaseModel
 
-from adk_fluent import Agent, S, T, tap
+from adk_fluent import Agent, S, T, gate, tap
 from adk_fluent.errors import ADKFluentError, ArgumentError, BackendError, EvalError
-from adk_fluent.eval import FluentCase, FluentEvalReport, FluentJudge, PrebuiltMetrics
+from adk_fluent.eval import FluentCase, FluentEvalReport, FluentEvalSuite, FluentJudge, PrebuiltMetrics
 from adk_fluent.eval.results import NOTHING_JUDGED
 from adk_fluent.middleware import cache
 from adk_fluent.testing import call_tool, mock_backend
@@ -470,3 +471,55 @@ async def test_only_backends_on_adk() -> None:
     found = told.value.__cause__ or told.value
     assert isinstance(found, BackendError)
     assert "Other" in str(found)
+
+
+def look(x: int) -> int:
+    """Look."""
+    return x
+
+
+class Seen(BaseModel):
+    """A typed answer."""
+
+    value: int
+
+
+ANSWERED = [call_tool("look", x=1), call_tool("set_model_response", value=3), '{"value": 3}']
+
+
+@pytest.mark.parametrize(
+    ("asked", "case", "metric", "said", "reason"),
+    [
+        (
+            gate(lambda state: True, message="OK to pay?") >> Agent("a"),
+            FluentCase("hi", reference_response="Done."),
+            "response_match_score",
+            ["Done."],
+            "'gate' waits for approval: OK to pay?",
+        ),
+        (
+            Agent("a"),
+            FluentCase("hi", reference_response="\N{THUMBS UP SIGN}"),
+            "response_match_score",
+            ["\N{THUMBS UP SIGN}"],
+            "turn 1 expects an answer without words, and this metric compares words alone",
+        ),
+        (
+            Agent("a").tool(look).returns(Seen),
+            FluentCase("hi", expected_trajectory=["look"]),
+            "tool_trajectory_avg_score",
+            ANSWERED,
+            "turn 1 calls 'set_model_response', by which an agent with tools gives a typed answer.",
+        ),
+    ],
+    ids=["approval", "no words", "answer by a tool"],
+)
+async def test_a_score_of_zero_says_what_the_metric_met(
+    asked: Any, case: FluentCase, metric: Any, said: list[Any], reason: str
+) -> None:
+    """A case that waits, or that a metric of ADK's cannot judge as its author expects, says so."""
+    backend = mock_backend({"a": said})
+    suite = FluentEvalSuite(asked, [case], metrics=[metric], backend=backend)
+    report = await suite.run(engine="light")
+    assert not report.passed
+    assert reason in str(report)

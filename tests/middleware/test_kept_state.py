@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent
 from adk_fluent.errors import RunError
-from adk_fluent.middleware import Middleware
+from adk_fluent.middleware import Middleware, cache, pii_filter
 from adk_fluent.testing import call_tool, mock_backend
 
 
@@ -109,3 +111,14 @@ async def test_the_next_step_sees_what_was_written(case: str) -> None:
     backend = mock_backend({"a": response, "b": "ok"})
     result = await agent.run("hi", backend=backend)
     assert (result.text, result.state["spent"]) == ("ok", 5)
+
+
+@pytest.mark.parametrize("name", ["cache", "cache on disk", "pii filter"])
+async def test_an_expression_with_kept_values_can_be_pickled(name: str, tmp_path: Path) -> None:
+    """What a middleware keeps stays in its process; its copy works and keeps values of its own."""
+    made = {"cache": cache(), "cache on disk": cache(tmp_path), "pii filter": pii_filter()}[name]
+    agent = Agent("a").middleware(made)
+    backend = mock_backend(default="ok")
+    assert (await agent.run("I am ann@example.com", backend=backend)).text == "ok"
+    copied = pickle.loads(pickle.dumps(agent))
+    assert (await copied.run("I am bob@example.com", backend=backend)).text == "ok"

@@ -187,7 +187,7 @@ class _Scene:
             agent=compiled.app.root_agent,
             sessions=services.session_service,
         )
-        scores = [*_scores(judged, case), *self._cannot_judge(case)]
+        scores = [*_scores(judged, case, played), *self._cannot_judge(case)]
         if simulation is not None and simulation.success_criteria and played.error is None:
             scores.append(_goal(simulation, played))
         return _result(name, case, run, played, judged, scores, allow_unjudged=self.allow_unjudged)
@@ -320,13 +320,15 @@ def _result(
     )
 
 
-def _scores(judged: Judged, case: FluentCase) -> Iterator[Score]:
+def _scores(judged: Judged, case: FluentCase, played: Played) -> Iterator[Score]:
     for one in judged.native.overall_eval_metric_results:
         passed = one.eval_status.name == "PASSED"
         why = () if passed else _why(one.metric_name, one.score, judged.complaints.get(one.metric_name, ()))
         if not passed and not why and one.score is not None:
             low = too_low(one.metric_name, one.score, one.threshold or 0.0)
-            why = tuple(f"{low}: {absent}" for absent in _absent(case, one.metric_name))
+            seen = _unseen(case, one.metric_name, played)
+            reasons = (*_absent(case, one.metric_name), *seen, *played.waiting)
+            why = tuple(f"{low}: {reason}" for reason in reasons)
         yield Score(one.metric_name, one.score, one.threshold or 0.0, passed, why)
 
 
@@ -352,6 +354,26 @@ def _absent(case: FluentCase, metric: str) -> Iterator[str]:
                     f"turn {number} expects {call.name!r} without arguments, which `adk eval` tells from "
                     'empty ones: "args": {}'
                 )
+
+
+def _unseen(case: FluentCase, metric: str, played: Played) -> Iterator[str]:
+    """What a metric of ADK's counts, or leaves out, though the case does not show it."""
+    from adk_fluent.backends.adk.evaluation.evaluators import tool_calls
+    from adk_fluent.backends.adk.evaluation.rouge import words
+
+    for number, (turn, did) in enumerate(zip(case.turns, played.invocations, strict=False), 1):
+        reference = text_of(turn.reference or "")
+        if metric == PrebuiltMetrics.RESPONSE_MATCH_SCORE and reference and not words(reference):
+            yield f"turn {number} expects an answer without words, and this metric compares words alone"
+        called = {call.name for call in tool_calls(did)} - {call.name for call in turn.calls or ()}
+        if metric == PrebuiltMetrics.TOOL_TRAJECTORY_AVG_SCORE and _ANSWERS in called:
+            yield (
+                f"turn {number} calls {_ANSWERS!r}, by which an agent with tools gives a typed answer. ADK "
+                "counts that call: expect it, too, or take trajectory_match='in_order'"
+            )
+
+
+_ANSWERS: Final = "set_model_response"
 
 
 def _turns(case: FluentCase, played: Played) -> Iterator[TurnResult]:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from adk_fluent.cost.budget import CACHED, COST, COUNTED
@@ -97,6 +98,10 @@ class _Answers:
     misses: int = 0
 
 
+def _in_memory() -> _Answers:
+    return _Answers(MemoryStore())
+
+
 class Cache(Middleware):
     """What `cache()` makes."""
 
@@ -106,7 +111,7 @@ class Cache(Middleware):
     def __init__(self, store: str | os.PathLike[str], ttl: float | None) -> None:
         self._ttl = None if ttl is None else positive(ttl, "cache(ttl=)")
         self._store: Store = store_of(store)
-        self._kept: Shared[_Answers] = Shared(lambda: _Answers(self._store), lambda: _Answers(MemoryStore()))
+        self._kept: Shared[_Answers] = Shared(partial(_Answers, self._store), _in_memory)
 
     @property
     def hits(self) -> int:

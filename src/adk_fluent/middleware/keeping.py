@@ -78,6 +78,9 @@ class Shared(Generic[T]):
         self._live: list[T] = []
         self._last: list[T] = []
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shared, (self._factory, self._simulated)  # what it holds stays in this process
+
     def __call__(self, ctx: Context) -> T:
         """The value of the run at hand; made when it is first asked for."""
         simulation: Simulation | None = getattr(ctx, "simulation", None)

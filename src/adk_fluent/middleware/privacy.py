@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, MiddlewareError
@@ -70,7 +71,7 @@ class PiiFilter(Middleware):
         self._detector = detector or find_personal_data
         self._reversible = flag(reversible, "pii_filter(reversible=)")
         self._redactor = Redactor(self._detector)
-        self._vault: Kept[Vault] = self.per_run(lambda: Vault(self._detector))
+        self._vault: Kept[Vault] = self.per_run(partial(Vault, self._detector))
 
     async def on_user_message(self, ctx: Context, message: Content) -> Content | None:
         """Take personal data out of what is stored, unless it is to come back."""

@@ -21,7 +21,7 @@ from google.genai import types
 from adk_fluent.backends.adk.evaluation.mocks import ToolMocks
 from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
 from adk_fluent.backends.adk.evaluation.users import SimulatedUser
-from adk_fluent.backends.adk.events.approvals import CONFIRMATION, addressed, approvals_of
+from adk_fluent.backends.adk.events.approvals import CONFIRMATION, addressed, approvals_of, pending_in
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
@@ -45,6 +45,7 @@ class Played:
         usage: agent and model → the tokens used.
         error: what ended it early, in one line.
         content: whether a simulated user ended it, which it does when it has what it wants.
+        waiting: the approvals for which its last turn waits, one line each.
     """
 
     session_id: str
@@ -56,6 +57,7 @@ class Played:
     usage: Mapping[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
     error: str | None = None
     content: bool = False
+    waiting: tuple[str, ...] = ()
 
 
 async def play(
@@ -132,6 +134,11 @@ async def play(
         usage=log.usage,
         error=error,
         content=content,
+        waiting=tuple(
+            f"{one.agent!r} waits for approval: {one.message}"
+            for event in (log.turns[-1] if log.turns else ())
+            for one in pending_in(event)
+        ),
     )
 
 
