@@ -26,6 +26,7 @@ import pytest
 from adk_fluent.backends.adk.running.runner import shared_services
 from tests import processes
 from tests.limits import LIMIT
+from tests.page_findings import Shown, noting_runs
 
 pytestmark = pytest.mark.newest
 
@@ -93,16 +94,27 @@ def compiled(block: Block, path: Path) -> CodeType:
     return compile(source, str(path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
-def run_page(path: Path, module: ModuleType) -> int:
+def as_a_file(page: str, path: Path) -> None:
+    """Show the source of a page's functions to the check, as the file does into which a reader types them."""
+    lines = [""] * len(page.splitlines())
+    for block in blocks(page):
+        if block.info == "python":
+            lines[block.first_line : block.last_line - 1] = block.text.splitlines()
+    linecache.cache[str(path)] = (len(page), None, [f"{line}\n" for line in lines], str(path))
+
+
+def run_page(path: Path, module: ModuleType, shown: Shown | None = None) -> int:
     """Run a page's Python blocks in order in one module; compare what each prints with the block after it.
 
     Returns how many blocks ran.
     """
     page = path.read_text(encoding="utf-8")
+    shown = shown or Shown()
+    as_a_file(page, path)
     previous: Block | None = None
     printed = ""
     ran = 0
-    with asyncio.Runner() as runner:
+    with asyncio.Runner() as runner, noting_runs(shown):
         for block in blocks(page):
             where = f"{path.name}:{block.first_line}"
             if block.info == "python":
@@ -117,6 +129,8 @@ def run_page(path: Path, module: ModuleType) -> int:
                     if code.co_flags & inspect.CO_COROUTINE:
                         runner.run(result)
                 printed = out.getvalue()
+                shown.text += printed
+                shown.name(vars(module).values())
                 ran += 1
             elif is_output_of(block, previous, page):
                 assert printed == block.text, f"{where} does not show what the block before it prints"
@@ -150,6 +164,8 @@ def page_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Mod
     shared_services.cache_clear()
 
 
+FAULTS = [ROOT / "docs/reference/contracts.md", ROOT / "docs/reference/exceptions.md"]
+"""Pages that show one fault after the other."""
 TUTORIAL = sorted((ROOT / "docs/tutorial").glob("*.md"))
 
 
@@ -165,9 +181,12 @@ def own_folder(monkeypatch: pytest.MonkeyPatch, page_module: ModuleType) -> Modu
 
 def test_the_tutorial_works_in_one_session(own_folder: ModuleType) -> None:
     """Type all chapters into one session, saving the files that they say; each block prints what is shown."""
+    shown = Shown()
     for path in TUTORIAL:
         expected = sum(block.info == "python" for block in blocks(path.read_text(encoding="utf-8")))
-        assert run_page(path, own_folder) == expected
+        assert run_page(path, own_folder, shown) == expected
+    found = shown.findings("".join(path.read_text(encoding="utf-8") for path in TUTORIAL))
+    assert found == [], "\n".join(found)
 
 
 def test_a_chapter_shows_the_desk_that_the_next_ones_go_on_from() -> None:
@@ -201,9 +220,12 @@ def test_the_tests_of_the_tutorial_pass(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [page for page in PAGES if page not in TUTORIAL], ids=page_id)
 def test_documentation_runs(path: Path, page_module: ModuleType) -> None:
-    """Every Python block of this page runs as a reader would run it, and prints what the page says."""
-    expected = sum(block.info == "python" for block in blocks(path.read_text(encoding="utf-8")))
-    assert run_page(path, page_module) == expected
+    """Every Python block runs and prints what the page says; the check finds nothing that is not shown."""
+    page, shown = path.read_text(encoding="utf-8"), Shown()
+    expected = sum(block.info == "python" for block in blocks(page))
+    assert run_page(path, page_module, shown) == expected
+    found = [] if path in FAULTS else shown.findings(page)
+    assert found == [], "\n".join(found)
 
 
 NARROW = [ROOT / "README.md", ROOT / "docs/index.md", *TUTORIAL, *sorted((ROOT / "docs/start").glob("*.md"))]
@@ -312,6 +334,18 @@ def test_a_right_page_passes(tmp_path: Path, page_module: ModuleType) -> None:
     path = tmp_path / "page.md"
     path.write_text(GOOD_PAGE)
     assert run_page(path, page_module) == 2
+
+
+def test_a_page_with_a_finding_fails(tmp_path: Path, page_module: ModuleType) -> None:
+    """An expression that the check notes is found, unless the page prints the finding."""
+    path, shown = tmp_path / "page.md", Shown()
+    page = '```python\nfrom adk_fluent import Agent\na = Agent("a").instruct("Use {x}.")\n```\n'
+    path.write_text(page)
+    run_page(path, page_module, shown)
+    assert [line.splitlines()[0] for line in shown.findings(page)] == ["✗ a reads {x} in instruction: ERROR"]
+    path.write_text(page.replace("\n```\n", "\nprint(a.check())\n```\n"))
+    run_page(path, page_module, shown)
+    assert shown.findings(page) == []
 
 
 @pytest.mark.parametrize(

@@ -163,9 +163,9 @@ async def test_a_run_is_readable() -> None:
 
 
 async def test_a_run_that_waits_or_failed_says_so() -> None:
-    """Approvals that are waited for are listed, and an event that reports a failure tells it."""
+    """What the run waits for is listed, and an event that reports a failure tells it."""
     waiting = await gate(lambda state: True, message=f"Send it? {HOSTILE}").run("hi", backend=mock_backend())
-    assert shown(waiting).rows[-1][:2] == ["gate", f"Send it? {HOSTILE}"]
+    assert shown(waiting).rows[-1][:3] == ["gate", "approval", f"Send it? {HOSTILE}"]
     with pytest.raises(RunError) as failed:
         await Agent("a").run("hi", backend=mock_backend({"a": failing("SAFETY", HOSTILE)}))
     assert ["a", "user", f"error: SAFETY: {HOSTILE}", ""] in shown(failed.value.result).rows

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import inspect
-import io
 import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
-from typing import Any, cast
 
 import pytest
 
-from adk_fluent.expr.base import Expr
-from adk_fluent.ir import walk
 from tests.limits import LIMIT
-from tests.test_docs import blocks, compiled
+from tests.test_docs import blocks
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -83,47 +75,6 @@ def test_the_repository_is_named_in_one_place() -> None:
         ["git", "grep", "-lF", repository], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
     )
     assert files.stdout.split() == ["pyproject.toml"]
-
-
-# --- before anything runs -------------------------------------------------------------------------
-
-FIRST_PAGES = ["README.md", "docs/index.md", "docs/start/first-pipeline.md", "docs/start/agents-md.md"]
-
-
-def wholes(page: Path) -> tuple[list[Expr[Any]], str]:
-    """The expressions that a page names and that are part of no other one there, and all that it prints."""
-    module, out = ModuleType("page"), io.StringIO()
-    named: dict[int, Expr[Any]] = {}
-    for block in blocks(page.read_text(encoding="utf-8")):
-        if block.info == "python":
-            with contextlib.redirect_stdout(out), asyncio.Runner() as runner:
-                ran = eval(compiled(block, page), module.__dict__)
-                if inspect.iscoroutine(ran):
-                    runner.run(ran)
-            found = [cast("Expr[Any]", value) for value in vars(module).values() if isinstance(value, Expr)]
-            named |= {id(whole): whole for whole in found}
-    inside = {
-        node.name
-        for whole in named.values()
-        for node in walk(whole.node)
-        if node is not whole.node and node.name
-    }
-    return [whole for whole in named.values() if whole.node.name not in inside], out.getvalue()
-
-
-@pytest.mark.newest
-@pytest.mark.parametrize("page", FIRST_PAGES)
-def test_the_first_examples_pass_the_check(
-    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """What a reader types first has no finding, not even a note, unless the page shows the finding."""
-    monkeypatch.chdir(tmp_path)
-    found, printed = wholes(ROOT / page)
-    assert found
-    for whole in found:
-        report = whole.check()
-        for issue in (*report.errors, *report.warnings, *report.infos):
-            assert str(issue) in printed, f"{page}: {issue}"
 
 
 @pytest.mark.newest

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from adk_fluent._lazy import listing
 from adk_fluent.errors import ArgumentError
@@ -139,6 +139,25 @@ class ContextCacheConfig:
                 )
 
 
+def _caching(given: Any) -> Any:
+    """Ours for a `ContextCacheConfig` of ADK's; anything else as it is.
+
+    Raises:
+        ArgumentError: it has HTTP options, which ours cannot hold.
+    """
+    kind: type[object] = type(cast(object, given))
+    if kind.__name__ != "ContextCacheConfig" or not kind.__module__.startswith("google.adk."):
+        return given
+    if getattr(given, "create_http_options", None) is not None:
+        raise ArgumentError(
+            "ExecutionConfig(context_cache=...): create_http_options cannot be kept here. Leave it out, or "
+            "set context_cache_config on the App that to_app() gives."
+        )
+    return ContextCacheConfig(
+        cache_intervals=given.cache_intervals, ttl_seconds=given.ttl_seconds, min_tokens=given.min_tokens
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=True)
 class ExecutionConfig:
     """How a pipeline is run.
@@ -153,7 +172,8 @@ class ExecutionConfig:
         resumable: whether a run can pause and go on later, even in another process; by default it can when
             the expression holds a gate or a tool that asks for confirmation.
         compaction: when old events are summarised.
-        context_cache: when a provider caches the unchanging part of requests (Gemini does).
+        context_cache: when a provider caches the unchanging part of requests (Gemini does); ADK's own
+            `ContextCacheConfig` is taken, too.
         contracts: what making an app does with what the contract check finds: `log` it, once, on the logger
             `adk_fluent.contracts`; raise `ContractError` for an `error`; or `off`.
         custom_metadata: JSON-able data that ADK puts on every event of the run.
@@ -198,6 +218,7 @@ class ExecutionConfig:
         self._check("compaction", compaction, "it is a CompactionConfig")
         telemetry = isinstance(self.telemetry, TelemetryConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
         self._check("telemetry", telemetry, "it is a TelemetryConfig")
+        object.__setattr__(self, "context_cache", _caching(self.context_cache))
         caching = isinstance(self.context_cache, ContextCacheConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
         self._check("context_cache", caching, "it is a ContextCacheConfig")
         self._check("custom_metadata", _json(self.custom_metadata), "it is a mapping that JSON can hold")

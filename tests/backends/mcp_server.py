@@ -1,7 +1,8 @@
 """A small MCP server over stdin and stdout, in plain Python; it notes when it starts and ends in a file.
 
 Run as `python mcp_server.py LOG`. Its one tool, `shout`, gives text back in capitals; it notes each call in a
-file `called` beside the log, and waits while there is a file `hold-shout`.
+file `called` beside the log, and waits while there is a file `hold-shout`. With `never` as a second argument
+it answers nothing.
 """
 
 import json
@@ -47,6 +48,6 @@ if __name__ == "__main__":
     note(sys.argv[1], "start")
     for line in sys.stdin:
         request = json.loads(line)
-        if "id" in request:
+        if "id" in request and "never" not in sys.argv:
             result = answer(request["method"], request.get("params") or {})
             print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)

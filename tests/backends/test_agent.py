@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.errors import ADKFluentError, AnswerError, CompileError, MissingKeyError
 from adk_fluent.ir import AgentNode
 from adk_fluent.ir.tools import GenerateOptions
-from adk_fluent.testing import call_tool
+from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import play, raises_from, said, script, seen, speakers, system
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
@@ -440,3 +442,33 @@ def test_a_wrong_value_for_a_field_is_named() -> None:
     wrong: dict[str, Any] = {"temperature": "hot"}
     with pytest.raises(CompileError, match=r"'a': generate\(temperature=\)"):
         A.generate(**wrong).build()
+
+
+# --- no model -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def default_model() -> Iterator[str]:
+    """A default of the program's own, for agents that name no model."""
+    LlmAgent.set_default_model("house-model")
+    yield "house-model"
+    LlmAgent.set_default_model(LlmAgent.DEFAULT_MODEL)
+
+
+def test_the_default_model_is_told_once(caplog: pytest.LogCaptureFixture, default_model: str) -> None:
+    """Name each agent that has no model, and none above it, once, with the model that answers for it."""
+    caplog.set_level(logging.INFO, "adk_fluent.models")
+    boss = Agent("boss_with_a_model", "gemini-2.5-pro").delegate(Agent("helper_of_boss"))
+    for _ in range(2):
+        (Agent("first_unnamed") >> boss >> Agent("second_unnamed")).to_app()
+    assert [record.getMessage() for record in caplog.records if record.name == "adk_fluent.models"] == [
+        f"'first_unnamed', 'second_unnamed' name no model, so ADK's default is asked: {default_model}. "
+        "To choose one, write Agent('first_unnamed', model)."
+    ]
+
+
+async def test_scripted_models_are_no_default(caplog: pytest.LogCaptureFixture) -> None:
+    """Where a script answers, no line says that ADK's default does."""
+    caplog.set_level(logging.INFO, "adk_fluent.models")
+    await Agent("scripted_unnamed").run("hi", backend=mock_backend({"scripted_unnamed": "ok"}))
+    assert [record for record in caplog.records if record.name == "adk_fluent.models"] == []

@@ -18,11 +18,12 @@ from google.adk.sessions import BaseSessionService
 from google.genai import types
 from pydantic import BaseModel, Field
 
-from adk_fluent import Agent, FanOut, Pipeline, Route, S, StateSchema, map_over, race, tap
+from adk_fluent import Agent, C, FanOut, P, Pipeline, Route, S, StateSchema, map_over, race, tap
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
+from adk_fluent.errors import MissingKeyError
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import AppScoped, UserScoped
-from adk_fluent.testing import call_tool, mock_backend
+from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import SERVICES, close, session_service
 
 
@@ -166,7 +167,7 @@ PREDICATES: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "number": lambda state: state["bill"]["level"] >= 2,
     "date": lambda state: state["bill"]["due"] < "2025-07-01",
     "decimal": lambda state: state["bill"]["total"] == "10.1",
-    "absent": lambda state: "note" not in state["bill"]["lines"][0],
+    "none": lambda state: state["bill"]["lines"][0].get("note") is None,
     "typed": lambda state: Desk.bind(state).bill.total < Decimal(11),  # pyright: ignore[reportOptionalMemberAccess]  # it was written
 }
 
@@ -200,11 +201,58 @@ async def test_a_plain_runner_stores_the_same(
     assert json.loads(seen[0])
 
 
-async def test_fields_that_are_none_are_absent_in_an_answer_under_a_plain_key() -> None:
-    """As with ADK alone, the stored answer has no key for a field that is `None`."""
-    run = await WHOLE.run("hi", backend=mock_backend({"a": {**SAID, "paid": None}}))
-    assert "paid" not in run.state["bill"]
-    assert run.state["bill"]["lines"][0] == {"price": "9.5"}
+async def test_fields_that_are_none_are_kept_in_an_answer_under_a_plain_key() -> None:
+    """What is stored reads back equal, also where a field may be `None` and has no default."""
+
+    class Found(BaseModel):
+        who: str | None
+        count: int
+
+    said, backend = {"who": None, "count": 1}, mock_backend(default='{"who": null, "count": 1}')
+    finder = Agent("a").returns(Found)
+    run = await finder.writes("found").run("hi", backend=backend)
+    assert run.state["found"] == said
+    assert Found.model_validate(run.state["found"]) == run.output
+    run = await map_over("items", finder).run("hi", backend=backend, state={"items": ["x"]})
+    assert run.state["results"] == [said]
+
+
+def instruction(backend: MockBackend) -> str:
+    """What the agent was told in its latest request."""
+    config: Any = backend.calls["a"][-1].config
+    return config.system_instruction
+
+
+@pytest.mark.parametrize("state", [{"k": None}, {}], ids=["none", "absent"])
+async def test_a_key_that_holds_none_is_empty_text_as_in_adk(state: dict[str, None]) -> None:
+    """A placeholder needs its key, which may hold `None`; a `?` makes the key itself optional."""
+    reader, backend = Agent("a").instruct("<{k}>"), mock_backend(default="ok")
+    for agent in (reader, reader.context(C.none()), Agent("a").instruct(P.task("<{k}>"))):
+        if state:
+            await agent.run("hi", backend=backend, state=state)
+            assert "<>" in instruction(backend)
+        else:
+            with pytest.raises(MissingKeyError, match="'k'"):
+                await agent.run("hi", backend=backend, state=state)
+    await Agent("a").instruct("<{k?}>").run("hi", backend=backend, state=state)
+    assert "<>" in instruction(backend)
+
+
+async def test_a_route_sees_that_an_answer_was_none() -> None:
+    """A predicate may read a key under which a typed answer stored `None`."""
+    backend = mock_backend({"a": "null", "yes": "yes"})
+    asked = Agent("a").returns(int | None).writes("k")
+    for none in (
+        Route().when(lambda state: state["k"] is None, Agent("yes")),
+        Route("k").eq(None, Agent("yes")),
+    ):
+        assert (await (asked >> none).run("hi", backend=backend)).text == "yes"
+
+
+def test_the_check_says_what_a_none_in_the_state_is() -> None:
+    """A key that holds `None` at the start is a warning for a placeholder, not an error."""
+    (issue,) = Agent("a").instruct("{k}").check(state={"k": None}).warnings
+    assert 'The initial state holds None for "k"' in issue.hint
 
 
 async def test_an_answer_in_place_of_the_model_s_is_stored_as_the_model_s(

@@ -13,7 +13,7 @@ from google.genai import types
 
 from adk_fluent import Agent, FanOut, Pipeline, S, gate
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
-from adk_fluent.config import CompactionConfig, ExecutionConfig
+from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
 from adk_fluent.errors import AgentTimeoutError, ArgumentError
 from tests.backends.support import Hang, play, script, speakers
 from tests.clock import without_pauses
@@ -348,3 +348,24 @@ def test_a_run_in_both_directions_is_a_live_conversation() -> None:
         ArgumentError, match=r"streaming_mode='bidi'.*begin a live conversation with \.live\(\)"
     ):
         ExecutionConfig(streaming_mode=mode)
+
+
+def test_a_context_cache_of_adk_is_taken() -> None:
+    """ADK's own `ContextCacheConfig` stands wherever ours does, with the same settings."""
+    from google.adk.agents.context_cache_config import ContextCacheConfig as AdkContextCacheConfig
+
+    given: Any = AdkContextCacheConfig(cache_intervals=3, ttl_seconds=60, min_tokens=5)
+    ours = ContextCacheConfig(cache_intervals=3, ttl_seconds=60, min_tokens=5)
+    config = ExecutionConfig(context_cache=given)
+    assert config == ExecutionConfig(context_cache=ours)
+    assert Agent("a").to_app(config).context_cache_config == given
+
+
+@pytest.mark.newest
+def test_http_options_of_a_context_cache_are_refused() -> None:
+    """What ours cannot hold is refused, not lost."""
+    from google.adk.agents.context_cache_config import ContextCacheConfig as AdkContextCacheConfig
+
+    given: Any = AdkContextCacheConfig(create_http_options={"timeout": 1})  # pyright: ignore[reportArgumentType]  # pydantic converts it
+    with pytest.raises(ArgumentError, match="create_http_options"):
+        ExecutionConfig(context_cache=given)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
-from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
@@ -33,10 +32,6 @@ BILL, PAY = A @ Invoice, B @ Invoice
 def content(*parts: types.Part) -> types.Content:
     """What a model says, in parts."""
     return types.Content(role="model", parts=list(parts))
-
-
-def book(order: str) -> None:
-    """Book something, which somebody does later."""
 
 
 def stop(tool_context: ToolContext) -> dict[str, int]:
@@ -78,11 +73,6 @@ CASES = {
     "no content": Case(BILL, "'a' gave no answer: its model said nothing", {"a": LlmResponse(content=None)}),
     "thoughts alone": Case(
         BILL, "'a' gave no answer: it only thought", {"a": content(types.Part(text="Hm.", thought=True))}
-    ),
-    "a call alone": Case(
-        BILL.tool(LongRunningFunctionTool(book)),
-        "'a' gave no answer: it ended with a call of the tool 'book'",
-        {"a": call_tool("book", order="tea")},
     ),
     "a tool's result": Case(
         BILL.tool(stop),

@@ -187,7 +187,13 @@ def test_values_that_json_does_not_know() -> None:
     assert data["tool_responses"] == [{"tool_name": "t", "result": "<odd>", "call_id": "1"}]
     assert data["usage"] == {"calls": 1, "input_tokens": 2, "output_tokens": 3, "cached_tokens": 0}
     assert data["pending"] == [
-        {"id": "id", "agent": "a", "message": "sure?", "payload": {"args": {"x": "<odd>"}}}
+        {
+            "id": "id",
+            "agent": "a",
+            "message": "sure?",
+            "payload": {"args": {"x": "<odd>"}},
+            "kind": "approval",
+        }
     ]
     assert json.loads(json.dumps(data, allow_nan=False)) == data
 

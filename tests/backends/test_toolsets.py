@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, nullcontext
 from functools import partial
@@ -27,7 +27,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
-from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, T, gate, map_over
+from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, T, gate, map_over, race
 from adk_fluent.backends.adk.running import toolsets as counted
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.errors import AgentTimeoutError, RunError
@@ -35,7 +35,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, called, replies, script
 from tests.clock import without_pauses
-from tests.limits import LIMIT, in_thread, within_limit
+from tests.limits import LIMIT, comes_true, in_thread, within_limit
 
 # ADK deprecates how its own AgentTool and its own client for MCP use it.
 pytestmark = [
@@ -567,15 +567,15 @@ class ByHand(BaseToolset):
             self._process = None
 
 
-def through_adk(log: Path) -> BaseToolset:
+def through_adk(log: Path, *options: str, limit: float = LIMIT) -> BaseToolset:
     """A connection through ADK's own client, which needs the package `mcp`."""
     from google.adk.tools.mcp_tool.mcp_session_manager import StdioConnectionParams
     from google.adk.tools.mcp_tool.mcp_toolset import McpToolset
 
     parameters: Any = import_module("mcp").StdioServerParameters(
-        command=sys.executable, args=[SERVER, str(log)]
+        command=sys.executable, args=[SERVER, str(log), *options]
     )
-    return McpToolset(connection_params=StdioConnectionParams(server_params=parameters, timeout=LIMIT))
+    return McpToolset(connection_params=StdioConnectionParams(server_params=parameters, timeout=limit))
 
 
 CLIENTS: dict[str, Callable[[Path], BaseToolset]] = {"by hand": ByHand}
@@ -617,6 +617,35 @@ async def test_no_process_of_a_cancelled_run(client: Callable[[Path], BaseToolse
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not alive(started)
+
+
+WAYS_TO_END: dict[str, Callable[[Agent[Any]], Expr[Any]]] = {
+    "cancelled": lambda one: one,
+    "out of time": lambda one: one.timeout(1),
+    "beaten": lambda one: race(one, Agent("b")),
+    "too slow": lambda one: one,
+}
+every_way_to_end = pytest.mark.parametrize("way", WAYS_TO_END if find_spec("mcp") else [])
+
+
+@every_way_to_end
+async def test_no_process_that_was_about_to_start(way: str, tmp_path: Path) -> None:
+    """A run that ends while its server starts leaves neither the process nor a task."""
+    log, before = tmp_path / "log", asyncio.all_tasks()
+    one = Agent("a").tools(through_adk(log, "never", limit=1 if way == "too slow" else LIMIT))
+
+    async def started(request: LlmRequest) -> AsyncGenerator[str, None]:
+        await comes_true(log.exists, "the server starts")
+        yield "won"
+
+    backend = mock_backend({"a": "x", "b": started})
+    task = asyncio.ensure_future(WAYS_TO_END[way](one).run("hi", backend=backend))
+    await comes_true(lambda: log.exists() or task.done(), "the server starts")
+    if way == "cancelled":
+        task.cancel()
+    await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), LIMIT)
+    assert not any(map(alive, processes(log) if log.exists() else []))
+    assert asyncio.all_tasks() <= {*before, task}
 
 
 @every_client

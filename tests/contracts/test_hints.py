@@ -97,6 +97,46 @@ async def test_a_part_of_a_stored_answer() -> None:
     assert "For red." in (await requests(mended, {"triage": {"team": "red"}}))["answerer"][0]
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"), [("1st", "_1st"), ("user:my-key", "user:my_key"), ("my-key", "my_key"), ("a b", "a_b")]
+)
+async def test_a_written_key_that_no_placeholder_can_name(key: str, meant: str) -> None:
+    """ADK leaves such braces as they are, though the key is written; it fills the key that is advised."""
+    slip = Agent("teller").writes(key) >> answerer.instruct(f"For {{{key}}}.")
+    assert hint(slip, "literal-placeholder") == (
+        "ADK does not fill it. A key in a placeholder has only letters, digits and _, and no digit in "
+        f"front.\nName the key {meant!r} instead."
+    )
+    assert f"For {{{key}}}." in (await requests(slip, {"teller": "red"}))["answerer"][0]
+    mended = Agent("teller").writes(meant) >> answerer.instruct(f"For {{{meant}}}.")
+    assert "For red." in (await requests(mended, {"teller": "red"}))["answerer"][0]
+
+
+def transfer_to_agent() -> str:
+    """Do what a tool of ADK's is called after."""
+    return ""
+
+
+def set_model_response() -> str:
+    """Do what another is called after."""
+    return ""
+
+
+def finish_task() -> str:
+    """Do what a third is called after."""
+    return ""
+
+
+def test_a_tool_with_the_name_of_one_that_adk_gives() -> None:
+    """A tool is refused that has the name of one which ADK declares for the same agent."""
+    boss = Agent("boss").tool(transfer_to_agent)
+    typed = Agent("typed").tool(set_model_response)
+    for slip in (boss.delegate(Agent("x")), typed.returns(int)):
+        assert "Rename yours." in hint(slip, "duplicate-tool")
+    for fine in (boss, typed, Agent("a").tool(finish_task), boss >> typed):
+        assert not [issue for issue in check_all(fine).issues if issue.code == "duplicate-tool"]
+
+
 LITERAL = [case for case in FAULTY if case.code == "literal-placeholder"]
 
 
@@ -215,7 +255,7 @@ async def test_the_whole_list_in_place_of_the_item() -> None:
 
 
 async def test_a_field_that_may_be_null() -> None:
-    """A field whose type allows `None` may be missing after it was written; the advised default fills it."""
+    """A field whose type allows `None` may be `None` after it was written; the advised default fills it."""
 
     class Maybe(StateSchema):
         name: str
@@ -225,12 +265,12 @@ async def test_a_field_that_may_be_null() -> None:
     reads = answerer.instruct("Dear {nick}")
     slip = asks >> reads
     assert hint(slip, "unresolved-template-var") == (
-        '"nick" is written by a, whose answer may leave it out: its type allows None.\n'
+        '"nick" is written by a, whose answer may be None: then a placeholder is empty text, and every '
+        "other reader finds nothing.\n"
         "Put S.default(nick=...) after a, or write {nick?}."
     )
     answer = {"a": {"name": "Ann", "nick": None}}
-    with pytest.raises(MissingKeyError, match="nick"):
-        await requests(slip, answer)
+    assert "Dear \n" in (await requests(slip, answer))["answerer"][0]
     assert "Dear friend" in (await requests(asks >> S.default(nick="friend") >> reads, answer))["answerer"][0]
 
 

@@ -155,9 +155,13 @@ def test_check_contracts_gives_the_bad_ones() -> None:
 
 
 def test_initial_state_counts() -> None:
-    """A key that the session holds before the run is there; one that it holds as `None` is not."""
-    assert check_all(PRESENTER, state={"summary": "x"}).ok
-    assert not check_all(PRESENTER, state={"summary": None}).ok
+    """A key that the session holds before the run is there; one that it holds as `None` fills no text."""
+    assert check_all(PRESENTER, state={"summary": "x"}).issues[0].severity is Severity.OK
+    held = check_all(PRESENTER, state={"summary": None})
+    assert held.ok
+    assert [(type(issue), issue.severity) for issue in held.issues] == [
+        (UnresolvedTemplateVar, Severity.WARN)
+    ]
 
 
 def test_every_check_works_alone() -> None:

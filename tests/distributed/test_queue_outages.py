@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -256,5 +256,6 @@ async def test_the_service_ends_a_stream(monkeypatch: pytest.MonkeyPatch, steady
                     await within_limit(asyncio.shield(taking))
             async with asyncio.timeout(LIMIT):
                 while not steady and came.empty():  # the emulator also delivers to the stream that was cut
-                    await put(endpoint, Message(b"after", {}))
+                    with suppress(ServerError):  # gRPC's channels to one address may share what was cut
+                        await put(endpoint, Message(b"after", {}))
             assert taking.done() is bool(steady)

@@ -256,3 +256,14 @@ async def test_images_in_a_set_reach_the_model(tmp_path: Path) -> None:
     got: Any = backend.calls["classifier"][0].contents[0].parts
     assert [part.text for part in got] == ["See", None]
     assert got[1].inline_data.data == b"png"
+
+
+@pytest.mark.parametrize("sign", ["\x85", "\u2028", "\u2029"])
+def test_line_breaks_of_unicode_survive_yaml(tmp_path: Path, sign: str) -> None:
+    """Text with a line break that only Unicode has reads back equal, in values and in keys."""
+    text = f"one{sign}two \u00fc \N{THUMBS UP SIGN}"
+    case = FluentCase(text, reference_response=text, initial_state={text: text})
+    FluentEvalSuite(Agent("a"), [case]).to_yaml(tmp_path / "x.yaml")
+    assert "\u00fc" in (tmp_path / "x.yaml").read_text(encoding="utf-8")
+    (read,) = FluentEvalSuite.from_yaml(tmp_path / "x.yaml", Agent("a")).cases
+    assert (read.input, read.reference_response, read.initial_state) == (text, text, {text: text})

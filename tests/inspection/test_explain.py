@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from google.adk.agents import LlmAgent
+
 from adk_fluent import Agent, Route, S, gate
 from adk_fluent.inspection import explain
 from adk_fluent.ir import Match
@@ -50,7 +52,8 @@ def test_every_concern_is_there() -> None:
     text = str(PIPELINE.explain().agents["booker"])
     for line in (
         "booker (agent)",
-        "  model:        (not set — the model of the agent above, else ADK's default)",
+        "  model:        (not set — the model of the agent above, else ADK's default, "
+        f"{LlmAgent.DEFAULT_MODEL})",
         '  instruction:  "Book {intent}"',
         "  reads:        C.default() — the whole conversation, {intent}",
         "  returns:      (not set — plain text)",

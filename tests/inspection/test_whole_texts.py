@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.models import Gemini
 from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
@@ -121,7 +122,7 @@ desk (agent)
   visibility:   user
 
 billing (agent)
-  model:        (not set — the model of the agent above, else ADK's default)
+  model:        (not set — the model of the agent above, else ADK's default, DEFAULT)
   reads:        C.from_state('invoice', 'tier') — state keys only
   accepts:      (not set — accepts any input as tool)
   returns:      (not set — plain text)
@@ -132,7 +133,7 @@ billing (agent)
   visibility:   user
 
 refunds (agent)
-  model:        (not set — the model of the agent above, else ADK's default)
+  model:        (not set — the model of the agent above, else ADK's default, DEFAULT)
   reads:        C.from_agents('billing') — part of the conversation
   accepts:      (not set — accepts any input as tool)
   returns:      (not set — plain text)
@@ -143,7 +144,7 @@ refunds (agent)
   visibility:   user
 
 shop (agent)
-  model:        (not set — the model of the agent above, else ADK's default)
+  model:        (not set — the model of the agent above, else ADK's default, DEFAULT)
   reads:        C.none() — the current user message only
   accepts:      (not set — accepts any input as tool)
   returns:      structured JSON → {total: float, due: str}
@@ -209,7 +210,7 @@ def test_an_assistant_with_helpers_is_explained() -> None:
     """The outline, then what each agent is, is told, reads, returns and may call; nothing empty."""
     found = DESK.explain()
     agents = [agent.replace(issues=()) for agent in found.agents.values()]  # the findings are the check's
-    assert "\n\n".join(map(str, agents)) == EXPLAINED
+    assert "\n\n".join(map(str, agents)) == EXPLAINED.replace("DEFAULT)", f"{LlmAgent.DEFAULT_MODEL})")
     assert str(found).startswith(
         "desk (agent) name, topic →\n  billing (agent) invoice, tier →\n  refunds (agent)\n"
         "  shop (agent) → total, due\n\ndesk (agent)\n"

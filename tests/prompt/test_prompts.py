@@ -155,9 +155,10 @@ def test_braces_that_are_no_placeholder_stay() -> None:
 
 
 def test_a_missing_key_is_an_error_that_names_it() -> None:
-    """A placeholder without `?` needs its key; `None` is absent."""
+    """A placeholder without `?` needs its key; as in ADK, one that holds `None` is empty text."""
+    assert P.task("Help {name}!").render({"name": None}) == "Task:\nHelp !"
     with pytest.raises(MissingKeyError) as missing:
-        P.task("Help {name}").render({"name": None})
+        P.task("Help {name}").render({})
     assert str(missing.value) == (
         "The prompt needs state key 'name', which is not set. Write {name?} if it may be missing. "
         "If you mean the text {name}, write \\{name}."

@@ -22,11 +22,15 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent import Agent, T
+from adk_fluent.adopt import adopt
 from adk_fluent.backends.adk import threads
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.di import Resource
 from adk_fluent.errors import ArgumentError
+from adk_fluent.expr.base import Expr
+from adk_fluent.middleware import retry
 from adk_fluent.testing import call_tool, mock_backend
+from tests.clock import advance, with_clock
 from tests.limits import LIMIT, happens, in_thread
 
 
@@ -189,8 +193,95 @@ async def test_the_context_of_the_call() -> None:
     assert run.state == {"note": "x"}
 
 
-def test_calls_of_one_turn_run_at_the_same_time() -> None:
-    """Several calls that a model makes at once can wait for one another, and their results are in order."""
+def turn(*calls: tuple[str, dict[str, Any]]) -> types.Content:
+    """What a model says that makes several calls at once."""
+    made = (types.FunctionCall(name=name, args=args) for name, args in calls)
+    return types.Content(role="model", parts=[types.Part(function_call=call) for call in made])
+
+
+class Adding:
+    """A tool that adds to a key, and lets everything else of the program go on before it writes.
+
+    Attributes:
+        threads: those in which it was called.
+    """
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.threads: list[threading.Thread] = []
+
+    def add(self, letter: str, tool_context: ToolContext) -> str:
+        """Add a letter."""
+        self.threads.append(threading.current_thread())
+        seen: str = tool_context.state.get("all", "")
+        if threading.current_thread() is not threading.main_thread():
+            for _ in range(20):
+                asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self.loop).result(LIMIT)
+        tool_context.state["all"] = seen + letter
+        return letter
+
+
+ONE_BY_ONE: dict[str, Callable[[Callable[..., Any]], Expr[Any]]] = {
+    "a function": lambda add: Agent("a").tools(add),
+    "of T": lambda add: Agent("a").tools(T.fn(add, writes=["all"])),
+    "with attempts": lambda add: Agent("a").tools(T.retry(add)),
+    "a tool of ADK": lambda add: Agent("a").tools(FunctionTool(add)),
+    "of a subclass": lambda add: Agent("a").tools(Renaming(add)),
+    "of an adopted agent": lambda add: adopt(LlmAgent(name="a", model="m", tools=[add])),
+    "of an agent in a tool": lambda add: Agent("b").tools(T.agent(Agent("a").tools(add))),
+    "with middleware": lambda add: Agent("a").tools(add).middleware(retry(tools=True)),
+}
+
+
+@pytest.mark.parametrize("make", ONE_BY_ONE.values(), ids=ONE_BY_ONE)
+async def test_calls_of_one_turn_are_made_one_after_another(make: Callable[..., Expr[Any]]) -> None:
+    """Calls of one turn that read and write one key keep all that they write, in the order of the calls."""
+    adding = Adding()
+    letters = [
+        turn(*(("add", {"letter": letter}) for letter in "abc")),
+        turn(("add", {"letter": "d"})),
+        "done",
+    ]
+    script = {"a": letters, "b": [call_tool("a", request="x"), "done"]}
+    run = await make(adding.add).run("hi", backend=mock_backend(script))
+    assert run.state["all"] == "abcd"
+    assert len(set(adding.threads)) == 1, "one thread for one run"
+
+
+async def test_every_tool_takes_its_turn() -> None:
+    """A tool in the event loop waits for those in threads; branches of a run wait for one another, too."""
+    adding = Adding()
+
+    def add_here(letter: str, tool_context: ToolContext) -> str:
+        """Add a letter."""
+        return adding.add(letter, tool_context)
+
+    agent = Agent("a").tools(adding.add, T.fn(add_here, in_thread=False))
+    calls = turn(("add", {"letter": "a"}), ("add_here", {"letter": "b"}), ("add", {"letter": "c"}))
+    run = await agent.run("hi", backend=mock_backend({"a": [calls, "done"]}))
+    assert run.state["all"] == "abc"
+
+    at_work = list[str]()
+
+    def alone(name: str) -> str:
+        """Note who is at work meanwhile."""
+        at_work.append(name)
+        for _ in range(20):
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), adding.loop).result(LIMIT)
+        assert at_work == [name]
+        return at_work.pop()
+
+    both = Agent("a").tools(alone) | Agent("b").tools(alone)
+    script = {name: [turn(("alone", {"name": name})), "done"] for name in "ab"}
+    await both.run("hi", backend=mock_backend(script))
+
+
+AROUND: list[Callable[[Any], Any]] = [lambda tool: tool, T.retry, lambda tool: T.timeout(tool, 60)]
+
+
+@pytest.mark.parametrize("make", AROUND)
+async def test_calls_that_may_run_in_parallel(make: Callable[[Any], Any]) -> None:
+    """With `T.fn(parallel=True)`, calls of one turn can wait for one another; their results are in order."""
     barrier = threading.Barrier(2)
 
     def meet(name: str) -> str:
@@ -198,13 +289,133 @@ def test_calls_of_one_turn_run_at_the_same_time() -> None:
         barrier.wait(LIMIT)
         return name
 
-    parts = [
-        types.Part(function_call=types.FunctionCall(name="meet", args={"name": name})) for name in ("x", "y")
-    ]
-    both = types.Content(role="model", parts=parts)
-    run = asyncio.run(Agent("a").tools(meet).run("hi", backend=mock_backend({"a": [both, "done"]})))
+    both = turn(("meet", {"name": "x"}), ("meet", {"name": "y"}))
+    tool = make(T.fn(meet, parallel=True))
+    run = await Agent("a").tools(tool).run("hi", backend=mock_backend({"a": [both, "done"]}))
     given = [response.result for event in run for response in event.tool_responses]
     assert given == [{"result": "x"}, {"result": "y"}]
+
+
+def test_what_parallel_takes() -> None:
+    """`parallel=` is a truth value, and means nothing in the event loop."""
+    with pytest.raises(ArgumentError, match=r"T.fn\(parallel=\): it is True or False"):
+        T.fn(where, parallel=cast(Any, "no"))
+    with pytest.raises(ArgumentError, match="the event loop makes one call at a time"):
+        T.fn(where, parallel=True, in_thread=False)
+
+
+async def test_a_call_inside_a_call() -> None:
+    """A tool may wait for another of its run, and for one that is async: both go on inside its turn."""
+    loop, heard = asyncio.get_running_loop(), threading.Event()
+
+    def outer(tool_context: ToolContext) -> list[str]:
+        """Call the inner one, twice."""
+        inner = cast(Any, tool_context)._invocation_context.agent.tools[1]
+        calls = (inner.run_async(args={"name": name}, tool_context=tool_context) for name in "xy")
+        called = [asyncio.run_coroutine_threadsafe(call, loop) for call in calls]
+        assert heard.wait(LIMIT)
+        return [call.result(LIMIT) for call in called]
+
+    def inner(name: str) -> str:
+        """Give the name."""
+        return name
+
+    async def tell() -> str:
+        """Tell the outer one."""
+        heard.set()
+        return "told"
+
+    script = {"a": [turn(("outer", {}), ("tell", {}), ("inner", {"name": "z"})), "done"]}
+    run = await Agent("a").tools(outer, inner, tell).run("hi", backend=mock_backend(script))
+    given = [response.result["result"] for event in run for response in event.tool_responses]
+    assert given == [["x", "y"], "told", "z"]
+
+
+async def test_a_call_that_waits_for_its_turn_is_given_up() -> None:
+    """When a run is cancelled, a call that has not begun is not made."""
+    started, go_on, made = threading.Event(), threading.Event(), list[str]()
+
+    def block(name: str) -> str:
+        """Block."""
+        started.set()
+        assert go_on.wait(LIMIT)
+        made.append(name)
+        return name
+
+    def connect() -> Generator[int]:
+        yield 1
+
+    def use(name: str, db: int) -> str:
+        """Block, with what is open for the run."""
+        return block(name)
+
+    for tool in (block, use):
+        started.clear()
+        go_on.clear()
+        agent = Agent("a").tools(tool).inject(db=Resource(connect, scope="invocation"))
+        both = turn((tool.__name__, {"name": "x"}), (tool.__name__, {"name": "y"}))
+        task = asyncio.ensure_future(agent.run("hi", backend=mock_backend({"a": [both, "done"]})))
+        await happens(started)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+        await threads_have_ended()
+    assert made == ["x", "x"]
+
+
+@with_clock
+async def test_a_time_limit_begins_with_the_turn() -> None:
+    """`T.timeout` counts from when a call's turn comes, and one that it gave up holds up no other."""
+    loop, stuck, go_on = asyncio.get_running_loop(), threading.Event(), threading.Event()
+
+    def pass_time() -> str:
+        """Let an hour pass."""
+
+        async def passed() -> None:
+            advance(3600)
+            await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(passed(), loop).result(LIMIT)
+        return "passed"
+
+    def block() -> str:
+        """Block, and let an hour pass."""
+        loop.call_soon_threadsafe(advance, 3600)
+        stuck.set()
+        assert go_on.wait(LIMIT)
+        return "too late"
+
+    def quick() -> str:
+        """Be quick."""
+        return "quick"
+
+    def fail(tool: Any, args: Any, tool_context: Any, error: Exception) -> dict[str, Any]:
+        return {"result": "given up"}
+
+    limited = [T.timeout(T.cache(tool), 60) for tool in (quick, block)]
+    agent = Agent("a").tools(pass_time, *limited).on_tool_error(fail)
+    script = {"a": [turn(("pass_time", {}), ("quick", {})), turn(("block", {}), ("quick", {})), "done"]}
+    try:
+        run = await agent.run("hi", backend=mock_backend(script))
+    finally:
+        go_on.set()
+    given = [response.result["result"] for event in run for response in event.tool_responses]
+    assert given == ["passed", "quick", "given up", "quick"]
+
+
+async def test_a_cache_knows_the_call_before() -> None:
+    """Of two equal calls of one turn, the second gets what `T.cache` kept of the first."""
+    made = list[str]()
+
+    def look(name: str) -> str:
+        """Look."""
+        made.append(name)
+        return name
+
+    both = turn(("look", {"name": "x"}), ("look", {"name": "x"}))
+    await Agent("a").tools(T.cache(look)).run("hi", backend=mock_backend({"a": [both, "done"]}))
+    assert made == ["x"]
 
 
 async def test_calls_that_share_a_resource_of_the_run_do_not() -> None:

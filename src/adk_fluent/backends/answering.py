@@ -132,7 +132,7 @@ def absence(
         root: the tree, with unique names.
         typed: who returns what.
         state: the session's state after the run.
-        pending: the approvals that it waits for.
+        pending: what it waits for.
     """
     if not typed.schemas:
         return None
@@ -190,7 +190,9 @@ class _Search:
     def ended(self, root: Node, pending: Sequence[Pending]) -> Absence | None:
         """What stopped the run before anybody answered."""
         if pending:
-            return self._absent(root, f"{pending[0].agent!r} waits for approval: {pending[0].message}")
+            return self._absent(
+                root, f"{pending[0].agent!r} waits for {pending[0].awaited}: {pending[0].message}"
+            )
         if self.events and (problem := self.events[-1].error):
             return self._absent(root, f"{self.typed.origin(self.events[-1].author)!r} failed: {problem}")
         return None

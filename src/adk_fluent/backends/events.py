@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.cost.prices import Tokens, cost_of
@@ -133,21 +133,62 @@ def _cost(call: Spent) -> Decimal | None:
         return None
 
 
+Awaited = Literal["approval", "result", "credential", "input"]
+"""What a run can wait for: a person's approval, what a long-running tool gives, a credential, or input."""
+
+_IN_WORDS: Final[Mapping[Awaited, str]] = {
+    "approval": "approval",
+    "result": "a result",
+    "credential": "a credential",
+    "input": "input",
+}
+_FORMS: Final[Mapping[Awaited, str]] = {
+    "approval": "True, False or a payload that approves",
+    "result": "what the tool gave: text, or anything else that is JSON",
+    "credential": "the key, the token or the address that the sign-in ended at, as text, or ADK's "
+    "AuthCredential or AuthConfig",
+    "input": "text, or anything else that is JSON",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An approval that a run waits for.
+    """What a run waits for: a question that somebody outside it answers.
 
     Attributes:
-        id: what `resume(approvals={id: ...})` refers to.
-        agent: the gate, or the agent whose tool asks.
-        message: what the person is asked.
-        payload: what is to be approved: a tool's name and arguments, or nothing for a gate.
+        id: what `resume(answers={id: ...})` refers to.
+        agent: the gate, or the agent that asks or whose tool does.
+        message: what is asked, in words.
+        payload: what it is about. For a tool its `name` and `args`, and the `response` that a long-running
+            one gave so far; for a credential its `type` and the `url` to sign in at; for input the
+            `payload` and the `schema` of the answer, if there are any; for a gate nothing.
+        kind: what is awaited: `"approval"`, `"result"` of a long-running tool, `"credential"` or `"input"`.
     """
 
     id: str
     agent: str
     message: str
     payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    kind: Awaited = "approval"
+
+    @property
+    def awaited(self) -> str:
+        """What the agent waits for, in words.
+
+        >>> Pending("1", "desk", "Which city?", kind="input").awaited
+        'input'
+        """
+        return _IN_WORDS[self.kind]
+
+    @property
+    def form(self) -> str:
+        """The form of the answer, in words.
+
+        >>> Pending("1", "gate", "Refund 250 EUR?").form
+        'True, False or a payload that approves'
+        """
+        schema = self.payload.get("schema") if self.kind == "input" else None
+        return f"what fits {json.dumps(schema, default=repr)}" if schema else _FORMS[self.kind]
 
 
 def call_text(payload: Mapping[str, Any]) -> str:
@@ -459,7 +500,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     @property
     def pending(self) -> list[Pending]:
-        """The approvals that the run waits for; empty when it ended."""
+        """What the run waits for; empty when it ended."""
         if self._pending is not None:
             return list(self._pending)
         return list({pending.id: pending for event in self for pending in event.pending}.values())

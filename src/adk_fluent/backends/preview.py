@@ -35,11 +35,11 @@ class Preview(PerAgent["list[ModelRequest]"]):
     Args:
         found: the pairs.
         order: every request with its agent, in the order of the calls.
-        pending: the approvals that the run stopped to wait for.
+        pending: what the run stopped to wait for.
 
     Attributes:
         order: every request with its agent, in the order of the calls.
-        pending: the approvals that the run stopped to wait for.
+        pending: what the run stopped to wait for.
     """
 
     __slots__ = ("order", "pending")
@@ -80,7 +80,7 @@ class Preview(PerAgent["list[ModelRequest]"]):
             blocks.append(f"{number}. {agent} ({request.model}){of}\n{request_text(request)}")
         if silent := [agent for agent, requests in self.items() if not requests]:
             blocks.append(f"Not asked: {', '.join(silent)}.")
-        blocks += [f"Stopped: {one.agent} waits for approval: {one.message}" for one in self.pending]
+        blocks += [f"Stopped: {one.agent} waits for {one.awaited}: {one.message}" for one in self.pending]
         return "\n\n".join(blocks) or "There is no agent here."
 
 

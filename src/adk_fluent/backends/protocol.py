@@ -68,7 +68,7 @@ class StoredSession:
 
     Attributes:
         state: what its state holds; a key whose value is `None` is absent.
-        waiting: run (`invocation_id`) → the approvals that it waits for; only runs that wait are in it.
+        waiting: run (`invocation_id`) → what it waits for; only runs that wait are in it.
         runs: run → its events in order, without what the user said.
     """
 
@@ -107,8 +107,11 @@ class SessionBackend(Backend, Protocol):
     ) -> AsyncIterator[AgentEvent]:
         """Answer what a paused run waits for, and give the events that follow: at least one, of that run.
 
+        Args:
+            approvals: `Pending.id` → the answer, also to what is no approval.
+
         Raises:
-            SessionError: there is no such session, or it does not wait for one of these approvals.
+            SessionError: there is no such session, or it does not wait for one of these answers.
         """
         ...
 

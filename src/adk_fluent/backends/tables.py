@@ -25,8 +25,8 @@ def run_tables(result: RunResult[Any]) -> str:
         state = [(key, _shown(value)) for key, value in result.state.items()]
         parts += [html.title("State after it"), html.table(["key", "value"], state)]
     if result.pending:
-        waits = [(pending.agent, pending.message, pending.id) for pending in result.pending]
-        parts += [html.title("It waits for approval"), html.table(["agent", "asks", "id"], waits)]
+        waits = [(asked.agent, asked.awaited, asked.message, asked.id) for asked in result.pending]
+        parts += [html.title("It waits"), html.table(["agent", "for", "asks", "id"], waits)]
     return "".join(parts)
 
 

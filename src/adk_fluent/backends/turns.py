@@ -30,7 +30,7 @@ def state_after(state: Mapping[str, Any], events: Iterable[AgentEvent]) -> dict[
 
 
 def pending_after(events: Iterable[AgentEvent]) -> list[Pending]:
-    """The approvals that events ask for, each once."""
+    """What events ask for, each once."""
     return list({asked.id: asked for event in events for asked in event.pending}.values())
 
 

@@ -102,7 +102,7 @@ class Conversation:
                         problems.pop(withdrawn, None)
                     if event.error and not event.content and RAISED not in event.metadata:
                         problems[event.id] = f"model error in agent {event.author!r}: {one_line(event.error)}"
-                    self.pending += event.pending
+                    self.pending += [each for each in event.pending if each.kind == "approval"]
                     speaking = event.author if event.is_partial or event.error else ""
                     yield event
         except ADKFluentError:

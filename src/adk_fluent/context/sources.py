@@ -14,7 +14,7 @@ from adk_fluent.context.view import View
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead
-from adk_fluent.ir.matching import lost
+from adk_fluent.ir.matching import is_held, lost
 from adk_fluent.ir.template import Placeholder, all_keys, placeholders, render
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ class Template(Shown):
     def values(self, scene: Scene) -> Entries:
         def value(placeholder: Placeholder) -> str:
             found = scene.state.get(placeholder.key)
-            if found is None and not placeholder.optional:
+            if found is None and not placeholder.optional and not is_held(scene.state, placeholder.key):
                 raise MissingKeyError(_missing(placeholder.key, scene))
             return "" if found is None else str(found)
 

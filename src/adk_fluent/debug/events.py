@@ -27,7 +27,9 @@ def event_from(data: Mapping[str, Any]) -> AgentEvent:
         for each in given.get("tool_responses", ())
     ]
     given["pending"] = tuple(
-        Pending(each["id"], each["agent"], each["message"], dict(each["payload"]))
+        Pending(
+            each["id"], each["agent"], each["message"], dict(each["payload"]), each.get("kind", "approval")
+        )
         for each in given.get("pending", ())
     )
     if (usage := given.get("usage")) is not None:

@@ -7,7 +7,7 @@ import re
 import reprlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Final, Required
+from typing import Annotated, Any, Final, NotRequired, Required
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -189,6 +189,7 @@ class _Pending(TypedDict):
     agent: str
     message: str
     payload: Json
+    kind: NotRequired[str]
 
 
 class _Usage(TypedDict, total=False):

@@ -127,5 +127,5 @@ async def resumed(
                 told["state"] = dict(state)
             result = await expression.run(content_from(run.prompt), **told)
         state = None
-        asked += [each.id for each in result.pending]
+        asked += [each.id for event in result for each in event.pending]
     return cast("RunResult[Any]", result)

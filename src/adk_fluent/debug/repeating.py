@@ -6,8 +6,9 @@ import asyncio
 import uuid
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from adk_fluent.backends.adk.events.approvals import answer_in
 from adk_fluent.backends.adk.events.parts import content_from
 from adk_fluent.debug.recorder import Recorder
 from adk_fluent.debug.replaying import OnMismatch, ReplayerBackend, Tools
@@ -112,20 +113,16 @@ def approvals_of(recording: Recording, run: RecordedRun, now: Sequence[str]) -> 
     """What a run that went on answered, under the ids that the requests have now; nothing for other runs.
 
     Args:
-        now: the ids of all approvals that its session asked for so far.
+        now: the ids of all that its session asked for so far.
     """
-    parts: list[Mapping[str, Any]] = run.prompt.get("parts") or []
-    given = [cast("Mapping[str, Any]", each) for part in parts if (each := part.get("function_response"))]
+    parts = content_from(run.prompt).parts or ()
+    given = [part.function_response for part in parts if part.function_response is not None]
     ids = dict(zip(_pending(recording, run.session_id), now, strict=False))
-    return {ids.get(str(each["id"]), str(each["id"])): _answer(each.get("response") or {}) for each in given}
-
-
-def _answer(response: Mapping[str, Any]) -> Any:
-    return response["payload"] if "payload" in response else bool(response.get("confirmed"))
+    return {ids.get(str(each.id), str(each.id)): answer_in(each) for each in given}
 
 
 def _pending(recording: Recording, session_id: str) -> list[str]:
-    """The ids of all approvals that a session asked for."""
+    """The ids of all that a session asked for."""
     return [
         asked.id
         for step in recording.steps

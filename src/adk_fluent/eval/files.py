@@ -96,6 +96,25 @@ def _mapping(
     return dict(found)
 
 
+_BREAKS: Final = frozenset("\x85\u2028\u2029")
+"""Line breaks to YAML, which would be read back as spaces unless they are escaped."""
+
+
+def _dumper() -> Any:
+    """PyYAML's safe dumper, which quotes text with such a break."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def text(dumper: Any, value: str) -> Any:
+        style = None if _BREAKS.isdisjoint(value) else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
 def to_yaml(suite: FluentEvalSuite, path: str | PathLike[str] | None) -> str:
     """What `FluentEvalSuite.to_yaml` does."""
     import yaml
@@ -107,7 +126,7 @@ def to_yaml(suite: FluentEvalSuite, path: str | PathLike[str] | None) -> str:
     if suite.simulation is not None:
         whole["simulation"] = {name: getattr(suite.simulation, name) for name in _SIMULATION}
     whole["cases"] = [dict(_written(name, case)) for name, case in suite.named_cases.items()]
-    text = yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.dump(whole, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=100)
     if path is not None:
         write(path, text)
     return text

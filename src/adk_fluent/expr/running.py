@@ -339,15 +339,28 @@ class Run(Generic[T_co]):
         return [answers[index] if error is None else error for index, error in enumerate(errors)]
 
     @briefly
-    async def resume(self, approvals: Mapping[str, Any], session_id: str) -> RunResult[T_co]:
-        """The rest of a paused run."""
+    async def resume(
+        self,
+        session_id: str,
+        answers: Mapping[str, Any] | None,
+        approvals: Mapping[str, Any] | None,
+    ) -> RunResult[T_co]:
+        """The rest of a paused run.
+
+        Args:
+            answers: id of what is asked → the answer.
+            approvals: more of them.
+
+        Raises:
+            ArgumentError: both answer the same, or one is no mapping.
+        """
         from adk_fluent.backends.spending import noting_calls
 
         sessions, form = self._storing("resume()"), self._form
         source = sessions.resume(
             form.compiled,
             session_id=session_id,
-            approvals=approvals,
+            approvals=_answers(answers, approvals),
             user_id=self._user_id,
             services=self._services,
         )
@@ -587,6 +600,23 @@ def _before(session: StoredSession, events: Sequence[AgentEvent]) -> list[AgentE
     return list(itertools.takewhile(lambda event: event.id not in these, stored))
 
 
+def _answers(answers: Mapping[str, Any] | None, approvals: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What both arguments of `resume` answer.
+
+    Raises:
+        ArgumentError: both answer the same, or one is no mapping.
+    """
+    for name, given in (("answers", answers), ("approvals", approvals)):
+        if given is not None and not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
+            raise ArgumentError(f"resume({name}=) takes {{id: value}}, not {given!r:.60}.")
+    twice = (answers or {}).keys() & (approvals or {}).keys()
+    if twice:
+        raise ArgumentError(
+            f"resume() got two answers to {min(twice)!r}: one in answers=, one in approvals=."
+        )
+    return {**(answers or {}), **(approvals or {})}
+
+
 def _answer(result: RunResult[T_co]) -> T_co:
     """The answer of a result.
 
@@ -596,7 +626,7 @@ def _answer(result: RunResult[T_co]) -> T_co:
     try:
         if waiting := result.pending:
             raise RunError(
-                f"{waiting[0].agent!r} waits for approval: {sentence(waiting[0].message)} "
+                f"{waiting[0].agent!r} waits for {waiting[0].awaited}: {sentence(waiting[0].message)} "
                 "Use run(), whose result has .pending, and resume()."
             )
         return result.output

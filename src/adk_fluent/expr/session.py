@@ -51,7 +51,7 @@ class Chat(Generic[T_co]):
         """End the conversation, as `async with` does.
 
         Its session is forgotten, unless it was named with `session_id=` or is kept in a service of the
-        caller's, `keep=True` says so, or a run in it waits for a person.
+        caller's, `keep=True` says so, or a run in it waits for an answer.
         """
         try:
             await self._open.aclose()
@@ -65,18 +65,22 @@ class Chat(Generic[T_co]):
         result, self._next = await self._next.turn(prompt, self.session_id)
         return result
 
-    async def resume(self, approvals: Mapping[str, Any]) -> RunResult[T_co]:
-        """Go on with the turn that waits for a person; the conversation goes on after it.
+    async def resume(
+        self, approvals: Mapping[str, Any] | None = None, *, answers: Mapping[str, Any] | None = None
+    ) -> RunResult[T_co]:
+        """Go on with the turn that waits; the conversation goes on after it.
 
         Args:
             approvals: `RunResult.pending` id → `True`, `False`, or a payload that approves.
+            answers: `RunResult.pending` id → the answer, in the form that `Pending.form` names.
 
         Raises:
-            SessionError: it does not wait for one of these approvals.
+            SessionError: it does not wait for one of these answers.
+            ArgumentError: an answer has another form.
             BackendError: the backend stores no sessions.
         """
         self._check_open()
-        return await self._first.resume(approvals, self.session_id)
+        return await self._first.resume(self.session_id, answers, approvals)
 
     def _check_open(self) -> None:
         if self._forgotten:

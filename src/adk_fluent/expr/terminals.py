@@ -172,7 +172,7 @@ class Terminals(Looking, Generic[T_co]):
 
     @listing_options(RunOptions)
     async def run(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunResult[T_co]:
-        """Run to the end, or until a person must approve.
+        """Run to the end, or until an answer from outside is needed.
 
         Args:
             prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
@@ -190,7 +190,7 @@ class Terminals(Looking, Generic[T_co]):
 
         Closing it early ends the run and cancels its model calls; `contextlib.aclosing` does so at once.
         However it ends, a session that was not named with `session_id=`, nor kept in a `session_service` of
-        yours, is forgotten then; only where the run waits for a person it stays, to `resume` it by the
+        yours, is forgotten then; only where the run waits for an answer it stays, to `resume` it by the
         `session_id` of its events.
 
         Args:
@@ -283,7 +283,7 @@ class Terminals(Looking, Generic[T_co]):
         Args:
             keep: whether the session stays when the conversation ends. By default one that was not named
                 with `session_id=`, nor kept in a `session_service` of yours, is forgotten, unless a run in it
-                waits for a person.
+                waits for an answer.
             options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
         """
         from adk_fluent.expr.session import Chat
@@ -314,20 +314,28 @@ class Terminals(Looking, Generic[T_co]):
 
     @listing_options(ResumeOptions)
     async def resume(
-        self, *, session_id: str, approvals: Mapping[str, Any], **options: Unpack[ResumeOptions]
+        self,
+        *,
+        session_id: str,
+        answers: Mapping[str, Any] | None = None,
+        approvals: Mapping[str, Any] | None = None,
+        **options: Unpack[ResumeOptions],
     ) -> RunResult[T_co]:
-        """Go on with a run that waits for a person, also in another process.
+        """Go on with a run that waits for an answer, also in another process.
 
         Args:
             session_id: the session of the run.
-            approvals: `RunResult.pending` id → `True`, `False`, or a payload that approves.
+            answers: `RunResult.pending` id → the answer, in the form that `Pending.form` names.
+            approvals: the same for approvals: id → `True`, `False`, or a payload that approves.
             options: `backend`, `session_service` and the rest of `ResumeOptions`.
 
         Raises:
-            SessionError: there is no such session, or it does not wait for one of these approvals.
+            SessionError: there is no such session, or it does not wait for one of these answers.
+            ArgumentError: an answer has another form.
             BackendError: the backend stores no sessions.
         """
-        return await self._run("resume", {**options, "session_id": session_id}).resume(approvals, session_id)
+        run = self._run("resume", {**options, "session_id": session_id})
+        return await run.resume(session_id, answers, approvals)
 
     @listing_options(ResumeOptions)
     async def rewind(

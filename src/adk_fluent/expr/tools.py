@@ -67,8 +67,11 @@ class T(metaclass=Namespace):
         reads: Iterable[str | StateFieldRef] = (),
         writes: Iterable[str | StateFieldRef] = (),
         in_thread: bool = True,
+        parallel: bool = False,
     ) -> Tool:
         """A function: its name, docstring and parameters are what the model is told.
+
+        Within a run, functions that are not async are called one after another, in the order of the calls.
 
         Args:
             confirm: whether a person must approve each call, or a function of its arguments that says so.
@@ -76,9 +79,13 @@ class T(metaclass=Namespace):
             writes: the state keys that it writes.
             in_thread: whether a function that is not async is called in a thread, so that it may block;
                 `False` calls it in the event loop, where nothing else happens until it returns.
+            parallel: whether its calls may run at the same time as others of the run, each in a thread of its
+                own. The function must then be thread-safe, and must not read a state key, change it and
+                write it: another call may change the key meanwhile. Async functions always run so.
 
         Raises:
-            ArgumentError: it is no function, or `in_thread` is neither `True` nor `False`.
+            ArgumentError: it is no function; `in_thread` or `parallel` is neither `True` nor `False`; or it
+                is to run in parallel in the event loop.
 
         >>> from adk_fluent import Agent, T
         >>> def note(text: str, tool_context) -> None:
@@ -91,9 +98,15 @@ class T(metaclass=Namespace):
             raise ArgumentError(f"T.fn() takes a function, not {describe(other)}.{_elsewhere(other)}")
         reading, writing = keys_of(reads, "T.fn()", "reads"), keys_of(writes, "T.fn()", "writes")
         given = Access(reading, writing) if reading or writing else None
-        if not isinstance(cast(object, in_thread), bool):
-            raise ArgumentError(f"T.fn(in_thread=): it is True or False, not {in_thread!r:.40}.")
-        return sources.FunctionTool(function, confirm, given, in_thread)
+        for name, value in {"in_thread": in_thread, "parallel": parallel}.items():
+            if not isinstance(cast(object, value), bool):
+                raise ArgumentError(f"T.fn({name}=): it is True or False, not {value!r:.40}.")
+        if parallel and not in_thread:
+            raise ArgumentError(
+                "T.fn(parallel=True, in_thread=False): the event loop makes one call at a time. Leave out "
+                "in_thread=False, or parallel=True."
+            )
+        return sources.FunctionTool(function, confirm, given, in_thread, parallel)
 
     @staticmethod
     def agent(expression: Expr[Any]) -> Tool:

@@ -15,7 +15,7 @@ from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
 from adk_fluent.inspection.concerns import DataFlow, data_flow
 from adk_fluent.inspection.per_agent import PerAgent, tables
-from adk_fluent.inspection.wording import NO_MODEL, hanging, prompt_text
+from adk_fluent.inspection.wording import hanging, no_model, prompt_text
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -102,7 +102,7 @@ class AgentPicture(Frozen):
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """What is known of it, by name; an empty text is nothing to tell."""
-        yield "model", self.model or NO_MODEL
+        yield "model", self.model or no_model()
         yield "description", self.description
         yield "instruction", f'"{self.instruction}"' if self.instruction else ""
         yield from ((concern, getattr(self.data_flow, concern)) for concern in CONCERNS)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, cast
 
 from adk_fluent.ir.base import UNSET
@@ -14,7 +18,18 @@ from adk_fluent.state.faults import shown
 from adk_fluent.tools.spec import Tool
 
 NOT_SET = "(not set)"
-NO_MODEL = "(not set — the model of the agent above, else ADK's default)"
+
+
+@cache
+def no_model() -> str:
+    """What is said of an agent that names no model: ADK's default, read from its source and not imported."""
+    found = find_spec("google.adk")
+    folders = (found and found.submodule_search_locations) or ()
+    files = [file for folder in folders if (file := Path(folder, "agents", "llm_agent.py")).is_file()]
+    source = files[0].read_text(encoding="utf-8") if files else ""
+    named = re.search(r"^ +DEFAULT_MODEL\b[^=\n]*= *['\"]([^'\"]+)['\"]", source, flags=re.MULTILINE)
+    default = f", {named[1]}" if named else ""
+    return f"(not set — the model of the agent above, else ADK's default{default})"
 
 
 def type_name(schema: object) -> str:

@@ -79,8 +79,6 @@ class Node(Frozen):
     """Whether it says something itself: a model or another program answers here."""
     asks: ClassVar[bool] = False
     """Whether it asks a person."""
-    may_turn_to_ask: ClassVar[bool] = False
-    """Whether it may turn out, once it runs, that a person is asked: another process decides."""
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS
@@ -114,6 +112,11 @@ class Node(Frozen):
     @property
     def may_pause(self) -> bool:
         """Whether a run may stop at the node itself until somebody answers."""
+        return False
+
+    @property
+    def may_turn_to_ask(self) -> bool:
+        """Whether it may turn out, once it runs, that somebody is asked: what is not ours decides."""
         return False
 
     def key_reads(self) -> KeyReads:

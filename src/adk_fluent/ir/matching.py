@@ -20,9 +20,19 @@ logger: logging.Logger = logging.getLogger("adk_fluent.route")
 Comparison = Literal["eq", "ne", "gt", "gte", "lt", "lte", "contains", "matches", "truthy"]
 
 StateView = Mapping[str, Any]
-"""State as functions see it: read-only, and a key whose value is `None` is absent."""
+"""State as functions see it: read-only. A key that holds `None` is not in it, but reading it gives `None`."""
 
 Predicate = Callable[[StateView], object]
+
+
+def is_held(state: StateView, key: str) -> bool:
+    """Whether a state has a value at `key`, which may be `None`.
+
+    >>> is_held({"x": None}, "x"), is_held({}, "x")
+    (True, False)
+    """
+    tell = getattr(state, "holds", None)
+    return bool(tell(key)) if callable(tell) else key in state
 
 
 def lost(state: StateView, key: str) -> str:

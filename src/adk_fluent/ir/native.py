@@ -28,6 +28,13 @@ class Native(Frozen):
         """The names of the agents in it."""
         return tuple(inner.name for inner in _below(self.value) if inner is not self.value)
 
+    @property
+    def asks(self) -> bool:
+        """Whether a function in it asks for input (`RequestInput`), as its code shows."""
+        functions = (getattr(part, "_func", None) for part in _below(self.value))
+        codes = (getattr(each, "__code__", None) for each in functions)
+        return any(code and "RequestInput" in (*code.co_names, *code.co_freevars) for code in codes)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Native) and self.value is other.value
 

@@ -186,16 +186,34 @@ def confirms(tool: object) -> bool:
         return tool.asks
     if getattr(tool, "_require_confirmation", False):
         return True
+    return _asks_by_itself(tool, "request_confirmation")
+
+
+def _asks_by_itself(tool: object, method: str) -> bool:
+    """Whether the function of a tool asks by itself, through this method of its context."""
     function = getattr(tool, "func", tool)
     code = getattr(unwrap(function) if callable(function) else function, "__code__", None)
-    return (
-        code is not None and "request_confirmation" in code.co_names
-    )  # it asks by itself, through its context
+    return code is not None and method in code.co_names
 
 
 def pauses(tool: object) -> bool:
     """Whether a call of the tool may stop the run until somebody answers."""
-    return any(confirms(part) or getattr(part, "is_long_running", False) for part in innermost(tool))
+    return any(
+        confirms(part)
+        or getattr(part, "is_long_running", False)
+        or _asks_by_itself(part, "request_credential")
+        for part in innermost(tool)
+    )
+
+
+_AUTH: Final = ("auth_scheme", "_auth_scheme", "_auth_config", "_credentials_manager")
+"""Where ADK's tools and toolsets keep what they sign in with."""
+
+
+def signs_in(tool: object) -> bool:
+    """Whether a tool or toolset of ADK's may turn to ask for the credential that it signs in with."""
+    parts = (part for part in innermost(tool) if _is_of_adk(part))
+    return any(getattr(part, name, None) is not None for part in parts for name in _AUTH)
 
 
 def ends_loops(tools: Iterable[object]) -> bool:

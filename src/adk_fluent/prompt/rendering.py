@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from adk_fluent.errors import ExpressionError, MissingKeyError
-from adk_fluent.ir.matching import holds
+from adk_fluent.ir.matching import holds, is_held
 from adk_fluent.ir.template import Placeholder, Segment, about_braces, segments
 from adk_fluent.prompt.spec import (
     HEADERS,
@@ -180,7 +180,7 @@ def _value(placeholder: Placeholder, state: Mapping[str, Any]) -> str:
             f"{{artifact.{placeholder.key}}}: a prompt reads artifacts only while an agent runs."
         )
     value = state.get(placeholder.key)
-    if value is None and not placeholder.optional:
+    if value is None and not placeholder.optional and not is_held(state, placeholder.key):
         raise MissingKeyError(
             f"The prompt needs state key {placeholder.key!r}, which is not set. Write {{{placeholder.key}?}} "
             f"if it may be missing. {about_braces(placeholder.key)}"

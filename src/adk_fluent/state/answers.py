@@ -80,13 +80,13 @@ class AnswerType:
             ) from error
 
     def data(self, text: str, agent: str, key: str | None = None) -> Any:
-        """An answer as state holds it: JSON types, without the fields that are `None`, which ADK leaves out.
+        """An answer as state holds it: JSON types. Fields that are `None` stay, so it reads back equal.
 
         Raises:
             AnswerError: it is not JSON of that type.
         """
         value = self.parse(text, agent, key)
-        return value if self._is_untyped else self.adapter.dump_python(value, mode="json", exclude_none=True)
+        return value if self._is_untyped else self.adapter.dump_python(value, mode="json")
 
     @property
     def name(self) -> str:
@@ -154,8 +154,8 @@ def writes_of(node: AgentNode, text: str) -> dict[str, Any]:
     of = answer_type(schema)
     if answered_fields(node):
         answer = of.parse(text, node.name)
-        if answer is None:
-            return {}
+        if answer is None:  # what the keys held before is no part of this answer
+            return dict.fromkeys(field.key for field in fields)
         return _values(node.name, {field.name: getattr(answer, field.name) for field in fields}, fields)
     key = str(node.output_key)
     if not fields:

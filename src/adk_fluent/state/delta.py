@@ -37,8 +37,9 @@ def _name(key: object) -> str:
 class ReadOnlyState(Mapping[str, Any]):
     """State as user functions see it.
 
-    A key is text or a field of a schema. One whose value is `None` is absent. Containers are handed out as
-    copies, so nothing a function does to them reaches the state.
+    A key is text or a field of a schema. One that holds `None` is not in it and not among its keys, so `get`
+    gives the default; but `state[key]` gives the `None`. Containers are handed out as copies, so nothing a
+    function does to them reaches the state.
 
     Args:
         values: what the state holds.
@@ -68,10 +69,10 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         name = _name(key)
-        value = self._values.get(name)
-        if value is None:
-            raise AbsentKey(name)
-        return detached(value)
+        try:
+            return detached(self._values[name])
+        except KeyError:
+            raise AbsentKey(name) from None
 
     def get(self, key: str, default: Any = None) -> Any:  # without the error that looking it up would make
         """The value at `key`, or `default`."""
@@ -93,6 +94,10 @@ class ReadOnlyState(Mapping[str, Any]):
     def over(self, changes: Mapping[str, Any]) -> ReadOnlyState:
         """The same state with some changes, for a function that stands in the same place."""
         return self._like({**self._values, **changes}, self.place, self._returns)
+
+    def holds(self, key: str) -> bool:
+        """Whether a key has a value, which may be `None`."""
+        return key in self._values
 
     def at(self, place: str, *, returns: bool = False) -> ReadOnlyState:
         """The same state for a function that stands in `place`."""

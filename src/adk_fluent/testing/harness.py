@@ -27,7 +27,7 @@ class Response:
         state: what the session's state holds after the turn; of a failed turn, what it held before.
         errors: what was raised; empty for a turn that went well.
         tool_calls: the calls that models made, in order.
-        pending: the approvals that the turn waits for.
+        pending: what the turn waits for.
         result: the whole result; `None` for a turn that failed before there was any.
     """
 
@@ -79,14 +79,17 @@ class AgentHarness:
         except Exception as error:  # noqa: BLE001  # it is what the test looks at
             return self._failed(error)
 
-    async def resume(self, approvals: Mapping[str, Any]) -> Response:
-        """Go on with a turn that waits for a person; what it raises is in `.errors`.
+    async def resume(
+        self, approvals: Mapping[str, Any] | None = None, *, answers: Mapping[str, Any] | None = None
+    ) -> Response:
+        """Go on with a turn that waits; what it raises is in `.errors`.
 
         Args:
             approvals: `Response.pending` id → `True`, `False`, or a payload that approves.
+            answers: `Response.pending` id → the answer, in the form that `Pending.form` names.
         """
         try:
-            return self._response(await self._chat.resume(approvals))
+            return self._response(await self._chat.resume(approvals, answers=answers))
         except Exception as error:  # noqa: BLE001  # likewise
             return self._failed(error)
 

@@ -98,7 +98,7 @@ def _lines(event: AgentEvent) -> Iterator[str]:
     for name, number in sorted(event.artifact_delta.items()):
         yield f"  file {name}, version {number}"
     for asked in event.pending:
-        yield f"  waits for approval: {asked.message}"
+        yield f"  waits for {asked.awaited}: {asked.message}"
     if event.transfer_to:
         yield f"  hands over to {event.transfer_to}"
     if event.error:

@@ -31,6 +31,7 @@ class FunctionTool(Tool):
             that says so.
         declared: the state keys that it touches, where the function itself does not say it.
         in_thread: whether it is called in a thread if it is not async.
+        parallel: whether its calls may run at the same time if it is not async.
     """
 
     op: ClassVar[str] = "fn"
@@ -39,6 +40,7 @@ class FunctionTool(Tool):
     require_confirmation: bool | Callable[..., bool] = False
     declared: Access | None = None
     in_thread: bool = True
+    parallel: bool = False
 
     @property
     def called(self) -> str | None:

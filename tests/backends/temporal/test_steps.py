@@ -54,6 +54,12 @@ def ask(word: str) -> str:
     return "tea"
 
 
+def add(letter: str, tool_context: ToolContext) -> str:
+    """Add a letter."""
+    tool_context.state["letters"] = tool_context.state.get("letters", "") + letter
+    return letter
+
+
 async def keep(file: str, tool_context: ToolContext) -> str:
     """Keep a file."""
     version = await tool_context.save_artifact(file, types.Part(text="kept"))
@@ -104,6 +110,9 @@ class Wrapping(Middleware):
 
 SEEN: list[str] = []
 a, b = Agent("a"), Agent("b")
+ADDING = [
+    types.Part(function_call=types.FunctionCall(name="add", args={"letter": letter})) for letter in "abc"
+]
 CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
     "tool": (a.tool(note), {"a": [call_tool("note", text="tea"), "done"]}),
     "artifact": (
@@ -140,6 +149,7 @@ CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
         a.tool(ask),
         {"a": [call_tool("ask", word="x"), call_tool("ask", word="tea"), "ok"]},
     ),
+    "calls of one turn": (a.tools(add), {"a": [types.Content(role="model", parts=ADDING), "ok"]}),
     "map": (S.set(items=[1, 2, 3]) >> map_over("items", a), {}),
     "route": (a.writes("kind") >> Route("kind").eq("x", b).otherwise(Agent("c")), {"a": "x"}),
     "tap": (a >> tap(lambda state: SEEN.append("seen")) >> b, {}),

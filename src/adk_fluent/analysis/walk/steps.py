@@ -69,7 +69,7 @@ def flow_of(
     """Walk a tree.
 
     Args:
-        state: what is in the session's state before the run; `None` values count as absent.
+        state: what is in the session's state before the run; a key that holds `None` may be missing.
         open_state: whether there may be more in it.
         resolved: whether `resolve_names` has named the tree.
         later_run: whether an earlier run of the session may have left there whatever the tree writes.
@@ -83,8 +83,8 @@ def flow_of(
     if open_state:
         start.forget(flow.plan.root)
     for key, value in (state or {}).items():
-        if value is not None:
-            start.set(key, Fact(PRESENT, type=type(cast(object, value)), of=(Start(key),)))
+        mask = PRESENT | ABSENT if value is None else PRESENT
+        start.set(key, Fact(mask, type=type(cast(object, value)), of=(Start(key),)))
     _Walk(flow).visit(flow.plan.root, start)
     return flow
 

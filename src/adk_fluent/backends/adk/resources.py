@@ -29,7 +29,7 @@ from google.adk.sessions import BaseSessionService
 from adk_fluent._loops import PerLoop
 from adk_fluent.backends.adk.events.branch_sessions import really, store
 from adk_fluent.backends.adk.events.signals import failure, note_problems
-from adk_fluent.backends.adk.threads import Thread
+from adk_fluent.backends.adk.threads import Thread, Turns
 from adk_fluent.errors import ResourceError, RunError, no_answer, sentence, what_happened
 from adk_fluent.ir.resources import Resource, wanted
 
@@ -258,13 +258,14 @@ class _Run:
         holders: agents of ours around what runs now.
         own: the resources of the run itself, in the order in which they were opened.
         used: those of its session and app.
-        thread: where factories of its own resources are called that are not async, and tools that use them.
+        turns: of its tools that are not async; in their thread its own factories are called that are not
+            async, too.
     """
 
     holders: int = 0
     own: dict[Resource, Open] = field(default_factory=dict[Resource, Open])
     used: dict[tuple[Hashable, Resource], Open] = field(default_factory=dict[tuple[Hashable, Resource], Open])
-    thread: Thread | None = None
+    turns: Turns = field(default_factory=Turns)
 
 
 @dataclass(slots=True)
@@ -347,8 +348,7 @@ async def _leave(loop: _Loop, run: _Run, why: BaseException | None) -> None:
     try:
         await _finish(_close_own(list(run.own.values()), why))
     finally:
-        if run.thread is not None:
-            run.thread.end()
+        run.turns.end()
         await _close(done)
 
 
@@ -403,9 +403,7 @@ async def _opened(resource: Resource, name: str, ctx: InvocationContext) -> Any:
     run = loop.runs[ctx.invocation_id]
     if resource.scope == "invocation":
         if resource not in run.own:
-            if run.thread is None and _runs_in_thread(resource):
-                run.thread = Thread()
-            run.own[resource] = Open(resource, name, run.thread if _runs_in_thread(resource) else None)
+            run.own[resource] = Open(resource, name, run.turns.thread if _runs_in_thread(resource) else None)
         opened = run.own[resource]
     else:
         place = (APP if resource.scope == "app" else _session_of(ctx), resource)
@@ -435,6 +433,20 @@ def thread_of(names: Iterable[str], resources: Resources, ctx: InvocationContext
     given = (resources[name] for name in names)
     found = (run.own[each] for each in given if isinstance(each, Resource) and each in run.own)
     return next((opened.thread for opened in found if opened.thread is not None), None)
+
+
+@asynccontextmanager
+async def in_turn(ctx: InvocationContext) -> AsyncGenerator[None]:
+    """Wait until the calls of the run that came before have ended, and let those that come later wait.
+
+    The worker of a durable run knows no run: there the run itself asks for one call after another.
+    """
+    run = _loops.here().runs.get(ctx.invocation_id)
+    if run is None:
+        yield
+        return
+    async with run.turns.one():
+        yield
 
 
 def _drop(loop: _Loop, run: _Run, resource: Resource, opened: Open) -> None:

@@ -72,10 +72,18 @@ def _typos(facts: Facts) -> Iterator[ContractIssue]:
 
 def _literals(facts: Facts) -> Iterator[ContractIssue]:
     """Text in braces that is no placeholder, so that the model gets it as it stands."""
+    unnamed = [key for key in {**facts.writers, **facts.state} if not is_key(key)]
     for step in facts.steps:
         if facts.reaches(step) and isinstance(step.node, AgentNode | GateNode):
-            found = dict.fromkeys(inner for text in _texts(step.node) for inner in lookalikes(text))
+            texts = tuple(_texts(step.node))
+            found = dict.fromkeys(inner for text in texts for inner in lookalikes(text))
+            found |= dict.fromkeys(key for key in unnamed if any(_stands_in(key, text) for text in texts))
             yield from _among(step, found, facts) if found else ()
+
+
+def _stands_in(key: str, text: str) -> bool:
+    """Whether a text has a key in braces that begins with a digit, which `lookalikes` leaves out."""
+    return key[:1].isdigit() and re.search(rf"\{{\s*{re.escape(key)}\s*\??\s*\}}", text) is not None
 
 
 def _among(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractIssue]:
@@ -115,6 +123,8 @@ def _conditional(prompt: PromptSpec) -> Iterator[str]:
 def _slip(step: Step, inner: str, facts: Facts) -> ContractIssue | None:
     """The placeholder that braces which hold none were meant to be; `None` for JSON and the like."""
     name = inner.removesuffix("?")
+    if name in facts.writers or name in facts.state:
+        return _no_name(step, inner, name)
     meant = re.sub(r"[ .-]", "_", name)
     if meant in facts.writers or meant in facts.state:
         return _typo(step, inner, meant)
@@ -131,6 +141,16 @@ def _is_known(key: str, step: Step, facts: Facts) -> bool:
     if key in facts.writers or key in facts.state or (":" in key and is_key(key)):
         return True
     return any(isinstance(outer.node, MapOverNode) and outer.node.item_key == key for outer in step.above())
+
+
+def _no_name(step: Step, inner: str, key: str) -> ContractIssue:
+    scope, colon, bare = key.rpartition(":")
+    own = re.sub(r"\W", "_", bare) if bare else "key"
+    meant = (
+        f"{scope if scope in SCOPES else ''}{colon if scope in SCOPES else ''}{'_' * own[0].isdigit()}{own}"
+    )
+    why = "A key in a placeholder has only letters, digits and _, and no digit in front."
+    return _as_it_is(step, inner, key, f"ADK does not fill it. {why}\nName the key {meant!r} instead.")
 
 
 def _typo(step: Step, inner: str, meant: str) -> ContractIssue:

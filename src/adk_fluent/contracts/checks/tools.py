@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from adk_fluent.analysis.facts import Facts, analyse
-from adk_fluent.analysis.plan import Step, at_most_three
+from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.analysis.talk.audience import apart
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.analysis.talk.sight import sight_of
@@ -15,7 +15,9 @@ from adk_fluent.context.spec import Context
 from adk_fluent.contracts.issues import DuplicateTool, GeminiTool, ToolHistory, UnnamedTool
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import innermost, tool_name
+from adk_fluent.state.answers import returned_type
 
 _ONLY_GEMINI: Final = frozenset(
     {
@@ -64,6 +66,26 @@ def _names(step: Step) -> Iterator[ContractIssue]:
                 message=f"{step.name} has {count} tools called {name!r}",
                 hint="The model is offered all of them, and every call goes to the last. Rename the others.",
             )
+    for name in sorted(_given_by_adk(step) & set(names)):
+        yield DuplicateTool(
+            severity=Severity.ERROR,
+            agent=step.name,
+            message=f"{step.name} has a tool called {name!r}, and ADK gives it one of that name",
+            hint="The model is offered both, and its calls reach only one of them. Rename yours.",
+        )
+
+
+def _given_by_adk(step: Step) -> set[str]:
+    """The names of the tools that ADK itself declares for an agent."""
+    node = step.node
+    if not isinstance(node, AgentNode):
+        return set()
+    found = {
+        "transfer_to_agent": bool(hand_over_targets(step)),
+        "set_model_response": returned_type(node) is not None,
+        "finish_task": node.given.get("mode") == "task",
+    }
+    return {name for name, is_given in found.items() if is_given}
 
 
 def _not_run(step: Step) -> Iterator[ContractIssue]:

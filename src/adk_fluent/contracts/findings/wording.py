@@ -225,6 +225,10 @@ def written_in_source(node: object) -> list[Sighting]:
 # --- may ------------------------------------------------------------------------------------------
 
 
+_NOTHING: Final = "then a placeholder is empty text, and every other reader finds nothing"
+"""What a key that holds `None` is to those who read it."""
+
+
 def why_may(read: Read, facts: Facts) -> str:
     """Why a key may be missing, and what to do."""
     key, step = read.key, read.step
@@ -237,6 +241,8 @@ def why_may(read: Read, facts: Facts) -> str:
         remedy = f"Put {_default(key)} after {fact.why.step.name}{_optional(read)}."
     if fact.why is not None:
         return f"{_REASONS[fact.why.reason](key, fact.why, facts)}\n{remedy}"
+    if key in facts.state and facts.state[key] is None and fact.why is None and not fact.writers:
+        return f'The initial state holds None for "{key}": {_NOTHING}.\n{remedy}'
     if fact.removed_by is not None:
         certain = fact.mask & STATUS == ABSENT
         how, when = ("is", " again") if certain else ("may be", "")
@@ -328,7 +334,7 @@ def _gate(key: str, why: Why, facts: Facts) -> str:
 
 
 def _null(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by {why.step.name}, whose answer may leave it out: its type allows None.'
+    return f'"{key}" is written by {why.step.name}, whose answer may be None: {_NOTHING}.'
 
 
 def _loop(key: str, why: Why, facts: Facts) -> str:

@@ -19,7 +19,7 @@ from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Via, declared, given_keys, in_templates, silent
 from adk_fluent.ir.resources import Call
 from adk_fluent.ir.sighting import Sightings
-from adk_fluent.ir.tools import ToolSpec, innermost, pauses, tool_access, tool_reads
+from adk_fluent.ir.tools import ToolSpec, innermost, pauses, signs_in, tool_access, tool_reads
 
 CALLBACKS: Final[Mapping[str, int]] = {
     "before_agent_callback": 1,
@@ -241,6 +241,10 @@ class AgentNode(AgentFields):
         return any(map(pauses, self.tools))
 
     @property
+    def may_turn_to_ask(self) -> bool:
+        return any(map(signs_in, self.tools))
+
+    @property
     def _instructions(self) -> tuple[object, object]:
         return self.given.get("instruction"), self.given.get("global_instruction")
 
@@ -265,7 +269,6 @@ class RemoteAgentNode(Node):
     kind: ClassVar[str] = "remote"
     runs: ClassVar[Runs] = "one_of"
     speaks: ClassVar[bool] = True
-    may_turn_to_ask: ClassVar[bool] = True
     endpoint: str
     description: str = ""
     capabilities: tuple[str, ...] = ()
@@ -281,6 +284,10 @@ class RemoteAgentNode(Node):
     allow_http: bool = False
     public_only: bool = False
     raises: bool = True
+
+    @property
+    def may_turn_to_ask(self) -> bool:
+        return True
 
     @property
     def children(self) -> tuple[Node, ...]:

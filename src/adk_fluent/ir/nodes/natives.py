@@ -37,6 +37,10 @@ class NativeNode(Node):
         return (self.name, *self.native.names)
 
     @property
+    def may_turn_to_ask(self) -> bool:
+        return self.native.asks
+
+    @property
     def seen(self) -> Sightings:
         """What its source shows of the keys it touches; nothing where that was declared."""
         if self.declared is not None:
@@ -83,6 +87,10 @@ class KnownNativeNode(Node):
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(body=children[0])
+
+    @property
+    def may_turn_to_ask(self) -> bool:
+        return self.native.asks
 
     @property
     def label(self) -> str:

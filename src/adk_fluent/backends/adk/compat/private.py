@@ -282,6 +282,11 @@ def _contents_position(processors: list[Any]) -> int:
     return names.index("_ContentLlmRequestProcessor")
 
 
+def default_model() -> str | BaseLlm:
+    """The model of agents that name none: `set_default_model` may change it, and nothing public tells."""
+    return cast("str | BaseLlm", getattr(LlmAgent, "_default_model", LlmAgent.DEFAULT_MODEL))
+
+
 @cache
 def keeps_temporary() -> bool:
     """Whether ADK itself puts the `temp:` keys of an event into the state of the running session."""

@@ -24,10 +24,10 @@ from adk_fluent.backends.adk.compile.scope import (
     RemoteFor,
     adk_fields,
     construct,
-    injected_names,
     known_fields,
     names_below,
     native_children,
+    needs_holding,
     voices_of,
     whole,
     within,
@@ -122,7 +122,7 @@ def compile_tree(
     scope = replace(scope, remote_for=remote_for, tools_in_threads=tools_in_threads)
     refuse(unprovided(named.root, (node.name for node in named.nodes)))
     made = compile_node(named.root, scope)
-    if injected_names(named.nodes) and isinstance(made, FluentAgent | FluentLlmAgent):
+    if needs_holding(named.nodes) and isinstance(made, FluentAgent | FluentLlmAgent):
         made.hold()
     return made
 
@@ -186,7 +186,7 @@ def _agent(node: Node, scope: Compilation) -> BaseAgent:
     made.bind(node)
     if selector is not None:
         made.select(selector)
-    if scope.resources:
+    if scope.resources or "tools" in values:
         made.hold()
     if delivering is not None:
         delivering.helpers = Helpers(node.name, _helper(made, node, scope))

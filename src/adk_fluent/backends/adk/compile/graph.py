@@ -28,8 +28,8 @@ from adk_fluent.backends.adk.compile.scope import (
     ModelFor,
     adk_fields,
     construct,
-    injected_names,
     names_below,
+    needs_holding,
     whole,
     within,
 )
@@ -103,7 +103,7 @@ def compile_workflow(root: Node, model_for: ModelFor | None = None) -> Workflow:
     refuse(unprovided(named.root, (node.name for node in named.nodes)))
     made = _compile(named.root, whole(named, model_for))
     assert isinstance(made, FluentWorkflow)
-    if injected_names(named.nodes):
+    if needs_holding(named.nodes):
         made.hold()
     return made
 

@@ -107,6 +107,11 @@ def within(node: Node, scope: Compilation) -> Compilation:
 # --- questions to a tree ---------------------------------------------------------------------------
 
 
+def needs_holding(nodes: Iterable[Node]) -> bool:
+    """Whether a run of these nodes has what must be ended with it: resources, and a thread for its tools."""
+    return any(node.annotations.resources or "tools" in node.given for node in nodes)
+
+
 def injected_names(nodes: Iterable[Node]) -> frozenset[str]:
     """The names of the resources that functions anywhere in a tree, of these nodes, are given."""
     found = set[str]()

@@ -5,17 +5,40 @@ from __future__ import annotations
 from functools import lru_cache
 
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.matching import StateView, lost
-from adk_fluent.ir.nodes import AgentNode, GateNode
+from adk_fluent.ir.matching import StateView, is_held, lost
+from adk_fluent.ir.nodes import AgentNode, GateNode, TransformNode
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.ir.template import about_braces, required_keys
 from adk_fluent.spelling import did_you_mean
+from adk_fluent.state.effects import Keeps, all_effects
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=1024)
 def needed(templates: tuple[str, ...]) -> tuple[str, ...]:
     """The state keys that instructions cannot be rendered without, in order."""
     return tuple(sorted({key for template in templates for key in required_keys(template)}))
+
+
+def is_missing(key: str, state: StateView, root: Node) -> bool:
+    """Whether `{key}` has nothing to stand for.
+
+    As in ADK, a key that holds `None` stands for empty text. If a step of the tree removes the key, it is
+    missing nevertheless: a removed key holds `None`, too, since no event can take a key out of a session.
+    """
+    if state.get(key) is not None:
+        return False
+    return not is_held(state, key) or _removes(root, key)
+
+
+@lru_cache(maxsize=1024)
+def _removes(root: Node, key: str) -> bool:
+    """Whether a step of the tree may remove a key."""
+    effects = (found for node in walk(root) if isinstance(node, TransformNode) for found in all_effects(node))
+    return any(
+        key in effect.may_remove
+        or (isinstance(effect, Keeps) and key not in effect.keys and is_session_scoped(key))
+        for effect in effects
+    )
 
 
 def needs(step: str, kind: str, thing: str) -> str:

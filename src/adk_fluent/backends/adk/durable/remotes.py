@@ -17,7 +17,6 @@ from adk_fluent.backends.adk.durable.contexts import context_of, dumped
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, current, do, jsonable
 from adk_fluent.backends.adk.remote.cards import CardError
 from adk_fluent.backends.adk.remote.connections import Call, hears
-from adk_fluent.backends.adk.remote.hearing import state_in
 from adk_fluent.backends.adk.remote.step import Exchange, RemoteComposite
 from adk_fluent.errors import MockError, what_happened
 from adk_fluent.middleware.faults import is_passing
@@ -79,8 +78,6 @@ class _Caller:
                     heard.append(jsonable(given, "what is heard of a remote agent", self._agent))
                     if _is_piece(heard[-1]):
                         await tell(heard[-1])
-                    if event.long_running_tool_ids or state_in(event.custom_metadata) == "input-required":
-                        call.end()  # it waits for a person
         except MockError:
             raise
         except CardError as error:
@@ -94,7 +91,4 @@ class _Caller:
 
 def _is_piece(told: Mapping[str, Json]) -> bool:
     """Whether an event tells a part of an answer that is on its way."""
-    content: Mapping[str, Json] = told.get("content") or {}
-    on_its_way = told.get("partial") or state_in(told.get("custom_metadata")) in ("submitted", "working")
-    ended = told.get("error_message") or told.get("long_running_tool_ids")
-    return bool(on_its_way and content.get("parts") and not ended)
+    return bool(told.get("partial"))

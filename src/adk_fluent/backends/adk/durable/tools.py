@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
@@ -22,6 +21,7 @@ from adk_fluent.backends.adk.durable.contexts import act, actions_json, context_
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, do, jsonable
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.adk.steps.asking_again import tool_asks
+from adk_fluent.backends.adk.tools.around import called_by
 from adk_fluent.backends.adk.tools.injecting import in_threads
 from adk_fluent.errors import AskAgain
 
@@ -47,14 +47,7 @@ def _as_steps(
         return _DurableToolset(tool, key, agent, table)
     native = tool if isinstance(tool, BaseTool) else FunctionTool(tool)
     table.add("tool", key, _Caller(in_threads(native), agent, agents, services))
-    return _durable(native, partial(_call, table, key, agent, native.name))
-
-
-def _durable(tool: BaseTool, call: Callable[..., Any]) -> BaseTool:
-    """A copy of a tool that is the tool in all but who calls it."""
-    made = copy.copy(tool)
-    cast(Any, made).run_async = call
-    return made
+    return called_by(native, partial(_call, table, key, agent, native.name))
 
 
 async def _call(

@@ -10,7 +10,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from adk_fluent.backends.adk.durable.steps import Json, jsonable
-from adk_fluent.backends.adk.events.approvals import asked_by, message_of
+from adk_fluent.backends.adk.events.approvals import answer_in, asked_by, message_of
 from adk_fluent.backends.adk.running.backend import Compiled
 from adk_fluent.backends.adk.running.convert import Prompt, to_agent_event, to_content
 from adk_fluent.backends.adk.running.stored import stored
@@ -61,12 +61,13 @@ def session_of(told: Json, compiled: Compiled) -> StoredSession:
 
 
 def check_approvals(told: Json, approvals: Mapping[str, Any]) -> Json:
-    """Approvals of what a session waits for.
+    """Answers to what a session waits for, as JSON holds them.
 
     Raises:
         SessionError: it does not wait for one of them.
-        ArgumentError: one is neither `True`, `False` nor a payload.
+        ArgumentError: one is not of the form that is asked for.
     """
-    message_of(approvals)
-    asked_by(Session.model_validate(told), approvals)
-    return dict(approvals)
+    asked = asked_by(Session.model_validate(told), approvals)
+    given = message_of(approvals, asked).parts or []
+    responses = [part.function_response for part in given if part.function_response is not None]
+    return {str(response.id): answer_in(response) for response in responses}

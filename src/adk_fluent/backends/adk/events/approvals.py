@@ -1,24 +1,41 @@
-"""Approvals: what a run waits for, in words for a person, and what the person answers."""
+"""What a run waits for, in words for those outside it, and what they answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from google.adk.auth.auth_credential import (
+    AuthCredential,
+    AuthCredentialTypes,
+    HttpAuth,
+    HttpCredentials,
+    OAuth2Auth,
+)
+from google.adk.auth.auth_tool import AuthConfig, AuthToolArguments
 from google.adk.events.event import Event
 from google.adk.sessions import Session
 from google.genai import types
 from pydantic import BaseModel, ValidationError
 
-from adk_fluent.backends.adk.events.signals import live, unanswered
-from adk_fluent.backends.events import Pending, call_text
+from adk_fluent.backends.adk.events.signals import (
+    CONFIRMATION,
+    Approval,
+    about_call,
+    approval_in,
+    live,
+    unanswered,
+)
+from adk_fluent.backends.events import Awaited, Pending, call_text
 from adk_fluent.errors import ArgumentError, SessionError
 from adk_fluent.ir.tools import ASKED_BY_ADK
 
-CONFIRMATION: Final = "adk_request_confirmation"
-"""The function name under which ADK asks a person to confirm."""
+CREDENTIAL: Final = "adk_request_credential"
+"""The function name under which ADK asks for a credential."""
+
+_Type = AuthCredentialTypes
 
 _FOR_PROGRAMS: Final = "FunctionResponse"
 """Stands in the hint that ADK gives for a tool that says nothing itself: it tells a client what to send."""
@@ -28,18 +45,82 @@ _FOR_PROGRAMS: Final = "FunctionResponse"
 
 
 def pending_in(event: Event) -> tuple[Pending, ...]:
-    """The approvals that an event asks for."""
-    return tuple(_pending(event, call) for call in event.get_function_calls() if call.name == CONFIRMATION)
+    """What an event asks of those outside the run."""
+    if event.partial:
+        return ()
+    waits = event.long_running_tool_ids or ()
+    calls = event.get_function_calls()
+    return tuple(_pending(event, call) for call in calls if call.name == CONFIRMATION or call.id in waits)
 
 
 def _pending(event: Event, call: types.FunctionCall) -> Pending:
+    message, payload, kind = _KINDS.get(call.name or "", _result)(call)
+    return Pending(call.id or "", event.author, message, payload, kind)
+
+
+_Question = tuple[str, dict[str, Any], Awaited]
+
+
+def _approval(call: types.FunctionCall) -> _Question:
     arguments: Mapping[str, Any] = call.args or {}
     hint = str(_mapping(arguments.get("toolConfirmation")).get("hint") or "")
     original = _mapping(arguments.get("originalFunctionCall"))
     payload = {key: original[key] for key in ("name", "args") if key in original}
     if original and (not hint or _FOR_PROGRAMS in hint):
         hint = f"Run {call_text(payload)}?"
-    return Pending(call.id or "", event.author, hint or "Approval required", payload)
+    return hint or "Approval required", payload, "approval"
+
+
+def _result(call: types.FunctionCall) -> _Question:
+    payload = {"name": call.name or "", "args": dict(call.args or {})}
+    return f"What does {call_text(payload)} give?", payload, "result"
+
+
+def _credential(call: types.FunctionCall) -> _Question:
+    arguments: Mapping[str, Any] = call.args or {}
+    config = _requested(call)
+    if config is None:
+        return str(arguments.get("message") or "Credential required"), {}, "credential"
+    kind, oauth = _credential_type(config), _oauth_of(config)
+    payload = {"type": kind.value, **({"url": oauth.auth_uri} if oauth and oauth.auth_uri else {})}
+    asked = {_Type.API_KEY: f"API key {getattr(config.auth_scheme, 'name', '')!r}?", _Type.HTTP: "Token?"}
+    sign_in = f"Sign in at {oauth.auth_uri}" if oauth and oauth.auth_uri else f"Credential ({kind.value})?"
+    return asked.get(kind, sign_in), payload, "credential"
+
+
+def _requested(call: types.FunctionCall) -> AuthConfig | None:
+    """What a request for a credential is about; `None` where it cannot be read."""
+    try:
+        return AuthToolArguments.model_validate(call.args).auth_config
+    except (ValidationError, TypeError):
+        return None
+
+
+def _oauth_of(config: AuthConfig) -> OAuth2Auth | None:
+    return config.exchanged_auth_credential.oauth2 if config.exchanged_auth_credential else None
+
+
+def _credential_type(config: AuthConfig) -> AuthCredentialTypes:
+    """The type of the credential that is asked for: what the tool says, or else what its scheme takes."""
+    if (raw := config.raw_auth_credential) is not None:
+        return raw.auth_type
+    scheme: Any = getattr(config.auth_scheme, "type_", None)
+    return _Type(scheme.value) if scheme is not None and scheme.value in list(_Type) else _Type.OAUTH2
+
+
+def _input(call: types.FunctionCall) -> _Question:
+    arguments: Mapping[str, Any] = call.args or {}
+    schema = arguments.get("response_schema") or arguments.get("responseSchema")
+    given = {"payload": arguments.get("payload"), "schema": schema}
+    payload = {name: value for name, value in given.items() if value is not None}
+    return str(arguments.get("message") or "Input required"), payload, "input"
+
+
+_KINDS: Final[Mapping[str, Callable[[types.FunctionCall], _Question]]] = {
+    CONFIRMATION: _approval,
+    CREDENTIAL: _credential,
+    "adk_request_input": _input,
+}
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -48,39 +129,54 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An approval that was asked for, and the event that asks."""
+    """Something that was asked for, and the event that asks."""
 
     pending: Pending
     event: Event
 
 
 def waiting_in(session: Session) -> dict[str, Asked]:
-    """The confirmation requests of a session that nobody answered yet, nor a rewind annulled, by id."""
+    """What a session asks and nobody answered yet, nor a rewind annulled, by id."""
+    events = live(session.events)
+    asking = unanswered(events)
+    held = {about_call(call) for event in asking.values() for call in event.get_function_calls()}
+    given = {response.id: response for event in events for response in event.get_function_responses()}
     return {
-        pending.id: Asked(pending, event)
-        for request, event in unanswered(live(session.events)).items()
+        pending.id: Asked(_with_response(pending, given.get(pending.id)), event)
+        for request, event in asking.items()
+        if request not in held  # a call that did not run yet, since it needs an answer itself
         for pending in pending_in(event)
         if pending.id == request
     }
 
 
-def asked_by(session: Session, approvals: Mapping[str, Any]) -> dict[str, Asked]:
-    """What the approvals answer; all of one run.
+def _with_response(pending: Pending, given: types.FunctionResponse | None) -> Pending:
+    """What is asked of a long-running tool, with what it gave until now."""
+    if pending.kind != "result" or given is None or given.response is None:
+        return pending
+    return replace(pending, payload={**pending.payload, "response": given.response})
+
+
+def asked_by(session: Session, answers: Mapping[str, Any]) -> dict[str, Asked]:
+    """What some answers are for; all of one run.
 
     Raises:
-        SessionError: nobody waits for one of them, there is none, or they belong to different runs.
+        SessionError: nothing waits for one of them, there is none, or they belong to different runs.
     """
     waiting = waiting_in(session)
     ids = ", ".join(map(repr, waiting)) or "nothing"
-    for request in approvals:
+    for request in answers:
         if request not in waiting:
             raise SessionError(f"Session {session.id!r} does not wait for {request!r}; it waits for {ids}.")
-    if not approvals:
-        raise SessionError(f"resume() needs approvals={{id: True}}; session {session.id!r} waits for {ids}.")
-    asked = {request: waiting[request] for request in approvals}
+    if not answers:
+        raise SessionError(
+            "resume() needs approvals={id: True} or answers={id: value}; "
+            f"session {session.id!r} waits for {ids}."
+        )
+    asked = {request: waiting[request] for request in answers}
     if len({found.event.invocation_id for found in asked.values()}) > 1:
         raise SessionError(
-            f"These approvals of session {session.id!r} belong to different runs; resume one run at a time."
+            f"These answers for session {session.id!r} belong to different runs; resume one run at a time."
         )
     return asked
 
@@ -88,45 +184,109 @@ def asked_by(session: Session, approvals: Mapping[str, Any]) -> dict[str, Asked]
 # --- what is answered -----------------------------------------------------------------------------
 
 
-def message_of(approvals: Mapping[str, Any]) -> types.Content:
-    """The user's message that answers confirmation requests.
+def message_of(answers: Mapping[str, Any], asked: Mapping[str, Asked]) -> types.Content:
+    """The user's message that answers what a run waits for.
 
     Args:
-        approvals: id of a request → `True`, `False`, or a JSON-able payload, which approves with it.
+        answers: id of what is asked → the answer, in the form that `Pending.form` names.
+        asked: the same ids → what is asked.
 
     Raises:
-        ArgumentError: an answer is `None`, or cannot be written as JSON.
+        ArgumentError: an answer is `None`, cannot be written as JSON, or has another form.
     """
-    return types.Content(role="user", parts=[_part(request, said) for request, said in approvals.items()])
-
-
-def _part(request: str, answer: object) -> types.Part:
-    if answer is None:
-        raise ArgumentError(f"The approval of {request!r} is None; give True, False or a payload.")
-    response: dict[str, Any] = {"confirmed": answer is not False}
-    if not isinstance(answer, bool):
-        try:
-            response["payload"] = json.loads(json.dumps(answer))
-        except (TypeError, ValueError) as error:
-            raise ArgumentError(
-                f"The payload for {request!r} cannot be written as JSON: {error}. "
-                "Give text, numbers, lists or dicts."
-            ) from error
-    return types.Part(
-        function_response=types.FunctionResponse(id=request, name=CONFIRMATION, response=response)
+    return types.Content(
+        role="user", parts=[_part(asked[request], said) for request, said in answers.items()]
     )
 
 
-class Approval(BaseModel):
-    """What a person answered, read as ADK reads it for a tool.
+def _part(asked: Asked, answer: object) -> types.Part:
+    pending = asked.pending
+    if answer is None:
+        raise ArgumentError(f"The answer to {pending.id!r} is None; give {pending.form}.")
+    call = next(call for call in asked.event.get_function_calls() if call.id == pending.id)
+    value = _as_json(pending, answer)
+    response = _signed_in(pending, call, value) if pending.kind == "credential" else _response(pending, value)
+    return types.Part(
+        function_response=types.FunctionResponse(id=pending.id, name=call.name, response=response)
+    )
 
-    Attributes:
-        confirmed: whether they agree.
-        payload: what they gave beside that.
+
+def _as_json(pending: Pending, answer: object) -> Any:
+    """An answer as JSON holds it.
+
+    Raises:
+        ArgumentError: it cannot.
     """
+    value: object = answer
+    if isinstance(answer, BaseModel):
+        value = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"The answer to {pending.id!r} cannot be written as JSON: {error}. "
+            "Give text, numbers, lists or dicts."
+        ) from error
 
-    confirmed: bool = False
-    payload: Any = None
+
+def _response(pending: Pending, answer: Any) -> dict[str, Any]:
+    """An answer as ADK reads it."""
+    if pending.kind == "approval":
+        payload = {} if isinstance(answer, bool) else {"payload": answer}
+        return {"confirmed": answer is not False, **payload}
+    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"result": answer}
+
+
+def _signed_in(pending: Pending, call: types.FunctionCall, answer: Any) -> dict[str, Any]:
+    """A credential as ADK reads it: what was requested, with the credential in its place.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if (
+        isinstance(answer, Mapping)
+        and {"authScheme", "auth_scheme"} & cast("Mapping[str, Any]", answer).keys()
+    ):
+        return dict(cast("Mapping[str, Any]", answer))
+    config = _requested(call)
+    try:
+        if config is None:
+            raise TypeError("the request cannot be read, so only an AuthConfig can answer it")
+        found = _credential_of(config, answer)
+    except (ValidationError, TypeError) as error:
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise ArgumentError(
+            f"The answer to {pending.id!r} is no credential: {said}. Give {pending.form}."
+        ) from error
+    made = config.model_copy(update={"exchanged_auth_credential": found})
+    return made.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _credential_of(config: AuthConfig, answer: Any) -> AuthCredential:
+    """The credential that somebody gave: as a whole, or what there is of it as text."""
+    if not isinstance(answer, str):
+        return AuthCredential.model_validate(answer)
+    kind, oauth = _credential_type(config), _oauth_of(config)
+    if kind is _Type.API_KEY:
+        return AuthCredential(auth_type=kind, api_key=answer)
+    if kind is _Type.HTTP:
+        scheme = getattr(config.auth_scheme, "scheme", None) or "bearer"
+        return AuthCredential(
+            auth_type=kind, http=HttpAuth(scheme=scheme, credentials=HttpCredentials(token=answer))
+        )
+    if kind not in (_Type.OAUTH2, _Type.OPEN_ID_CONNECT):
+        raise TypeError(f"text is none of type {kind.value}")
+    update = {"auth_response_uri" if "://" in answer else "access_token": answer}
+    return AuthCredential(auth_type=kind, oauth2=(oauth or OAuth2Auth()).model_copy(update=update))
+
+
+def answer_in(response: types.FunctionResponse) -> Any:
+    """The answer in a response, as `message_of` takes it."""
+    given: Mapping[str, Any] = response.response or {}
+    if response.name == CONFIRMATION:
+        read = approval_in(response)
+        return read.payload if read.confirmed and read.payload is not None else read.confirmed
+    return given["result"] if set(given) == {"result"} else dict(given)
 
 
 def answer_to(request: str, events: Iterable[Event]) -> Approval | None:
@@ -138,17 +298,7 @@ def answer_to(request: str, events: Iterable[Event]) -> Approval | None:
     for event in events:
         if event.author == "user":
             given += [response for response in event.get_function_responses() if response.id == request]
-    return _read(given[-1].response or {}) if given else None
-
-
-def _read(response: Mapping[str, Any]) -> Approval:
-    """An answer, also in the form in which some clients wrap it; what cannot be read does not approve."""
-    try:
-        if set(response) == {"response"}:
-            return Approval.model_validate_json(response["response"])
-        return Approval.model_validate(response)
-    except ValidationError:
-        return Approval()
+    return approval_in(given[-1]) if given else None
 
 
 def addressed(said: types.Content, events: Sequence[Event]) -> tuple[types.Content, str | None]:
@@ -185,10 +335,4 @@ def approvals_of(said: types.Content) -> dict[str, Any]:
     given = [part.function_response for part in said.parts or ()]
     if not all(one is not None and one.name == CONFIRMATION for one in given):
         return {}
-    message = [Event(author="user", content=said)]
-    found = {one.id: answer_to(one.id, message) for one in given if one is not None and one.id}
-    return {
-        request: one.payload if one.confirmed and one.payload is not None else one.confirmed
-        for request, one in found.items()
-        if one is not None
-    }
+    return {one.id: answer_in(one) for one in given if one is not None and one.id}

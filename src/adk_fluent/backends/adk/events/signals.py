@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.genai import types
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.events import DISCARDS, SAYS
+from adk_fluent.ir.tools import ASKED_BY_ADK
 
 REFUSED: Final = "adk_fluent.refused"
 """Metadata of the final event of a gate that a person refused; everything around it ends."""
 
 STARTS_AGAIN: Final = "adk_fluent.starts_again"
 """Metadata of a transfer to an agent around it: the name of that agent, which starts again."""
+
+CONFIRMATION: Final = "adk_request_confirmation"
+"""The function name under which ADK asks a person to confirm."""
 
 _CUT: Final = types.FinishReason.MAX_TOKENS.value
 
@@ -48,7 +53,10 @@ def live(events: Sequence[Event]) -> list[Event]:
 
 
 def unanswered(events: Iterable[Event]) -> dict[str, Event]:
-    """The calls that wait for a person: id → the event that makes the call."""
+    """The calls that wait for somebody outside the run: id → the event that makes the call.
+
+    A call that needed an approval and was refused waits no more, also where its tool is a long-running one.
+    """
     listed = list(events)
     asked = {
         call.id: event
@@ -57,8 +65,58 @@ def unanswered(events: Iterable[Event]) -> dict[str, Event]:
         for call in event.get_function_calls()
         if call.id in event.long_running_tool_ids
     }
-    answered = {r.id for event in listed if event.author == "user" for r in event.get_function_responses()}
-    return {call: event for call, event in asked.items() if call not in answered}
+    given = {
+        response.id: response
+        for event in listed
+        if event.author == "user"
+        for response in event.get_function_responses()
+    }
+    over = given.keys() | _refused_calls(listed, given) if given else given.keys()
+    return {call: event for call, event in asked.items() if call not in over}
+
+
+def _refused_calls(
+    events: Iterable[Event], given: Mapping[str | None, types.FunctionResponse]
+) -> set[str | None]:
+    """The ids of the tool calls that a person refused."""
+    return {
+        about_call(call)
+        for event in events
+        for call in event.get_function_calls()
+        if call.name == CONFIRMATION and call.id in given and not approval_in(given[call.id]).confirmed
+    }
+
+
+def about_call(call: types.FunctionCall) -> str | None:
+    """The id of the tool call for which one of ADK's calls asks."""
+    arguments: Mapping[str, Any] = call.args or {} if call.name in ASKED_BY_ADK else {}
+    original: object = arguments.get("originalFunctionCall")
+    if isinstance(original, Mapping):
+        return cast("Mapping[str, Any]", original).get("id")
+    return arguments.get("functionCallId") or arguments.get("function_call_id")
+
+
+class Approval(BaseModel):
+    """What a person answered, read as ADK reads it for a tool.
+
+    Attributes:
+        confirmed: whether they agree.
+        payload: what they gave beside that.
+    """
+
+    confirmed: bool = False
+    payload: Any = None
+
+
+def approval_in(response: types.FunctionResponse) -> Approval:
+    """An answer, also in the form in which some clients wrap it; what cannot be read does not approve."""
+    given: Mapping[str, Any] = response.response or {}
+    try:
+        if set(given) == {"response"}:
+            return Approval.model_validate_json(given["response"])
+        return Approval.model_validate(given)
+    except ValidationError:
+        return Approval()
 
 
 def resumed(events: Iterable[Event], invocation_id: str) -> bool:

@@ -13,6 +13,7 @@ from google.adk.agents.invocation_context import InvocationContext
 
 from adk_fluent._loops import PerLoop
 from adk_fluent.backends.adk.remote import cards, sdk
+from adk_fluent.backends.adk.remote.hearing import UNFINISHED, Reply, told_in
 from adk_fluent.errors import on_one_line
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.nodes import RemoteAgentNode
@@ -159,12 +160,18 @@ class Call:
         task: the id that the server gave it, as soon as it is known.
         client: what it is made with.
         names_tasks: whether the server says at once which task a call becomes, and not with the answer.
+        reply: what the server has answered.
+        news: of each item that was heard last, what it adds to the answer, and what it tells of progress.
+        is_heard_out: whether the server has said all.
     """
 
     def __init__(self) -> None:
         self.task: str | None = None
         self.client: Any = None
         self.names_tasks = True
+        self.reply: Reply = Reply()
+        self.news: list[tuple[str, str]] = []
+        self.is_heard_out: bool = False
         self._stream: Any = None
         self._waiting: asyncio.Task[Any] | None = None
         self._ended = False
@@ -178,8 +185,11 @@ class Call:
         self._stream = stream
         try:
             while (item := await self._next()) is not None:
+                self.news.append(self.reply.hear(told_in(item)))
+                if self.reply.state not in UNFINISHED:  # a task that waits for an answer is not cancelled
+                    self.end()
                 yield sdk.with_pieces(item)
-            self.end()
+            self.is_heard_out = True
         finally:
             if self._waiting is None:  # else it is closed when that has ended
                 await stream.aclose()
@@ -198,7 +208,7 @@ class Call:
 
     async def _first(self) -> Any:
         item = await anext(self._stream, None)
-        self.task = None if item is None else sdk.task_in(item)
+        self.task = None if item is None else told_in(item).ids.get("a2a:task_id")
         return item
 
     async def cancel(self) -> None:

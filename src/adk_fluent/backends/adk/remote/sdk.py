@@ -76,7 +76,16 @@ def data_in(part: types.Part) -> Any:
     held: Any = json.loads((blob.data or b"")[len(_BEGIN) : -len(_END)])
     if not is_newer() and isinstance(held, dict):
         return cast("dict[str, Any]", held).get("data")
-    return held
+    return _whole(held)
+
+
+def _whole(value: Any) -> Any:
+    """JSON whose whole numbers are whole; protobuf has no numbers but floats."""
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in cast("list[Any]", value)]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def to_a2a(part: types.Part) -> Any:
@@ -91,6 +100,16 @@ def to_a2a(part: types.Part) -> Any:
         else:
             made.root.metadata = {**(made.root.metadata or {}), **mark}
     return made
+
+
+def asked_in(parts: Iterable[Any]) -> frozenset[str]:
+    """The ids of the calls among parts of A2A's that are marked as waiting to be answered."""
+    found: set[str] = set()
+    for part in parts:
+        metadata: Any = (part if is_newer() else part.root).metadata
+        if metadata and "adk_is_long_running" in metadata and metadata["adk_is_long_running"] is True:
+            found |= {str(each.function_call.id) for each in from_a2a([part]) if each.function_call}
+    return frozenset(found)
 
 
 def from_a2a(parts: Iterable[Any]) -> list[types.Part]:
@@ -189,19 +208,6 @@ def urls_in(card: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 # --- calls ----------------------------------------------------------------------------------------
-
-
-def task_in(item: Any) -> str | None:
-    """The id of the task that an item of a stream of answers is about."""
-    if isinstance(item, tuple):
-        return cast(Any, item)[0].id
-    for name in ("task", "status_update", "artifact_update"):
-        held = getattr(item, name, None)
-        if held is not None:
-            found = getattr(held, "task_id", None) or getattr(held, "id", None)
-            if found:
-                return str(found)
-    return None
 
 
 def with_pieces(item: Any) -> Any:

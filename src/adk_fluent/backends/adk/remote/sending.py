@@ -126,6 +126,15 @@ def answering(ctx: InvocationContext, request: Event, answer: Event) -> Invocati
     return _with(ctx, [_as_asked(request), _as_said(answer)])
 
 
+def refuses(answer: Event) -> bool:
+    """Whether an answer refuses what was asked."""
+    return any(
+        not told.confirmed
+        for response in answer.get_function_responses()
+        if (told := answer_to(str(response.id), [answer])) is not None
+    )
+
+
 INPUT_OF_OTHERS: Final = "mock_function_call_for_required_user_input"
 """The name under which ADK has a server that is not ADK's ask; it sends the answer as text."""
 OF_OTHERS: Final = "remote-"

@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, cast
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -21,21 +22,32 @@ from adk_fluent._redaction import safe_url
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.functions import state_of
-from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_to
-from adk_fluent.backends.adk.events.signals import REFUSED, failure, refused, spoken_text
+from adk_fluent.backends.adk.events.approvals import CONFIRMATION
+from adk_fluent.backends.adk.events.signals import REFUSED, failure, refused
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.cards import TOO_LONG, CardError
 from adk_fluent.backends.adk.remote.connections import Call, agent_for, connection, hears
-from adk_fluent.backends.adk.remote.hearing import FAILED, Hearing, is_echo, state_in
+from adk_fluent.backends.adk.remote.hearing import (
+    FAILED,
+    WAITING,
+    Hearing,
+    asked_in,
+    noted_of,
+    outcome,
+    pieces,
+    readings,
+    state_in,
+    words,
+)
 from adk_fluent.backends.adk.remote.noting import Answering, noted, request_of, tell
 from adk_fluent.backends.adk.remote.sending import (
-    INPUT_OF_OTHERS,
     OF_OTHERS,
     InputError,
     answer_for,
     answering,
     context_for,
     data_for,
+    refuses,
     request_in,
 )
 from adk_fluent.backends.adk.steps.composites import Composite, Start
@@ -143,7 +155,7 @@ class RemoteComposite(Composite):
             hearing = Hearing()
             try:
                 if request is not None and answer is not None:
-                    hearing.is_refusing = _refuses(answer)
+                    hearing.is_refusing = refuses(answer)
                     asking = answering(ctx, request, answer)
                 else:
                     asking = context_for(node, ctx, data_for(node, state_of(ctx)))
@@ -189,9 +201,10 @@ class RemoteComposite(Composite):
             finally:
                 await exchange.aclose()
                 await call.cancel()
-            hearing.end()
-            for text, content in hearing.said if notes else ():
-                tell(notes, self._message(ctx, text, content))
+            if hearing.answer and notes:
+                heard = self.event(ctx)
+                heard.content = types.Content(role="model", parts=hearing.answer)
+                tell(notes, heard)
             for note in notes:
                 note.ended()
 
@@ -232,9 +245,27 @@ class RemoteComposite(Composite):
             events = private.run_remote(await agent_for(self._node, call, at), asking)
         async with aclosing(events) as run:
             async for event in run:
-                if at is not None and failure(event):
+                if at is None:
+                    yield event
+                    continue
+                if failure(event):
                     at.forget()
-                yield event
+                    if not call.is_heard_out:  # else ADK only says that the task has not ended
+                        yield event
+                        return
+                for piece in self._pieces(asking, call):
+                    yield piece
+                if call.reply.state in FAILED or call.reply.state in WAITING:
+                    break
+        if at is not None:
+            for piece in self._pieces(asking, call):
+                yield piece
+            yield outcome(call.reply, self.event(asking))
+
+    def _pieces(self, asking: InvocationContext, call: Call) -> list[Event]:
+        """What was heard last, if anybody wants pieces."""
+        news, call.news = call.news, []
+        return pieces(news, partial(self.event, asking)) if hears(asking) else []
 
     # --- what is heard ----------------------------------------------------------------------------
 
@@ -244,8 +275,8 @@ class RemoteComposite(Composite):
         Raises:
             _Failed: it reports a failure.
         """
-        metadata = event.custom_metadata or {}
-        state, text = state_in(metadata), _text(event)
+        metadata, parts = event.custom_metadata or {}, (event.content and event.content.parts) or []
+        state, text = state_in(metadata), words(parts)
         if problem := failure(event):
             raise _problem(problem.removeprefix("error: "), metadata)
         if state == "rejected" and hearing.is_refusing:
@@ -255,20 +286,20 @@ class RemoteComposite(Composite):
         if state == "auth-required":
             raise _Failed(f"it wants credentials that it was not given{': ' + text if text else ''}")
         hearing.note({key: metadata[key] for key in _KEPT if key in metadata}, state)
-        if calls := _asked_in(event):
+        if calls := asked_in(event):
             return self._request(ctx, calls, hearing)
-        if state == "input-required" and not event.partial and (text or hearing.said):
-            return self._question(ctx, text or hearing.said[-1][0], hearing)
-        if not event.content or not event.content.parts or is_echo(metadata):
+        if state == "input-required":
+            return self._question(ctx, text or "It needs an answer.", hearing)
+        if not parts:
             return None
-        if event.partial or _is_progress(event, state):
-            new = hearing.hear_piece(text, marked=bool(event.partial))
-        else:
-            new = hearing.hear(text, event.content)
-        if not (new and hears(ctx)):
+        if not event.partial:
+            hearing.answer = parts
             return None
-        piece = self.event(ctx, text=new)
-        piece.partial = True
+        if not hears(ctx):
+            return None
+        hearing.has_spoken = hearing.has_spoken or bool(text)
+        piece = self.event(ctx)
+        piece.content, piece.partial = event.content, True
         return piece
 
     def _request(self, ctx: InvocationContext, calls: list[types.FunctionCall], hearing: Hearing) -> Event:
@@ -279,7 +310,7 @@ class RemoteComposite(Composite):
         """
         if private.caller(ctx) is not None:
             raise _Failed("it asks a person, and inside a tool nobody can answer; ask before it is called")
-        request = self.event(ctx, metadata=_metadata(hearing))
+        request = self.event(ctx, metadata=noted_of(hearing.task, hearing.state))
         request.content = types.Content(
             role="model", parts=[types.Part(function_call=call) for call in calls]
         )
@@ -302,23 +333,36 @@ class RemoteComposite(Composite):
             _Failed: there is none.
         """
         node = self._node
-        if not hearing.said:
+        if not hearing.answer:
             raise _Failed("it gave no answer")
-        value: Any = hearing.said[-1][0]
+        value: Any = words(hearing.answer)
+        last = self._message(ctx, value, hearing.answer)
         if node.output_schema is not None:
-            value = answer_type(node.output_schema).data(value, self.name, node.output_key)
-        events = [self._message(ctx, text, content) for text, content in hearing.said]
-        metadata = _metadata(hearing)
+            value = self._typed(hearing.answer)
+        metadata = noted_of(hearing.task, hearing.state)
         if failed:
             metadata["adk_fluent.attempts"] = failed
-        last = events[-1]
         last.custom_metadata = metadata
         if node.output_key is not None:
             last.actions.state_delta[node.output_key] = value
         self._end(ctx, last)
         removed = removal(ctx, last)
         with_temporary(ctx, last)
-        return events if removed is None else [*events[:-1], removed, last]
+        return [last] if removed is None else [removed, last]
+
+    def _typed(self, parts: list[types.Part]) -> Any:
+        """The answer as the type that was promised: of data and text the first that is of it.
+
+        Raises:
+            AnswerError: none is.
+        """
+        node, wrong = self._node, list[AnswerError]()
+        for text in readings(parts):
+            try:
+                return answer_type(node.output_schema).data(text, self.name, node.output_key)
+            except AnswerError as error:
+                wrong.append(error)
+        raise wrong[0]
 
     def _end(self, ctx: InvocationContext, last: Event, problem: str | None = None) -> Event:
         """The last event of the agent, which may tell of a problem; a run that goes on does not ask again."""
@@ -328,15 +372,12 @@ class RemoteComposite(Composite):
             last.actions.end_of_agent = True
         return last
 
-    def _message(self, ctx: InvocationContext, text: str, content: types.Content | None) -> Event:
+    def _message(self, ctx: InvocationContext, text: str, parts: list[types.Part]) -> Event:
+        """What a remote agent says, as text, and its files."""
         event = self.event(ctx, text=text)
-        others = [
-            part
-            for part in ((content and content.parts) or [])
-            if part.text is None and not part.function_call and sdk.data_in(part) is None
-        ]
-        if others and event.content is not None:
-            event.content.parts = [*(event.content.parts or []), *others]
+        files = [part for part in parts if part.file_data or (part.inline_data and sdk.data_in(part) is None)]
+        if files and event.content is not None:
+            event.content.parts = [*(event.content.parts or []), *files]
         return event
 
 
@@ -344,49 +385,6 @@ class RemoteComposite(Composite):
 
 _ENDED = {"failed": "it failed", "canceled": "it cancelled the task", "rejected": "it rejected the task"}
 _STATUS = re.compile(r"\bHTTP(?: Error)?[: ]+([45]\d\d)\b")
-
-
-def _text(event: Event) -> str:
-    """What an event says; ADK marks what comes before the result as thoughts."""
-    if not _is_progress(event, state_in(event.custom_metadata)):
-        return spoken_text(event)
-    return "".join(part.text or "" for part in (event.content.parts if event.content else None) or [])
-
-
-def _is_progress(event: Event, state: str) -> bool:
-    """Whether an event tells what a task says on its way, rather than its result."""
-    parts = (event.content.parts if event.content else None) or []
-    if state not in ("submitted", "working") or not all(part.thought for part in parts):
-        return False
-    response: Any = (event.custom_metadata or {}).get("a2a:response") or {}
-    return sdk.NEWER not in str(response.get("metadata"))
-
-
-def _asked_in(event: Event) -> list[types.FunctionCall]:
-    ids = event.long_running_tool_ids or set[str]()
-    return [] if event.partial else [_known(call) for call in event.get_function_calls() if call.id in ids]
-
-
-def _known(call: types.FunctionCall) -> types.FunctionCall:
-    """A call as a person is asked here: ADK has another name for what servers that are not ADK's ask."""
-    if call.name != INPUT_OF_OTHERS:
-        return call
-    hint = str((call.args or {}).get("input_required", ""))
-    arguments = {"toolConfirmation": {"hint": hint, "confirmed": False}}
-    return types.FunctionCall(id=f"{OF_OTHERS}{call.id}", name=CONFIRMATION, args=arguments)
-
-
-def _refuses(answer: Event) -> bool:
-    return any(
-        not told.confirmed
-        for response in answer.get_function_responses()
-        if (told := answer_to(str(response.id), [answer])) is not None
-    )
-
-
-def _metadata(hearing: Hearing) -> dict[str, Any]:
-    """What ADK's agent reads of an event the next time: whose conversation it is, and how that stands."""
-    return {**hearing.task, "a2a:response": {"status": {"state": hearing.state or "completed"}}}
 
 
 def _problem(told: str, metadata: Mapping[str, Any]) -> _Failed:

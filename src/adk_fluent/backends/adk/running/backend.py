@@ -55,7 +55,7 @@ from adk_fluent.backends.adk.running.toolsets import every_agent, in_use, toolse
 from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
 from adk_fluent.backends.adk.steps.live import refuse_live
 from adk_fluent.backends.adk.steps.once import once
-from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL, model_of
+from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL, model_of, tell_default_model
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.reading import limited
@@ -221,6 +221,7 @@ class ADKBackend:
         named = Named(named.root, {**named.origins, **(origins or {})})
         resumable = can_pause(named.root) if config.resumable is None else config.resumable
         root = self.compiled_tree(named, config)
+        tell_default_model(every_agent(root))
         app = App(
             name=config.app_name,
             root_agent=root,
@@ -432,10 +433,13 @@ class ADKBackend:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer what a paused run waits for, and give the events that follow.
 
+        Args:
+            approvals: `Pending.id` → the answer, also to what is no approval.
+
         Raises:
-            SessionError: there is no such session, it does not wait for one of these approvals, or it
+            SessionError: there is no such session, it does not wait for one of these answers, or it
                 cannot go on.
-            ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
+            ArgumentError: an answer is not of the form that `Pending.form` names.
         """
         session = await self._session(compiled, session_id, user_id, services)
         asked = asked_by(session, approvals)
@@ -449,7 +453,7 @@ class ADKBackend:
             user_id=user_id,
             session_id=session_id,
             invocation_id=next(iter(asked.values())).event.invocation_id,
-            new_message=message_of(approvals),
+            new_message=message_of(approvals, asked),
         )
         with answering(session, asked):
             async with in_use(compiled.toolsets), aclosing(events) as native:

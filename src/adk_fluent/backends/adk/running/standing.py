@@ -37,13 +37,13 @@ class StandIns(BasePlugin):
     def __init__(self) -> None:
         super().__init__(name="adk_fluent_stand_ins")
         self.called: list[tuple[str, str, Mapping[str, Any], object]] = []
-        self._changed: list[BaseTool] = []
+        self._changed: dict[int, tuple[BaseTool, dict[str, Any]]] = {}
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> None:
         """Take the tool's body away before ADK calls it."""
-        if not _is_of_the_user(tool) or _BODY in vars(tool):
+        if not _is_of_the_user(tool) or id(tool) in self._changed:
             return
 
         async def note(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
@@ -54,13 +54,15 @@ class StandIns(BasePlugin):
                 tool_context.actions.escalate = True
             return {"result": f"(what {tool.name} gives)"}
 
-        vars(tool)[_BODY] = note
-        self._changed.append(tool)
+        held = vars(tool)
+        self._changed[id(tool)] = tool, {_BODY: held[_BODY]} if _BODY in held else {}
+        held[_BODY] = note
 
     def restore(self) -> None:
         """Give every tool its body back."""
-        for tool in self._changed:
+        for tool, body in self._changed.values():
             vars(tool).pop(_BODY, None)
+            vars(tool).update(body)
         self._changed.clear()
 
 

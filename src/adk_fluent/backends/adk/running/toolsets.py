@@ -21,6 +21,7 @@ from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.finishing import to_the_end
+from adk_fluent.backends.adk.compat.mcp_sessions import end_with_the_run
 from adk_fluent.backends.adk.tools.around import AroundToolset
 from adk_fluent.backends.adk.tools.sources import mcp_toolset
 from adk_fluent.ir.base import Node, walk
@@ -134,6 +135,8 @@ async def in_use(toolsets: tuple[BaseToolset, ...]) -> AsyncGenerator[None]:
 
 async def take(toolsets: tuple[BaseToolset, ...]) -> None:
     """Become a user of these toolsets; to be followed by `give_back`."""
+    for toolset in toolsets:
+        end_with_the_run(toolset)
     with _lock:
         uses = [_uses.setdefault(id(toolset), _Use(toolset)) for toolset in toolsets]
         for use in uses:

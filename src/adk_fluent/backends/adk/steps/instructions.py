@@ -16,7 +16,7 @@ from adk_fluent.backends.adk.artifacts.parts import artifact_text
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.context.delivery import Delivering
 from adk_fluent.backends.adk.context.functions import resolved, state_of
-from adk_fluent.backends.adk.context.missing import explain, needs
+from adk_fluent.backends.adk.context.missing import explain, is_missing, needs
 from adk_fluent.backends.adk.steps.leaves import FluentAgent
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent, compile_with, tree_of
 from adk_fluent.context.asking import Ask
@@ -66,7 +66,9 @@ class Rendering:
     def _value(self, placeholder: Placeholder) -> str:
         value = self.state.get(placeholder.key)
         if value is None and not placeholder.optional:
-            raise MissingKeyError(self._explain(placeholder.key))
+            agent = self._agent
+            if is_missing(placeholder.key, self.state, tree_of(agent)):
+                raise MissingKeyError(self._explain(placeholder.key))
         return "" if value is None else str(value)
 
     def _explain(self, key: str) -> str:

@@ -17,7 +17,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.delivery import Assembler, Delivering
 from adk_fluent.backends.adk.context.functions import resolved, state_of
-from adk_fluent.backends.adk.context.missing import explain, needed
+from adk_fluent.backends.adk.context.missing import explain, is_missing, needed
 from adk_fluent.backends.adk.events.asides import passing_on, runs_agents
 from adk_fluent.backends.adk.events.signals import failure, spoken_text
 from adk_fluent.backends.adk.middleware import runs
@@ -286,7 +286,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         state, spec = ctx.session.state, self._ir.annotations.context
         later = spec.access.writes if spec else frozenset[str]()  # written before the instruction is rendered
         for key in keys:
-            if state.get(key) is None and key not in later:
+            if key not in later and is_missing(key, state, tree_of(self)):
                 raise MissingKeyError(explain(self.name, "agent", key, state_of(ctx), tree_of(self)))
 
     async def _followed(self, run: Events, ctx: InvocationContext, view: View | None) -> Events:

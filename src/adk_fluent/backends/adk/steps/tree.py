@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.cost.prices import name_of
+
+logger: logging.Logger = logging.getLogger("adk_fluent.models")
 DEFAULT_MODEL: str = LlmAgent.DEFAULT_MODEL
 """The model of an agent that names none, as ADK has it."""
 
@@ -41,3 +47,24 @@ def model_of(agent: BaseAgent | None) -> str | BaseLlm | None:
             return agent.model
         agent = agent.parent_agent
     return None
+
+
+def tell_default_model(agents: Iterable[BaseAgent]) -> None:
+    """Log which model answers for the agents that name none; once for the same agents."""
+    unnamed = [agent.name for agent in agents if isinstance(agent, LlmAgent) and model_of(agent) is None]
+    if unnamed:
+        _tell(tuple(unnamed), name_of(private.default_model()))
+
+
+@cache
+def _tell(agents: tuple[str, ...], model: str) -> None:
+    more = f" and {len(agents) - 5} more" if len(agents) > 5 else ""
+    verb = "names" if len(agents) == 1 else "name"
+    logger.info(
+        "%s%s %s no model, so ADK's default is asked: %s. To choose one, write Agent(%r, model).",
+        ", ".join(map(repr, agents[:5])),
+        more,
+        verb,
+        model,
+        next(iter(agents)),
+    )

@@ -32,9 +32,10 @@ class View:
     def refresh(self) -> None:
         """Look again at the session, in which something was stored."""
         session = self._outer.session
-        asked = _calls_on(self._outer.branch, session.events)
+        branch, given = self._outer.branch, _given(session.events)
+        asked = _calls_on(branch, session.events) if given else frozenset[str]()
         self.ctx.session.state = session.state
-        self.ctx.session.events = [_seen_from(self._outer.branch, event, asked) for event in session.events]
+        self.ctx.session.events = [_seen_from(branch, event, asked, given) for event in session.events]
 
     async def _append(self, event: Event) -> Event:
         stored = await append(self._outer, event)
@@ -45,23 +46,46 @@ class View:
 def own_view(ctx: InvocationContext) -> View | None:
     """The view of the session that an agent needs; `None` where the session itself will do."""
     events = ctx.session.events
-    answered = any(_answers(event) for event in [event for event in events if event.author == "user"])
-    if not (answered or ctx.branch):
+    given = _given(events)
+    if not (given or ctx.branch):
         return None
-    asked = _calls_on(ctx.branch, events) if answered else frozenset[str]()
-    if all(_seen_from(ctx.branch, event, asked) is event for event in events):
+    asked = _calls_on(ctx.branch, events) if given else frozenset[str]()
+    if all(_seen_from(ctx.branch, event, asked, given) is event for event in events):
         return None
     return View(ctx)
 
 
-def _seen_from(branch: str | None, event: Event, asked: frozenset[str]) -> Event:
-    """The event as an agent on `branch` sees it."""
-    if event.branch == branch:
+def _seen_from(branch: str | None, event: Event, asked: frozenset[str], given: frozenset[str]) -> Event:
+    """The event as an agent on `branch` sees it.
+
+    Args:
+        asked: the ids of the calls that were made on the branch or below it.
+        given: the ids of the calls that were answered from outside.
+    """
+    seen = _without_answered(event, given) if given else event
+    if given and _answers(event):
+        parts = _parts(event)
+        mine = [part for part in parts if _answered(part) in asked]
+        if mine and (event.branch != branch or (branch and len(mine) < len(parts))):
+            content = event.content and event.content.model_copy(update={"parts": mine})
+            return event.model_copy(update={"branch": branch, "content": content})
+    if event.branch != branch and _is_below(event, branch):
+        return seen.model_copy(update={"branch": branch})
+    return seen
+
+
+def _without_answered(event: Event, given: frozenset[str]) -> Event:
+    """An event whose calls wait no more where they were answered: ADK 1.x looks for no answer behind it."""
+    waits = event.long_running_tool_ids
+    if not waits or waits.isdisjoint(given):
         return event
-    if _answers(event) and (parts := [part for part in _parts(event) if _answered(part) in asked]):
-        content = event.content and event.content.model_copy(update={"parts": parts})
-        return event.model_copy(update={"branch": branch, "content": content})
-    return event.model_copy(update={"branch": branch}) if _is_below(event, branch) else event
+    return event.model_copy(update={"long_running_tool_ids": waits - given or None})
+
+
+def _given(events: Iterable[Event]) -> frozenset[str]:
+    """The ids of the calls that were answered from outside the run."""
+    said = [event for event in events if event.author == "user"]
+    return frozenset(each.id for event in said for each in event.get_function_responses() if each.id)
 
 
 def _is_below(event: Event, branch: str | None) -> bool:

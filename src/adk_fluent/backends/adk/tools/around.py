@@ -20,9 +20,11 @@ from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.resources import in_turn
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.tools import confirms, sees_caller
 from adk_fluent.middleware.retrying import Retry
@@ -73,13 +75,32 @@ def around_tool(tool: BaseTool, what: Around) -> BaseTool:
 
         return await what(Call(made.name, args, tool_context, proceed, tool))
 
-    made = copy.copy(tool)
-    cast(Any, made).run_async = run_async
+    made = called_by(tool, run_async)
     vars(made)[_AROUND] = (tool, what)
     return made
 
 
+def called_by(tool: BaseTool, call: Callable[..., Awaitable[Any]]) -> BaseTool:
+    """A copy of a tool that is the tool in all but what makes its calls; they take turns as those do."""
+
+    async def run_async(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        async with in_turn(private.invocation(tool_context)):
+            return await call(args=args, tool_context=tool_context)
+
+    made = copy.copy(tool)
+    cast(Any, made).run_async = run_async if _TURNS in vars(tool) else call
+    return made
+
+
+def one_by_one(tool: FunctionTool) -> FunctionTool:
+    """A copy of a tool whose calls, with all that is around them, take turns with others of their run."""
+    marked = copy.copy(tool)
+    vars(marked)[_TURNS] = True
+    return cast(FunctionTool, called_by(marked, tool.run_async))
+
+
 _AROUND: Final = "_adk_fluent_around"
+_TURNS: Final = "_adk_fluent_turns"
 
 
 async def asks(call: Call) -> bool:

@@ -16,7 +16,7 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.resources import BEHIND, hide, provided, thread_of, written
 from adk_fluent.backends.adk.threads import in_thread, is_blocking
-from adk_fluent.backends.adk.tools.around import Call, accepted, settled
+from adk_fluent.backends.adk.tools.around import Call, accepted, one_by_one, settled
 from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.ir.resources import wanted
 
@@ -131,7 +131,18 @@ def bound(
 def function_tool(
     function: Callable[..., Any], making: Making, confirm: bool | Callable[..., Any] = False
 ) -> FunctionTool:
-    """A tool of a function, which ADK declares to a model as it declares the function itself."""
+    """A tool of a function, which ADK declares to a model as it declares the function itself.
+
+    Calls of functions that are not async take turns within a run, as ADK makes them, unless they may run in
+    parallel.
+    """
+    made = _function_tool(function, making, confirm)
+    return made if making.parallel or not is_blocking(function) else one_by_one(made)
+
+
+def _function_tool(
+    function: Callable[..., Any], making: Making, confirm: bool | Callable[..., Any]
+) -> FunctionTool:
     call = bound(function, making, confirm)
     if call is function:
         return FunctionTool(function, require_confirmation=confirm)
@@ -171,7 +182,15 @@ def _declared(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 
 def bound_tool(tool: FunctionTool, making: Making) -> FunctionTool:
-    """A tool of ADK's, with its function bound; the tool itself where that changes nothing."""
+    """A tool of ADK's, with its function bound; the tool itself where that changes nothing.
+
+    Calls of functions that are not async take turns, as for `function_tool`.
+    """
+    made = _bound_tool(tool, making)
+    return one_by_one(made) if is_blocking(tool.func) and not _calls_itself(tool) else made
+
+
+def _bound_tool(tool: FunctionTool, making: Making) -> FunctionTool:
     if type(tool) not in (FunctionTool, LongRunningFunctionTool):
         return _threaded_tool(tool) if making.threads else tool
     confirm = private.confirmation_of(tool)
@@ -198,9 +217,7 @@ def _threaded_tool(tool: FunctionTool) -> FunctionTool:
     A subclass that calls its function by itself expects what that gives, and stays as it is; those of ADK's,
     for tools of LangChain and CrewAI, leave the call to `FunctionTool`.
     """
-    own = type(tool)
-    calls = own.run_async is not FunctionTool.run_async and not own.__module__.startswith("google.adk.")
-    if calls or not is_blocking(tool.func) or not _has_signature(tool.func):
+    if _calls_itself(tool) or not is_blocking(tool.func) or not _has_signature(tool.func):
         return tool
     made = copy.copy(tool)
     function = tool.func
@@ -211,6 +228,11 @@ def _threaded_tool(tool: FunctionTool) -> FunctionTool:
     made.func = _bound_class()(function, call)
     private.declare_like(made, tool)
     return made
+
+
+def _calls_itself(tool: FunctionTool) -> bool:
+    own = type(tool)
+    return own.run_async is not FunctionTool.run_async and not own.__module__.startswith("google.adk.")
 
 
 def in_threads(tool: BaseTool) -> BaseTool:

@@ -13,6 +13,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 
 from adk_fluent.artifacts.tools import ArtifactTool
+from adk_fluent.backends.adk.threads import is_blocking
 from adk_fluent.backends.adk.tools.agents import ExpressionTool
 from adk_fluent.backends.adk.tools.around import (
     Asking,
@@ -61,7 +62,7 @@ def _as_it_is(tool: object, making: Making) -> object:
     if isinstance(tool, BaseTool | BaseToolset) or not callable(tool):
         return tool
     native = function_tool(tool, making)
-    return tool if native.func is tool else native
+    return tool if native.func is tool and not is_blocking(tool) else native
 
 
 def _artifact(tool: ArtifactTool) -> BaseTool:
@@ -87,7 +88,7 @@ def made(tool: object, making: Making) -> Native:
 
 
 def _fn(tool: FunctionTool, making: Making) -> Native:
-    there = replace(making, threads=making.threads and tool.in_thread)
+    there = replace(making, threads=making.threads and tool.in_thread, parallel=tool.parallel)
     return function_tool(tool.function, there, tool.require_confirmation)
 
 

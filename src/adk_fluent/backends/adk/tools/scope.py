@@ -21,9 +21,11 @@ class Making:
         compiled: the native agent for an expression that is a tool, and its tree with unique names.
         resources: what functions are given by name.
         threads: whether functions that are not async are called in threads.
+        parallel: whether their calls run at the same time.
     """
 
     agent: str
     compiled: Callable[[Node], tuple[BaseAgent, Named]]
     threads: bool = True
     resources: Resources = field(default_factory=dict[str, object])
+    parallel: bool = False

@@ -12,6 +12,7 @@ from typing import Any, cast
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 
+from adk_fluent.backends.adk.compat.mcp_sessions import end_with_the_run
 from adk_fluent.backends.adk.tools.reaching import Reaching
 from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.errors import CompileError, MissingExtraError, install, sentence, what_happened
@@ -80,6 +81,7 @@ def mcp_toolset(tool: Mcp, agent: str) -> BaseToolset:
         # ADK's default is the `sys.stderr` of when it was imported, which may be closed or have no file.
         errlog=sys.__stderr__ or sys.stderr,
     )
+    end_with_the_run(toolset)  # on ADK's own runner, too
     object.__setattr__(tool, "_toolset", weakref.ref(toolset))
     return toolset
 

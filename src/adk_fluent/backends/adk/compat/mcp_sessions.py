@@ -1,0 +1,84 @@
+"""Connections to MCP servers that are not left behind half open.
+
+ADK opens a connection in a task of its own, and starts the server there. If the run that waits for the
+connection is cancelled, or the server takes too long, ADK forgets that task: it goes on, with the process
+that it started. This module has underscore names of ADK, like `private`, but for a part that needs an extra.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copyreg
+from collections.abc import Iterable
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, Final
+
+from google.adk.tools.base_toolset import BaseToolset
+
+from adk_fluent.backends.adk.compat.finishing import to_the_end
+
+PATIENCE: Final = 10.0
+"""Seconds that a connection which was given up may take to end."""
+
+_clients: ContextVar[list[object] | None] = ContextVar("adk_fluent_mcp_clients", default=None)
+"""The clients with which the connection that is being opened here was tried."""
+
+
+def end_with_the_run(toolset: BaseToolset) -> None:
+    """Let connections of an MCP toolset that are given up while they open end at once, with their servers.
+
+    Does nothing to other toolsets, and nothing twice.
+    """
+    manager: Any = getattr(toolset, "_mcp_session_manager", None)
+    kind: type[Any] = manager.__class__
+    if kind.__name__ == "MCPSessionManager" and kind.__module__.startswith("google.adk."):
+        manager.__class__ = _ending(kind)
+
+
+@cache
+def _ending(kind: type[Any]) -> type[Any]:
+    """The class of ADK's session managers, that ends what it began to open."""
+
+    class Ending(kind):
+        """Opens connections, and ends those that were given up before they were open."""
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            """A copy is one of ADK's."""
+            return copyreg.__newobj__, (kind,), self.__getstate__()  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]  # not in typeshed
+
+        def _create_client(self, *args: Any, **options: Any) -> Any:
+            above: Any = super()
+            client: object = above._create_client(*args, **options)
+            if (clients := _clients.get()) is not None:
+                clients.append(client)
+            return client
+
+        async def create_session(self, *args: Any, **options: Any) -> Any:
+            """An open connection."""
+            above: Any = super()
+            clients: list[object] = []
+            token = _clients.set(clients)
+            try:
+                return await above.create_session(*args, **options)
+            except BaseException:
+                if opening := list(_opening(clients)):
+                    for task in opening:
+                        task.cancel()
+                    await to_the_end(asyncio.wait(opening, timeout=PATIENCE))
+                raise
+            finally:
+                _clients.reset(token)
+
+    return Ending
+
+
+def _opening(clients: Iterable[object]) -> Iterable[asyncio.Task[Any]]:
+    """The tasks in which ADK opens connections with these clients: nothing else knows them any more."""
+    for task in asyncio.all_tasks():
+        coroutine: Any = task.get_coro()
+        frame = getattr(coroutine, "cr_frame", None)
+        if frame is not None and coroutine.__qualname__ == "SessionContext._run":
+            client = getattr(frame.f_locals.get("self"), "_client", None)
+            if any(client is each for each in clients):
+                yield task
