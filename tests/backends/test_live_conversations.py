@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -53,6 +53,7 @@ from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.live_server import LiveGemini, Message, content, serving, spoken
 from tests.backends.support import seen
 from tests.clock import without_pauses
+from tests.limits import within_limit
 
 
 class Counted(StateSchema):
@@ -392,6 +393,137 @@ async def test_hanging_up_ends_the_model() -> None:
             assert event.content == "word "
             break
     assert ended == ["closed"]
+
+
+# --- leaving while another task reads -------------------------------------------------------------
+
+
+class Speaking:
+    """A model that begins to speak, and then says nothing more until it is ended."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = asyncio.Event(), 0
+
+    async def __call__(self, request: LlmRequest) -> AsyncIterator[str]:
+        try:
+            yield "word "
+            self.begun.set()
+            await asyncio.Event().wait()
+        finally:
+            self.ended += 1
+
+
+async def read(live: Live) -> list[str]:
+    """What is said until the conversation ends."""
+    return [event.content or "" async for event in live]
+
+
+@pytest.mark.parametrize("leave", ["async with", "aclose", "aclose twice", "aclose by several"])
+async def test_leaving_ends_the_reader(leave: str) -> None:
+    """Whoever leaves, the connection is closed, and the loop of another task ends without an error."""
+    speaking, service = Speaking(), InMemorySessionService()
+    backend = mock_backend({"a": speaking}, session_service=service)
+    async with A.live(backend=backend, modality="text") as live:
+        await live.send("hi")
+        reading = asyncio.ensure_future(read(live))
+        await within_limit(speaking.begun.wait())
+        if leave != "async with":
+            times = 2 if leave == "aclose by several" else 1
+            await within_limit(asyncio.gather(*[live.aclose() for _ in range(times)]))
+        if leave == "aclose twice":
+            await within_limit(live.aclose())
+    assert speaking.ended == 1
+    assert await within_limit(reading) == ["word "]
+    assert (await service.list_sessions(app_name="adk_fluent_app", user_id="user")).sessions == []
+    with pytest.raises(SessionError, match="conversation is closed; call live"):
+        await live.send("more")
+
+
+@by_adk
+async def test_leaving_closes_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Google's client hangs up, too, while another task waits for what the model says next."""
+    async with serving(LiveGemini(lambda told: ()), tmp_path, monkeypatch) as gemini:
+        async with Agent("a", "gemini-live-test").live(modality="text") as live:
+            reading = asyncio.ensure_future(read(live))
+            await live.send("hi")
+            await within_limit(until(lambda: bool(gemini.heard)))
+            assert gemini.open == 1
+        assert await within_limit(reading) == []
+        await within_limit(until(lambda: gemini.open == 0))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let other tasks go on until something holds."""
+    while not holds():
+        await asyncio.sleep(0.001)
+
+
+async def test_a_tool_can_leave() -> None:
+    """A tool of the agent may hang up, too: the loop that runs it ends."""
+    kept: list[Live] = []
+
+    async def hang_up() -> None:
+        """Hang up."""
+        await kept[0].aclose()
+
+    backend = mock_backend({"a": [call_tool("hang_up"), "not said"]})
+    async with A.tool(hang_up).live(backend=backend, modality="text") as live:
+        kept.append(live)
+        await live.send("bye")
+        assert await within_limit(read(live)) == [""]
+        with pytest.raises(SessionError, match="conversation is closed"):
+            await live.send("more")
+
+
+async def test_several_readers_are_refused() -> None:
+    """A second task that reads gets one clear line, and the first one goes on."""
+    speaking = Speaking()
+    async with A.live(backend=mock_backend({"a": speaking}), modality="text") as live:
+        await live.send("hi")
+        reading = asyncio.ensure_future(read(live))
+        await within_limit(speaking.begun.wait())
+        with pytest.raises(SessionError, match="Another task reads this live conversation already"):
+            await anext(live)
+    assert await within_limit(reading) == ["word "]
+
+
+async def test_a_read_that_is_cancelled_loses_nothing() -> None:
+    """A read that is given up, as by a time limit, leaves its event to the next one."""
+    go_on = asyncio.Event()
+
+    async def slow(request: LlmRequest) -> AsyncIterator[str]:
+        await go_on.wait()
+        yield "late"
+
+    async with A.live(backend=mock_backend({"a": slow}), modality="text") as live:
+        await live.send("hi")
+        reading = asyncio.ensure_future(anext(live))
+        await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait([reading])
+        go_on.set()
+        assert said(await within_limit(turn(live))) == [("a", "late")]
+
+
+async def test_errors_have_the_result() -> None:
+    """An error that ends a live conversation has what happened until then, as in any other run."""
+
+    def look() -> object:
+        """Look."""
+        return object()
+
+    backend = mock_backend({"a": ["Hello.", call_tool("look")]})
+    async with A.writes("said").tool(look).live(backend=backend, modality="text", state={"k": 1}) as live:
+        await live.send("hi")
+        await turn(live)
+        await live.send("look")
+        with pytest.raises(ToolError) as caught:
+            await turn(live)
+    result = caught.value.result
+    assert result is not None
+    assert result.text == "Hello."
+    assert result.state == {"k": 1, "said": "Hello."}
+    assert result.session_id == live.session_id
 
 
 async def aiter_of_nothing() -> AsyncIterator[AgentEvent]:

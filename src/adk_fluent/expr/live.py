@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from adk_fluent.errors import SessionError
 
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 class Live:
     """A live conversation; made by `expr.live()`, and open within `async with`.
 
-    What the model says comes as it is said, also while something is being sent: iterate over it and send as
-    you like, from one task or from several. The loop goes on over all turns; `event.turn_complete` says where
-    one ends, and a later loop goes on where an earlier one was left.
+    What the model says comes as it is said, also while something is being sent: one task iterates over it,
+    and any number of tasks send. The loop goes on over all turns; `event.turn_complete` says where one ends,
+    and a later loop goes on where an earlier one was left. If any task leaves `async with`, or calls
+    `aclose()`, the connection is closed and the loop ends, also in another task.
 
     Args:
         run: what is run, and how.
@@ -34,8 +36,12 @@ class Live:
         self._modality: Literal["audio", "text"] = modality
         self._open = AsyncExitStack()
         self._line: LiveConversation | None = None
-        self._events: AsyncGenerator[AgentEvent, None] | None = None
         self._over = ""
+        self._listening: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Semaphore(0)
+        self._heard = asyncio.Queue["AgentEvent | BaseException"]()
+        self._is_reading = self._is_asked = self._has_loop = False
+        self._leaving = asyncio.Lock()
         self.session_id: str = run.new_session_id()
 
     async def __aenter__(self) -> Self:
@@ -43,11 +49,10 @@ class Live:
             raise SessionError("This live conversation was opened already; call live() for another one.")
         await self._open.enter_async_context(self._run.opened())
         try:
-            self._line, shown = await self._run.live(self.session_id, self._modality)
+            self._line = await self._run.live(self.session_id, self._modality)
         except BaseException:
             await self._open.aclose()
             raise
-        self._events = _shown(self._line.events(), shown)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -56,18 +61,33 @@ class Live:
     async def aclose(self) -> None:
         """End the conversation, as `async with` does: the connection to the model is closed.
 
+        A loop over the conversation ends, also in another task. A second call waits for the first one.
         The session is forgotten, unless it was named with `session_id=` or is kept in a service of yours.
         """
-        if self._line is None or self._over == "closed":
+        if self._line is None:
             return
-        self._over = "closed"
-        self._line.close()
-        try:
-            assert self._events is not None
-            await self._events.aclose()
-        finally:
-            await self._open.aclose()
-            await self._run.leave(self.session_id)
+        async with self._leaving:
+            if self._over == "closed":
+                return
+            self._over = "closed"
+            self._line.close()
+            try:
+                await self._hang_up()
+            finally:
+                self._heard.put_nowait(StopAsyncIteration())  # ends a read that still waits
+                try:
+                    await self._open.aclose()
+                finally:
+                    await self._run.leave(self.session_id)
+
+    async def _hang_up(self) -> None:
+        """End the task that listens, and with it the connection."""
+        if self._listening is None:
+            return
+        self._listening.cancel()
+        await asyncio.wait([self._listening])
+        if not self._listening.cancelled():
+            self._listening.result()
 
     async def send(self, said: object) -> None:
         """Send text, a `Content`, a list of texts and parts, or a `Blob`.
@@ -82,16 +102,50 @@ class Live:
         await self._opened().send(said)
 
     def __aiter__(self) -> Self:
+        self._opened()
+        self._has_loop = True
         return self
 
     async def __anext__(self) -> AgentEvent:
-        self._opened()
-        assert self._events is not None
+        if self._over == "closed" and self._has_loop:  # closed while the body of the loop ran
+            self._has_loop = False
+            raise StopAsyncIteration
+        line = self._opened()
+        if self._is_reading:
+            raise SessionError(
+                "Another task reads this live conversation already. Let one task read it, and hand events on."
+            )
+        if self._listening is None:  # one task runs all of it, so that any task can end it
+            self._listening = asyncio.ensure_future(self._listen(self._run.heard(line, self.session_id)))
+        self._is_reading = True
         try:
-            return await anext(self._events)
-        except BaseException:  # it ended, or failed: nobody would hear what is sent now
+            if not self._is_asked:  # else a read that was cancelled has asked
+                self._is_asked = True
+                self._wanted.release()
+            heard = await self._heard.get()
+        finally:
+            self._is_reading = False
+        self._is_asked = False
+        if not isinstance(heard, BaseException):
+            return heard
+        if self._over != "closed":  # no answer would come to what is sent now
             self._over = "over"
-            raise
+        raise heard
+
+    async def _listen(self, events: AsyncGenerator[AgentEvent, None]) -> None:
+        """Get one event after another, each when it is asked for."""
+        async with aclosing(events):
+            while True:
+                await self._wanted.acquire()
+                try:
+                    self._heard.put_nowait(await anext(events))
+                except (Exception, asyncio.CancelledError) as error:
+                    task = cast("asyncio.Task[None]", asyncio.current_task())
+                    is_left = self._over == "closed" or task.cancelling()
+                    if is_left and not isinstance(error, StopAsyncIteration):
+                        raise
+                    self._heard.put_nowait(error)
+                    return
 
     def _opened(self) -> LiveConversation:
         if self._line is None:
@@ -99,11 +153,3 @@ class Live:
         if self._over:
             raise SessionError(f"This live conversation is {self._over}; call live() for another one.")
         return self._line
-
-
-async def _shown(
-    events: AsyncGenerator[AgentEvent, None], shown: Callable[[AgentEvent], AgentEvent]
-) -> AsyncGenerator[AgentEvent, None]:
-    async with aclosing(events) as source:
-        async for event in source:
-            yield shown(event)

@@ -376,10 +376,8 @@ class Run(Generic[T_co]):
             return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
 
     @briefly
-    async def live(
-        self, session_id: str, modality: Literal["audio", "text"]
-    ) -> tuple[LiveConversation, Callable[[AgentEvent], AgentEvent]]:
-        """A live conversation, and how its events are shown.
+    async def live(self, session_id: str, modality: Literal["audio", "text"]) -> LiveConversation:
+        """Open a live conversation.
 
         Raises:
             BackendError: the backend holds none.
@@ -393,16 +391,35 @@ class Run(Generic[T_co]):
                 f"{type(backend).__name__} holds no live conversations. Take a backend that does, such as "
                 "ADKBackend()."
             )
-        form = self._form
-        line = await backend.live(
-            form.compiled,
+        return await backend.live(
+            self.compiled,
             session_id=session_id,
             user_id=self._user_id,
             state=self._options.get("state") or {},
             modality=modality,
             services=self._services,
         )
-        return line, form.reading.shown
+
+    async def heard(self, line: LiveConversation, session_id: str) -> AsyncGenerator[AgentEvent, None]:
+        """The events of a live conversation, as they are shown.
+
+        Raises:
+            RunError: it failed, or an event reports a failure that nothing caught.
+        """
+        with brief():
+            reading = self._form.reading
+            whole: list[AgentEvent] = []
+            try:
+                async with aclosing(line.events()) as events:
+                    async for event in events:
+                        if not (event.is_partial or any(part.inline_data for part in event.parts)):
+                            whole.append(event)  # sound would fill the memory
+                        yield reading.shown(event)
+                if (error := self._uncaught(whole)) is not None:
+                    raise error
+            except RunError as error:
+                await self._tell(error, reading.all_marked(whole), session_id)
+                raise
 
     @briefly
     async def rewind(self, before_invocation_id: str) -> None:
