@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
 from typing import Any, cast
 
 import pytest
@@ -14,13 +16,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from adk_fluent import Agent, RemoteAgent
+from adk_fluent import Agent, RemoteAgent, S, race
 from adk_fluent.a2a import RetryConfig
+from adk_fluent.backends.adk.remote import connections
 from adk_fluent.backends.adk.remote.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.debug import Recorder, ReplayerBackend
 from adk_fluent.errors import RemoteError
+from adk_fluent.expr.base import Expr
+from adk_fluent.state import declares
 from adk_fluent.testing import mock_backend
+from tests.limits import LIMIT, in_thread, within_limit
 from tests.remote.others import listening
 
 Json = dict[str, Any]
@@ -103,7 +109,30 @@ def newer(told: Any) -> Any:
 NAMES = {"status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
 
 
-def server(items: list[Json], *, streams: bool, version: str, calls: list[str]) -> Any:
+class Gate:
+    """Holds back what a server streams.
+
+    Attributes:
+        after: how many items are sent before.
+        reached: set when a call is held back.
+        open: lets the rest through.
+        cancelled: set when the server is asked to cancel a task.
+    """
+
+    def __init__(self, after: int = 0) -> None:
+        self.after = after
+        self.reached, self.open, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def wait(self, sent: int) -> None:
+        """Wait, if that is where the gate stands."""
+        if sent == self.after:
+            self.reached.set()
+            await self.open.wait()
+
+
+def server(
+    items: list[Json], *, streams: bool, version: str, calls: list[str], gate: Gate | None = None
+) -> Any:
     """What makes a server that answers each call with these items."""
 
     def told(item: Json) -> Json:
@@ -112,11 +141,15 @@ def server(items: list[Json], *, streams: bool, version: str, calls: list[str]) 
     async def answer(request: Request) -> Response:
         body = await request.json()
         calls.append(body["method"])
+        if gate is not None and "ancel" in body["method"]:
+            gate.cancelled.set()
         if "tream" not in body["method"]:
             return JSONResponse({"jsonrpc": "2.0", "id": body["id"], "result": told(whole(items))})
 
         async def chunks() -> AsyncGenerator[str, None]:
-            for item in items:
+            for sent, item in enumerate(items):
+                if gate is not None:
+                    await gate.wait(sent)
                 yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': body['id'], 'result': told(item)})}\n\n"
 
         return StreamingResponse(chunks(), media_type="text/event-stream")
@@ -301,3 +334,78 @@ async def test_what_was_heard_and_not_given_out_is_tried_again(version: str) -> 
         with pytest.raises(RemoteError, match="tried 2 times"):
             await far.run("hi", backend=REAL)
     assert len([call for call in calls if "tream" in call]) == 2
+
+
+# --- silence --------------------------------------------------------------------------------------
+
+LEAVING: dict[str, Callable[[str, Expr[Any]], Expr[Any]]] = {
+    "limit_of_the_agent": lambda url, other: RemoteAgent("far", endpoint=url, timeout=0.01) // Agent("near"),
+    "limit_around": lambda url, other: RemoteAgent("far", endpoint=url).timeout(0.01) // Agent("near"),
+    "race": lambda url, other: race(RemoteAgent("far", endpoint=url), other),
+    "first_complete": lambda url, other: (RemoteAgent("far", endpoint=url) | other).merge("first_complete"),
+    "fallback": lambda url, other: race(RemoteAgent("far", endpoint=url) // Agent("near"), other),
+}
+
+
+@pytest.mark.parametrize("names_task", [False, True])
+@pytest.mark.parametrize("name", LEAVING)
+async def test_a_silent_server_holds_nobody_up(
+    name: str, names_task: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run ends while the server is silent; when it names a task later, that is cancelled."""
+    monkeypatch.setattr(connections, "FAREWELL", 10 * LIMIT)
+    gate, calls = Gate(after=int(names_task)), list[str]()
+
+    @declares(reads=[], writes=["won"])
+    async def other(state: Any) -> dict[str, bool]:
+        await gate.reached.wait()
+        return {"won": True}
+
+    make = server([NOTE, NOTE, DONE], streams=True, version="0.3", calls=calls, gate=gate)
+    async with listening(make) as url:
+        made = LEAVING[name](url, S.fn(other))
+        result = await within_limit(made.run("hi", backend=REAL))
+        assert not gate.open.is_set()
+        assert result.state.get("won") or result.text == "By hand."
+        if calls:  # a short limit may end before the call is sent
+            if not names_task:
+                gate.open.set()
+            await within_limit(gate.cancelled.wait())
+        gate.open.set()
+
+
+async def test_a_cancelled_run_ends_at_once_and_a_task_that_has_ended_is_left_alone() -> None:
+    """Beside the run that was left, the server says that the task is done: there is nothing to cancel."""
+    gate, calls = Gate(), list[str]()
+    items = [status("failed", text("No."))]
+    async with listening(server(items, streams=True, version="0.3", calls=calls, gate=gate)) as url:
+        run = asyncio.ensure_future(RemoteAgent("far", endpoint=url).run("hi", backend=REAL))
+        await within_limit(gate.reached.wait())
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await within_limit(run)
+        gate.open.set()
+        with pytest.raises(RemoteError, match=r"No\."):
+            await RemoteAgent("far", endpoint=url).run("hi", backend=REAL)
+    assert len(calls) == 2
+
+
+def test_the_end_of_the_loop_cancels_what_was_left() -> None:
+    """`asyncio.run` ends right after a stream that was left; its task is cancelled all the same."""
+    calls: list[str] = []
+
+    async def main(url: str) -> None:
+        async with aclosing(RemoteAgent("far", endpoint=url).stream("hi", backend=REAL)) as events:
+            async for event in events:
+                if event.is_partial:  # so the server has named its task
+                    break
+
+    async def serve() -> None:
+        gate = Gate(after=1)
+        make = server([NOTE, DONE], streams=True, version="0.3", calls=calls, gate=gate)
+        async with listening(make) as url:
+            await in_thread(asyncio.run, main(url))
+            assert calls[1:] == ["tasks/cancel"]
+            gate.open.set()
+
+    asyncio.run(serve())

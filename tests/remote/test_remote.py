@@ -25,7 +25,7 @@ from adk_fluent.serve import listening as served_here
 from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, on_clock
 from tests.conftest import open_in
-from tests.limits import in_thread
+from tests.limits import comes_true, in_thread
 from tests.remote.others import Says, listening, plain, says, words
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ def test_a_call_that_takes_too_long_is_cancelled_on_the_other_side() -> None:
             far = RemoteAgent("far", endpoint=url, timeout=3600)
             with pytest.raises(RemoteError, match="it did not answer within 3600 seconds"):
                 await listen(far)
-            assert model(clerk).left == ["cancelled"]
+            await comes_true(lambda: model(clerk).left == ["cancelled"], "the task is cancelled")
 
     on_clock(call())
 
@@ -359,7 +359,7 @@ async def test_leaving_a_stream_cancels_the_remote_task() -> None:
             if event.is_partial:
                 break
         await events.aclose()
-        assert model(clerk).left == ["cancelled"]
+        await comes_true(lambda: model(clerk).left == ["cancelled"], "the task is cancelled")
 
 
 @pytest.mark.newest  # ADK's servers do not cancel before
@@ -374,7 +374,7 @@ async def test_of_calls_at_once_the_one_that_is_left_is_cancelled() -> None:
             await asyncio.sleep(0)
         left.cancel()
         await asyncio.gather(left, return_exceptions=True)
-        assert model(clerk).left == ["cancelled"]
+        await comes_true(lambda: model(clerk).left == ["cancelled"], "the task is cancelled")
         gate.set()
         assert (await kept).text == "ok"
     assert model(clerk).left == ["cancelled"]

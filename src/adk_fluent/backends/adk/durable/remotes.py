@@ -85,7 +85,7 @@ class _Caller:
         except Exception as error:  # noqa: BLE001  # whatever it was, the run tries again, or tells it
             heard.append({_FAILED: f"it failed: {what_happened(error)}", "passing": is_passing(error)})
         finally:
-            await call.cancel()
+            call.leave()
         return heard
 
 

@@ -34,7 +34,10 @@ A request on a connection that its server closes at that moment fails, and the c
 server got it. Common servers close idle connections after 5 s (uvicorn, Node.js): the client must be first.
 """
 FAREWELL = 2.0
-"""Seconds that a server has to take note that a task is cancelled."""
+"""Seconds that a server has, beside what goes on here, to name a task and take note that it is cancelled.
+
+Where the event loop ends meanwhile, a quarter of them is left.
+"""
 
 
 class Connection:
@@ -48,6 +51,7 @@ class Connection:
         self._node = node
         self._card: Any = None
         self._agents: dict[str, RemoteA2aAgent] = {}
+        self._farewells: set[asyncio.Task[None]] = set()
         self.client = client
 
     async def card(self) -> Any:
@@ -84,6 +88,12 @@ class Connection:
         if name not in self._agents:
             self._agents[name] = _agent(name, await self.card(), self.client)
         return self._agents[name]
+
+    def see_off(self, call: Call) -> None:
+        """Have the server cancel a call that was left, while whoever left it goes on."""
+        farewell = asyncio.ensure_future(_farewell(call))
+        self._farewells.add(farewell)
+        farewell.add_done_callback(self._farewells.discard)
 
     def forget(self) -> None:
         """Fetch the card again next time; the server may be another one by then."""
@@ -159,6 +169,7 @@ class Call:
     Attributes:
         task: the id that the server gave it, as soon as it is known.
         client: what it is made with.
+        at: the connection over which it goes; none before it begins.
         names_tasks: whether the server says at once which task a call becomes, and not with the answer.
         reply: what the server has answered.
         news: of each item that was heard last, what it adds to the answer, and what it tells of progress.
@@ -172,6 +183,7 @@ class Call:
         self.reply: Reply = Reply()
         self.news: list[tuple[str, str]] = []
         self.is_heard_out: bool = False
+        self.at: Connection | None = None
         self._stream: Any = None
         self._waiting: asyncio.Task[Any] | None = None
         self._ended = False
@@ -185,9 +197,6 @@ class Call:
         self._stream = stream
         try:
             while (item := await self._next()) is not None:
-                self.news.append(self.reply.hear(told_in(item)))
-                if self.reply.state not in UNFINISHED:  # a task that waits for an answer is not cancelled
-                    self.end()
                 yield sdk.with_pieces(item)
             self.is_heard_out = True
         finally:
@@ -195,43 +204,63 @@ class Call:
                 await stream.aclose()
 
     async def _next(self) -> Any:
-        if self.task is not None:
-            return await anext(self._stream, None)
-        if not self.names_tasks:
-            return await self._first()
-        self._waiting = asyncio.ensure_future(self._first())
+        if self.task is not None or not self.names_tasks:
+            return await self._heard()
+        self._waiting = asyncio.ensure_future(self._heard())
         try:
             return await asyncio.shield(self._waiting)
         finally:
             if self._waiting.done():
                 self._waiting = None
 
-    async def _first(self) -> Any:
-        item = await anext(self._stream, None)
-        self.task = None if item is None else told_in(item).ids.get("a2a:task_id")
+    async def _heard(self) -> Any:
+        return self._noted(await anext(self._stream, None))
+
+    def _noted(self, item: Any) -> Any:
+        """Take in what the server says; where it says no more, `None`."""
+        if item is not None:
+            self.news.append(self.reply.hear(told_in(item)))
+            self.task = self.reply.ids.get("a2a:task_id")
+        state = self.reply.state
+        if state not in UNFINISHED and (state or item is None):  # also one that waits is left as it is
+            self.end()
         return item
 
-    async def cancel(self) -> None:
-        """Have the server cancel it, unless it has ended; one that cannot be told goes on."""
+    @property
+    def has_task(self) -> bool:
+        """Whether the server has a task of this call that goes on."""
+        return self.task is not None and not self._ended
+
+    def leave(self) -> None:
+        """Let go of it at once; a task that goes on, or may have begun, is cancelled beside."""
+        if self.at is not None and (self._waiting is not None or self.has_task):
+            self.at.see_off(self)
+
+    async def farewell(self, seconds: float) -> None:
+        """Have the server cancel its task, if it names one in time; a server that cannot be told goes on."""
         try:
-            if not self._ended:
-                with suppress(
-                    Exception
-                ):  # whoever cancels wants to leave, not to hear of a server that is gone
-                    async with asyncio.timeout(FAREWELL):
-                        await self._say_goodbye()
+            with suppress(Exception):  # nobody waits to hear of a server that is gone
+                async with asyncio.timeout(seconds):
+                    if self._waiting is not None:
+                        await self._waiting
+                    if self.has_task:
+                        await sdk.cancel(self.client, str(self.task))
+            self.end()
         finally:
             if self._waiting is not None:
                 self._waiting.cancel()
                 await asyncio.gather(self._waiting, return_exceptions=True)
                 await self._stream.aclose()
+                self._waiting = None
 
-    async def _say_goodbye(self) -> None:
-        if self._waiting is not None:
-            await self._waiting
-        if self.task is not None:
-            self._ended = True
-            await sdk.cancel(self.client, self.task)
+
+async def _farewell(call: Call) -> None:
+    try:
+        await call.farewell(FAREWELL)
+    except asyncio.CancelledError:  # the event loop ends; connections close after its tasks
+        if call.has_task:
+            await call.farewell(FAREWELL / 4)
+        raise
 
 
 _calling: ContextVar[Call] = ContextVar("_calling")
@@ -260,6 +289,7 @@ async def agent_for(node: RemoteAgentNode, call: Call, at: Connection) -> Remote
         CardError: there is no card that can be used.
     """
     agent = await at.agent(node.name)
+    call.at = at
     call.names_tasks = at.is_streaming
     _calling.set(call)
     return agent

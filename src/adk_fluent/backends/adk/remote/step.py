@@ -200,7 +200,7 @@ class RemoteComposite(Composite):
                 raise
             finally:
                 await exchange.aclose()
-                await call.cancel()
+                call.leave()
             if hearing.answer and notes:
                 heard = self.event(ctx)
                 heard.content = types.Content(role="model", parts=hearing.answer)
