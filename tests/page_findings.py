@@ -56,9 +56,9 @@ class Shown:
     def _shows(self, issue: ContractIssue, page: str) -> bool:
         """Whether a page shows a finding, or the use of a key that no step reads."""
         used = (f"'{issue.key}'", f'Did you mean "{issue.key}"?')
-        return (
+        return bool(
             issue.message in self.text
-            or issue.hint in self.text
+            or (issue.hint and issue.hint in self.text)
             or (issue.code == "dead-state" and any(text in self.text for text in used))
             or (issue.code == "dead-state" and f'state["{issue.key}"]' in page)
         )
