@@ -71,7 +71,7 @@ async def test_the_last_failure_is_told_as_the_models() -> None:
 async def test_calls_of_middleware_count_towards_the_limit() -> None:
     """`max_llm_calls` bounds what middleware calls again, too."""
     backend = mock_backend({"a": [ValueError(str(n)) for n in range(9)]})
-    with pytest.raises(ModelError, match="Max number of llm calls limit of `2` exceeded"):
+    with pytest.raises(RunError, match="Max number of llm calls limit of `2` exceeded"):
         await a.middleware(Again(9)).run("hi", backend=backend, config=ExecutionConfig(max_llm_calls=2))
     assert len(backend.calls["a"]) == 2
 

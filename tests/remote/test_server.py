@@ -22,7 +22,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.serve import A2AServer, ServeLimits
 from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, with_clock
-from tests.limits import LIMIT
+from tests.limits import LIMIT, comes_true
 from tests.remote.wire import asking, call, cancelling, message, state, task, task_in, text_of
 
 GATED: Pipeline[Any] = (
@@ -599,7 +599,7 @@ async def test_a_caller_that_leaves_cancels_the_task() -> None:
         await backend.begun.wait()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        assert backend.left == ["cancelled"]
+        await comes_true(lambda: backend.left == ["cancelled"], "the task is cancelled")
 
 
 # --- mistakes -------------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from adk_fluent.backends.events import DISCARDS, RAISED, AgentEvent, Pending
 from adk_fluent.backends.reading import Reading
 from adk_fluent.cli.errors import FailedRunError, one_line
@@ -94,7 +92,6 @@ class Conversation:
     async def _checked(self, events: AsyncGenerator[AgentEvent, None]) -> AsyncGenerator[AgentEvent, None]:
         problems: dict[str, str] = {}
         self.pending = []
-        speaking = ""
         try:
             async with aclosing(events) as running:
                 async for event in running:
@@ -103,14 +100,9 @@ class Conversation:
                     if event.error and not event.content and RAISED not in event.metadata:
                         problems[event.id] = f"model error in agent {event.author!r}: {one_line(event.error)}"
                     self.pending += [each for each in event.pending if each.kind == "approval"]
-                    speaking = event.author if event.is_partial or event.error else ""
                     yield event
         except ADKFluentError:
             raise
-        except ValidationError as error:  # a structured answer that was cut off, or is not what was asked for
-            where = f"model error in agent {speaking!r}" if speaking else "model error"
-            wrong = one_line(error.errors()[0]["msg"])
-            raise FailedRunError(f"{where}: the answer is no {error.title}: {wrong}") from error
         except Exception as error:
             raise FailedRunError(what_happened(error)) from error
         if problems:

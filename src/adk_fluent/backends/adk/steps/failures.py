@@ -41,6 +41,7 @@ from adk_fluent.backends.adk.steps.typed import behind
 from adk_fluent.backends.events import RAISED
 from adk_fluent.errors import (
     ADKFluentError,
+    AnswerError,
     CallbackError,
     MissingKeyError,
     ModelError,
@@ -53,6 +54,7 @@ from adk_fluent.errors import (
     what_happened,
 )
 from adk_fluent.ir.matching import AbsentKey, StateView, Unordered, missing
+from adk_fluent.state.faults import fault, shown
 
 Events = AsyncGenerator[Event, None]
 
@@ -253,7 +255,10 @@ def _told(error: Exception, cause: Exception, root: str) -> RunError | None:
         root: the name of the root agent.
     """
     noted: Place | None = getattr(error, _NOTE, None)
-    found, agent = _in_traceback(error, noted)
+    found, at = _in_traceback(error, noted)
+    agent = at.name if at else ""
+    if isinstance(cause, ValidationError) and (told := _of_answer(cause, at)):
+        return told
     if isinstance(cause, LlmCallsLimitExceededError):
         return RunError(
             f"Agent {agent or root!r} may not ask its model again: {sentence(on_one_line(cause))} Allow more "
@@ -286,7 +291,22 @@ _OBJECTS: Final[tuple[tuple[type, str], ...]] = (
 )
 
 
-def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, str]:
+def _of_answer(error: ValidationError, agent: BaseAgent | None) -> AnswerError | None:
+    """The error for an answer that ADK itself checked, and found not to be what its agent promises."""
+    schema: object = getattr(agent, "output_schema", None)
+    if agent is None or schema is None or _packed(error.title) != _packed(shown(schema)):
+        return None
+    given: object = error.errors()[0]["input"]
+    reason = f"{fault(error, given)}."
+    said = f"{agent.name!r} answered {given!r:.80}, which is not a {shown(schema)}: {reason}"
+    return AnswerError(said, agent=agent.name, reason=reason)
+
+
+def _packed(name: str) -> str:
+    return name.replace(" ", "")
+
+
+def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, BaseAgent | None]:
     """The callback, or other part of an agent, in which an error arose, and the agent that ran.
 
     ADK gives a callback's error on as it is. The traceback has the frames of the agent's methods and of the
@@ -318,7 +338,7 @@ def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, 
                 found = Place(agent.name, called=f"{what} {type(owner).__name__!r}")
         if hooks := _callbacks(agent, frame.f_code):
             found = Place(agent.name, called=f"{' or '.join(hooks)} callback {next(iter(hooks.values()))!r}")
-    return found, "" if agent is None else agent.name
+    return found, agent
 
 
 def _tool_of(owner: object, code: CodeType, held: Mapping[str, object]) -> BaseTool | None:
