@@ -316,7 +316,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
     "adk_fluent.testing": {
         "AgentHarness": "adk_fluent.testing.harness",
         "MockBackend": "adk_fluent.backends.mock",
-        "ModelRequest": "adk_fluent.backends.adk.steps.scripted",
+        "ModelRequest": "adk_fluent.backends.adk.steps.model_request",
         "Response": "adk_fluent.testing.harness",
         "assert_contracts": "adk_fluent.testing.contracts",
         "call_tool": "adk_fluent.backends.mock",

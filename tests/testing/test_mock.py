@@ -281,7 +281,7 @@ async def test_a_default_response() -> None:
     "response",
     [
         *(3, None, b"bytes", object(), [3], ["x", None], int),
-        *(replies(lambda request: 3), replies(lambda request: None)),
+        *(replies(lambda request: 3), replies(lambda request: None), replies(lambda request: [])),
     ],
 )
 async def test_a_wrong_response_is_named(response: Any) -> None:
@@ -298,8 +298,8 @@ def test_a_response_that_is_none(responses: Any) -> None:
     assert str(caught.value) == (
         "The script of 'a' holds None, which is no response. "
         'Write text ("" for an empty answer), a dict, a list with one response per call, call_tool(...), an '
-        "exception, a Content, a stream of text or a function of the request; an agent that is not asked "
-        "needs no entry."
+        "exception, a Content, a stream of text or a function of the request; in a list, a list of texts and "
+        "call_tool(...) is one answer. An agent that is not asked needs no entry."
     )
 
 
@@ -509,3 +509,10 @@ def test_a_system_instruction_of_any_kind_is_text(given: Any, shown: str) -> Non
     """ADK takes text, parts and contents as an instruction."""
     config = types.GenerateContentConfig(system_instruction=given)
     assert ModelRequest(config=config).system == shown
+
+
+@pytest.mark.parametrize("parts", [[], ["x", {"k": 1}], [["x"]]])
+def test_parts_of_one_answer_are_texts_and_calls(parts: Any) -> None:
+    """A list in a list holds nothing else, and something."""
+    with pytest.raises(MockError, match="'a' holds "):
+        mock_backend({"a": [parts]})

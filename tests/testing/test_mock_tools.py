@@ -340,3 +340,33 @@ async def test_a_tool_that_ends_the_turn_may_be_called_every_time() -> None:
     loop = Loop("l", Agent("a").tool(leave), max_iterations=3) >> Agent("b")
     for _ in range(12):
         assert (await loop.run("hi", backend=backend, session_id="s")).text == "ok"
+
+
+TWICE = [["Both.", call_tool("order", size=2), call_tool("refund", order="A7")], "Done."]
+
+
+async def test_several_calls_in_one_answer() -> None:
+    """A list in a list is one answer: its texts and calls are parts of one message, and each tool runs."""
+    backend = mock_backend({"a": TWICE})
+    result = await Agent("a", "m").tool(order).tool(refund).run("hi", backend=backend)
+    assert result.text.endswith("Done.")
+    assert [each.result for event in result for each in event.tool_responses] == [
+        {"ordered": 2},
+        {"result": "A7 is paid back"},
+    ]
+    assert [event.content for event in result if event.tool_calls] == ["Both."]
+    assert len(backend.calls["a"]) == 2
+
+
+async def test_the_words_of_such_an_answer_stream() -> None:
+    """They arrive word by word, as those of a plain text do."""
+    agent = Agent("a", "m").tool(order).tool(refund)
+    stream = agent.stream("hi", backend=mock_backend({"a": [["Both of them.", call_tool("order")], "ok"]}))
+    assert [event.content async for event in stream if event.is_partial] == ["Both ", "of ", "them.", "ok"]
+
+
+async def test_a_tool_in_such_an_answer_that_is_not_there() -> None:
+    """Each of the calls must be of a tool that the agent has."""
+    backend = mock_backend({"a": [["", call_tool("order"), call_tool("refnd")], "ok"]})
+    with pytest.raises(MockError, match=r"calls tool 'refnd', which the agent does not have.*'refund'"):
+        await Agent("a", "m").tool(order).tool(refund).run("hi", backend=backend)

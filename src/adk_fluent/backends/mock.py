@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adk_fluent.backends.adk.compile.scope import injected_names
 from adk_fluent.backends.adk.running.scripting import ScriptedBackend
+from adk_fluent.backends.adk.steps.model_request import ModelRequest
 from adk_fluent.backends.adk.steps.scripted import (
-    ModelRequest,
     Response,
     Script,
     ScriptedLlm,
@@ -41,9 +41,10 @@ class MockBackend(ScriptedBackend):
 
     Args:
         responses: agent name → response. A response is text; a dict (JSON text, and merged into state when
-            the agent has no `returns`); a list of responses, one per call; an exception to raise;
-            `call_tool(...)`; a `Content` or `LlmResponse`; an async iterable of text or `LlmResponse`s,
-            streamed; or a function of the `LlmRequest` that gives any of these. What a context spec asks a
+            the agent has no `returns`); a list of responses, one per call, in which a list of texts and
+            `call_tool(...)` is one response with several parts; an exception to raise; `call_tool(...)`; a
+            `Content` or `LlmResponse`; an async iterable of text or `LlmResponse`s, streamed; or a function
+            of the `LlmRequest` that gives any of these. What a context spec asks a
             helper model is scripted under `"agent:operation"`, such as `"writer:summarize"`, or under the
             name of the model that the spec names; the first of the two that is there counts, for `calls` too.
             A model that a middleware names is scripted under its name, or else answers what the agent's own

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isasyncgen
 from types import MappingProxyType
-from typing import Any, Final, Literal, Never, TypeAlias, cast
+from typing import Any, Final, Literal, Never, TypeAlias, TypeGuard, cast
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.events.event import Event
@@ -21,8 +20,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
+from adk_fluent.backends.adk.steps.model_request import ModelRequest, copy_of, instruction_of
 from adk_fluent.backends.adk.steps.scripted_live import ScriptedLine
-from adk_fluent.backends.requests import tool_names
 from adk_fluent.errors import MockError
 from adk_fluent.spelling import did_you_mean
 
@@ -44,6 +43,9 @@ class ToolCall:
     args: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
+Parts: TypeAlias = Sequence[str | ToolCall]
+"""Texts and function calls that a model gives at once, in one answer."""
+
 Single: TypeAlias = (
     str
     | Mapping[str, Any]
@@ -57,8 +59,8 @@ Single: TypeAlias = (
 )
 """One response of a script."""
 
-Response: TypeAlias = Single | Sequence[Single]
-"""What an agent's script may be: one response for every call, or one per call."""
+Response: TypeAlias = Single | Sequence[Single | Parts]
+"""An agent's script: one response for every call, or one per call, which may have several parts."""
 
 
 def check_script(agent: str, response: object) -> None:
@@ -68,8 +70,15 @@ def check_script(agent: str, response: object) -> None:
         MockError: it, or a member of it, is none of the things that `Response` names.
     """
     for one in cast("Sequence[object]", response) if isinstance(response, list | tuple) else (response,):
-        if not (isinstance(one, _SINGLE) or callable(one)):
+        if not (isinstance(one, _SINGLE) or callable(one) or _is_parts(one)):
             _refuse(agent, one)
+
+
+def _is_parts(response: object) -> TypeGuard[Parts]:
+    if not isinstance(response, list | tuple):
+        return False
+    parts = cast("Sequence[object]", response)
+    return bool(parts) and all(isinstance(part, str | ToolCall) for part in parts)
 
 
 _SINGLE: Final = (str, Mapping, BaseException, ToolCall, types.Content, LlmResponse, AsyncIterable)
@@ -80,61 +89,9 @@ def _refuse(agent: str, response: object) -> Never:
     raise MockError(
         f"The script of {agent!r} holds {said}, which is no response. "
         'Write text ("" for an empty answer), a dict, a list with one response per call, call_tool(...), an '
-        "exception, a Content, a stream of text or a function of the request; an agent that is not asked "
-        "needs no entry."
+        "exception, a Content, a stream of text or a function of the request; in a list, a list of texts and "
+        "call_tool(...) is one answer. An agent that is not asked needs no entry."
     )
-
-
-class ModelRequest(LlmRequest):
-    """ADK's `LlmRequest` as a scripted model got it, with what tests ask of it most.
-
-    It equals an `LlmRequest` with the same fields.
-
-    Example:
-        >>> import asyncio
-        >>> from adk_fluent import Agent
-        >>> from adk_fluent.testing import mock_backend
-        >>> backend = mock_backend({"a": "Hello."})
-        >>> text = Agent("a").instruct("Greet {name}.").ask("Hi", state={"name": "Ann"}, backend=backend)
-        >>> request = backend.calls["a"][0]
-        >>> request.system.splitlines()[0], request.texts, request.tools
-        ('Greet Ann.', ['Hi'], [])
-    """
-
-    @property
-    def system(self) -> str:
-        """The system instruction as text; empty if there is none."""
-        return _words(_instruction(self.config))
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts of the messages, in order; calls and results of tools, images and files are not in it."""
-        return _texts(self.contents)
-
-    @property
-    def tools(self) -> list[str]:
-        """The names of the tools that the model may call, in order."""
-        return [*tool_names(self)]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LlmRequest):
-            return NotImplemented
-        hidden: list[object] = [each.__pydantic_private__ for each in (self, other)]
-        return self.__dict__ == other.__dict__ and hidden[0] == hidden[1]
-
-
-def _words(given: Any) -> str:
-    """What ADK takes as an instruction, as text: text, a content, a part, or a list of these."""
-    if isinstance(given, str):
-        return given
-    several = given.parts or () if isinstance(given, types.Content) else given
-    if isinstance(several, Iterable) and not isinstance(several, types.Part):
-        return "\n\n".join(filter(None, map(_words, cast("Iterable[Any]", several))))
-    return getattr(given, "text", None) or ""
-
-
-def _texts(contents: Sequence[types.Content]) -> list[str]:
-    return [part.text for content in contents for part in content.parts or () if part.text is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +108,9 @@ class Script:
     exhaust: Literal["repeat", "error"]
     calls: list[ModelRequest]
 
-    def next(self, request: LlmRequest) -> tuple[Single, int | None]:
+    def next(self, request: LlmRequest) -> tuple[Single | Parts, int | None]:
         """Note the request; the response to it, and how often in a row it may be a tool call."""
-        self.calls.append(_copy(request))
+        self.calls.append(copy_of(request))
         number = len(self.calls)
         response: Any = self.response
         patience: int | None = SAME_CALLS
@@ -172,7 +129,7 @@ class Script:
             isinstance(response, type) and issubclass(response, BaseException)
         ):
             raise response
-        return cast(Single, response), patience
+        return cast("Single | Parts", response), patience
 
 
 class ScriptedLlm(BaseLlm):
@@ -215,12 +172,16 @@ class ScriptedLlm(BaseLlm):
                     if stream or not answer.partial:
                         yield answer
             return
-        if stream and isinstance(response, str):
-            for piece in _pieces(response):
+        parts: Parts = response if _is_parts(response) else ()
+        if isinstance(response, str | ToolCall):
+            parts = (response,)
+        for said in parts if stream else ():
+            for piece in _pieces(said) if isinstance(said, str) else ():
                 yield _text(piece, partial=True)
         answer = self._whole(response)
-        if isinstance(response, ToolCall):
-            self._require_tool(response.name, llm_request)
+        for call in parts:
+            if isinstance(call, ToolCall):
+                self._require_tool(call.name, llm_request)
         if patience is not None:
             self._require_end(answer, llm_request, patience)
         yield _counted(answer, llm_request)
@@ -264,8 +225,9 @@ class ScriptedLlm(BaseLlm):
         if isinstance(response, types.Content):
             return LlmResponse(content=response)
         if isinstance(response, ToolCall):
-            call = types.FunctionCall(name=response.name, args=response.args)
-            return LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
+            return _said([response])
+        if _is_parts(response):
+            return _said(response)
         if isinstance(response, Mapping):
             values = dict(cast("Mapping[str, Any]", response))
             answer = _text(json.dumps(values))
@@ -307,6 +269,17 @@ async def _closing(
             await cast("AsyncGenerator[str | LlmResponse, None]", source).aclose()
 
 
+def _said(parts: Parts) -> LlmResponse:
+    """One answer of texts and function calls."""
+    made = [
+        types.Part(text=part)
+        if isinstance(part, str)
+        else types.Part(function_call=types.FunctionCall(name=part.name, args=part.args))
+        for part in parts
+    ]
+    return LlmResponse(content=types.Content(role="model", parts=made))
+
+
 def _text(text: str, *, partial: bool | None = None) -> LlmResponse:
     return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=partial)
 
@@ -315,7 +288,7 @@ def _counted(response: LlmResponse, request: LlmRequest) -> LlmResponse:
     """The response with a usage, estimated at four characters a token, unless it brings one."""
     if response.usage_metadata is None:
         asked = sum(len(part.text or "") for content in request.contents for part in content.parts or [])
-        asked += len(str(_instruction(request.config) or ""))
+        asked += len(str(instruction_of(request.config) or ""))
         said = sum(len(part.text or "") for part in (response.content and response.content.parts) or [])
         response.usage_metadata = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=asked // 4,
@@ -352,23 +325,6 @@ def _calls_before(request: LlmRequest, same: tuple[str, dict[str, Any]] | None) 
                 return count
             count += 1
     return count
-
-
-def _copy(request: LlmRequest) -> ModelRequest:
-    """The request as it is now; tools are live objects and stay shared."""
-    made = request.model_copy(
-        update={"contents": copy.deepcopy(request.contents), "config": _copy_config(request.config)}
-    )
-    object.__setattr__(made, "__class__", ModelRequest)  # it has no field of its own, and keeps private ones
-    return cast(ModelRequest, made)
-
-
-def _copy_config(config: types.GenerateContentConfig) -> types.GenerateContentConfig:
-    return config.model_copy(update={"system_instruction": copy.deepcopy(_instruction(config))})
-
-
-def _instruction(config: types.GenerateContentConfig) -> Any:
-    return getattr(config, "system_instruction")  # noqa: B009  # its type names the optional PIL
 
 
 async def storing(run: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
