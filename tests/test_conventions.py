@@ -140,6 +140,54 @@ def test_private_names_of_adk_are_used_in_one_module() -> None:
     assert found == []
 
 
+HOMES = {
+    "a2a": {"a2a", "backends/adk/remote", "serve"},
+    "aio_pika": {"distributed/queues"},
+    "diskcache": {"middleware"},
+    "google.cloud": {"distributed/queues"},
+    "mcp": set[str](),
+    "nats": {"distributed/queues"},
+    "playwright": set[str](),
+    "pyarrow": {"distributed/formats"},
+    "redis": {"distributed/queues", "middleware"},
+    "temporalio": {"backends/temporal"},
+}
+"""Where each client library is used: a library of a transport or an engine, or of one of its services."""
+
+
+def test_each_client_library_is_used_in_its_package() -> None:
+    """That holds for imports in functions and by name, too; those for annotations do not count."""
+    found = {library: set[str]() for library in HOMES}
+    for path in python_files("src"):
+        tree = ast.parse(path.read_text())
+        for name in (*imported_names(_without_typing(tree)), *_imported_by_name(tree)):
+            for library in HOMES:
+                if name == library or name.startswith(f"{library}."):
+                    found[library].add(str(path.parent.relative_to(ROOT / "src/adk_fluent")))
+    assert found == HOMES
+
+
+def _without_typing(tree: ast.Module) -> ast.Module:
+    """The module without what it imports for its annotations."""
+    tree.body = [
+        each
+        for each in tree.body
+        if not (isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING")
+    ]
+    return tree
+
+
+def _imported_by_name(tree: ast.Module) -> list[str]:
+    return [
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] == "import_module"
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    ]
+
+
 def test_every_module_says_what_it_is_for() -> None:
     """Every module of the library, its generator and its benchmarks starts with a docstring."""
     paths = python_files("src", "codegen", "docgen", "benchmarks", "examples")

@@ -58,7 +58,7 @@ class Security:
         Raises:
             UsageError: a file cannot be read, or one is missing.
         """
-        from temporalio.client import TLSConfig
+        from adk_fluent.backends.temporal.connecting import TLSConfig
 
         if (self.cert is None) != (self.key is None):
             raise UsageError("--tls-cert-path and --tls-key-path go together: give both, or none.")
