@@ -137,7 +137,7 @@ def absence(
     if not typed.schemas:
         return None
     found = typed.final(events)
-    if found is not None and not pending and (other := _handed_over(root, typed, found.author)) is not None:
+    if found is not None and not pending and (other := handed_over(root, typed, found.author)) is not None:
         return other
     if found is not None and found.author in typed.schemas and not pending:
         return None
@@ -147,7 +147,7 @@ def absence(
     return search.instead(root, found)
 
 
-def _handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
+def handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
     """That an agent which returns a type handed over to one that answers in another, or in text."""
     above = next(
         (node for node in walk(root) if author in {below.name for below in _below_model(node)}), None
