@@ -8,7 +8,7 @@ from typing import Any
 
 from adk_fluent.analysis.values.kinds import fits
 from adk_fluent.analysis.visibility import STANDS_IN
-from adk_fluent.backends.events import AgentEvent, Pending, answers, standing
+from adk_fluent.backends.events import AgentEvent, Pending, answers, standing, whole
 from adk_fluent.errors import AnswerError, sentence
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, walk
 from adk_fluent.ir.naming import Named
@@ -91,8 +91,9 @@ class Answers:
         """
         if self.absence is not None:
             return self.absence.value()
-        found = self.final(events)
-        return "" if found is None else self.parse(found.author, found.content or "")
+        listed = list(events)
+        found = self.final(listed)
+        return "" if found is None else self.parse(found.author, whole(found, listed))
 
     def final(self, events: Iterable[AgentEvent]) -> AgentEvent | None:
         """The event with the answer; blank text is none where a type is promised."""
