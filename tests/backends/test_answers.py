@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Optional, Union, cast
 
 import pytest
 from google.adk.events.event_actions import EventActions
@@ -18,7 +18,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, FanOut, Route, StateSchema, gate, map_over, race
+from adk_fluent import Agent, FanOut, Loop, Route, StateSchema, T, gate, map_over, race
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.errors import AnswerError, ArgumentError, StateTypeError
 from adk_fluent.expr.base import Expr
@@ -414,6 +414,47 @@ async def test_a_delegate_that_does_not_answer_in_the_type_is_named(kid: Agent[A
             await expression.ask_async("x", backend=mock_backend(script))
     with pytest.raises(AnswerError, match="'kid'"):
         await boss.map(["x"], backend=mock_backend(script))
+
+
+WITH_A_KID: dict[str, Callable[[Agent[Any]], Expr[Any]]] = {
+    "sequence": lambda kid: Agent("first").returns(Ticket) >> kid,
+    "route": lambda kid: Route("k").eq(1, Agent("first").returns(Ticket)).otherwise(kid),
+    "loop": lambda kid: Loop(kid, max_iterations=1),
+}
+
+
+@pytest.mark.parametrize("name", WITH_A_KID)
+async def test_delegates_inside_a_composite_are_named(name: str) -> None:
+    """Who has the last word in what an agent hands over to is named by the check and by the run."""
+    kids = WITH_A_KID[name]
+    boss = Agent("boss").returns(Ticket).delegate(cast(Any, kids(Agent("kid")).named("kids")))
+    (issue,) = [issue for issue in boss.check(state={"k": 2}).issues if issue.code == "type-mismatch"]
+    assert issue.message == "boss returns Ticket, and can hand over to kid, which does not"
+    script = {
+        "boss": [call_tool("transfer_to_agent", agent_name="kids")],
+        "first": '{"id": "1"}',
+        "kid": "Hello.",
+    }
+    with pytest.raises(AnswerError, match=r"'boss'.* returns Ticket and handed over to 'kid'"):
+        await boss.ask_async("x", backend=mock_backend(script), state={"k": 2})
+    typed = Agent("boss").returns(Ticket).delegate(cast(Any, kids(Agent("kid").returns(Ticket))))
+    assert "type-mismatch" not in {issue.code for issue in typed.check(state={"k": 2}).issues}
+
+
+async def test_a_tool_of_an_agent_gives_no_text_of_a_delegate_for_a_type() -> None:
+    """Used as a tool, an agent that returns a type never gives the text of one that it handed over to."""
+    boss = Agent("boss").returns(Ticket).delegate(Agent("kid"))
+    caller = Agent("caller").tool(T.agent((Agent("before") >> boss).named("both")))
+    backend = mock_backend(
+        {
+            "caller": [call_tool("both", request="x"), "Done."],
+            "before": "Hi.",
+            "boss": [call_tool("transfer_to_agent", agent_name="kid")],
+            "kid": "Hello.",
+        }
+    )
+    with pytest.raises(AnswerError, match=r"'boss'.* returns Ticket and handed over to 'kid'"):
+        await caller.run("x", backend=backend)
 
 
 async def test_a_delegate_may_answer_in_the_type() -> None:

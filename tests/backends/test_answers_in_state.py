@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -18,7 +19,22 @@ from google.adk.sessions import BaseSessionService
 from google.genai import types
 from pydantic import BaseModel, Field
 
-from adk_fluent import Agent, C, FanOut, P, Pipeline, Route, S, StateSchema, map_over, race, tap
+from adk_fluent import (
+    Agent,
+    C,
+    FanOut,
+    P,
+    Pipeline,
+    Route,
+    S,
+    StateSchema,
+    final_text,
+    loop_until,
+    map_over,
+    race,
+    tap,
+)
+from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.expr.base import Expr
@@ -270,3 +286,62 @@ async def test_an_answer_in_place_of_the_model_s_is_stored_as_the_model_s(
     run = await WHOLE.before_model(answer).run("hi", backend=backend, session_id="s")
     assert exactly(run.state) == exactly(await stored(service, "s"))
     assert Desk.bind(run.state).bill == BILL
+
+
+def _words_and_call(words: str) -> types.Content:
+    call = types.FunctionCall(name="look", args={"word": "x"})
+    return types.Content(role="model", parts=[types.Part(text=words), types.Part(function_call=call)])
+
+
+def look(word: str) -> str:
+    """Look something up."""
+    return word
+
+
+SPOKEN = [_words_and_call("Let me look. "), _words_and_call("Again. "), "Found."]
+AS_STORED = "Let me look. Again. Found." if private.keeps_all_text() else "Found."
+
+
+async def test_words_beside_a_call_are_in_the_answer_as_in_state() -> None:
+    """The answer of an agent is what ADK stores of it, with every release, in each turn of a conversation."""
+    agent = Agent("a").tool(look).writes("k")
+    run = await agent.run("hi", backend=mock_backend({"a": SPOKEN}))
+    assert run.text == run.output == final_text(run) == run.state["k"] == AS_STORED
+    assert pickle.loads(pickle.dumps(run)).text == AS_STORED
+    assert await Agent("a").tool(look).ask_async("hi", backend=mock_backend({"a": SPOKEN})) == AS_STORED
+    assert await agent.map(["1"], backend=mock_backend({"a": SPOKEN})) == [AS_STORED]
+    async with agent.session(backend=mock_backend({"a": [*SPOKEN, *SPOKEN, "Short."]})) as session:
+        turns = [await session.send("go") for _ in range(3)]
+    assert (
+        [turn.text for turn in turns]
+        == [turn.state["k"] for turn in turns]
+        == [AS_STORED, AS_STORED, "Short."]
+    )
+
+
+async def test_words_of_another_turn_are_not_in_the_answer() -> None:
+    """What another round, another agent or a part before a pause said is not in an answer, as in state."""
+    agent, b = Agent("a").tool(look).writes("k"), Agent("b")
+    loop = await loop_until(lambda state: False, agent, max_iterations=2).run(
+        "hi", backend=mock_backend({"a": [*SPOKEN, "Short."]})
+    )
+    assert loop.text == loop.state["k"] == "Short."
+    assert (await (agent >> b).run("hi", backend=mock_backend({"a": SPOKEN, "b": "Mine."}))).text == "Mine."
+    each = map_over("items", agent.context(C.none()))
+    items = await each.run("hi", backend=mock_backend({"a": SPOKEN}), state={"items": [1]})
+    assert items.state["results"] == [AS_STORED]
+    asking = Agent("a").tool(look, require_confirmation=True).writes("k")
+    backend = mock_backend({"a": [_words_and_call("May I? "), "Found."]})
+    waiting = await asking.run("hi", backend=backend)
+    assert waiting.text == ""
+    (pending,) = waiting.pending
+    done = await asking.resume(session_id=waiting.session_id, approvals={pending.id: True}, backend=backend)
+    assert done.text == done.state["k"]
+
+
+async def test_words_beside_a_call_are_in_no_typed_answer() -> None:
+    """Of a structured answer, only the JSON counts, as in state."""
+    agent = Agent("a").tool(look).returns(Line).writes("k")
+    said = [_words_and_call("Let me look."), '{"price": "1.5"}']
+    run = await agent.run("hi", backend=mock_backend({"a": said}))
+    assert run.output == Line(price=Decimal("1.5"))

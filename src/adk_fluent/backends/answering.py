@@ -8,7 +8,7 @@ from typing import Any
 
 from adk_fluent.analysis.values.kinds import fits
 from adk_fluent.analysis.visibility import STANDS_IN
-from adk_fluent.backends.events import AgentEvent, Pending, answers, standing
+from adk_fluent.backends.events import AgentEvent, Pending, answers, standing, whole
 from adk_fluent.errors import AnswerError, sentence
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, walk
 from adk_fluent.ir.naming import Named
@@ -91,8 +91,9 @@ class Answers:
         """
         if self.absence is not None:
             return self.absence.value()
-        found = self.final(events)
-        return "" if found is None else self.parse(found.author, found.content or "")
+        listed = list(events)
+        found = self.final(listed)
+        return "" if found is None else self.parse(found.author, whole(found, listed))
 
     def final(self, events: Iterable[AgentEvent]) -> AgentEvent | None:
         """The event with the answer; blank text is none where a type is promised."""
@@ -137,7 +138,7 @@ def absence(
     if not typed.schemas:
         return None
     found = typed.final(events)
-    if found is not None and not pending and (other := _handed_over(root, typed, found.author)) is not None:
+    if found is not None and not pending and (other := handed_over(root, typed, found.author)) is not None:
         return other
     if found is not None and found.author in typed.schemas and not pending:
         return None
@@ -147,7 +148,7 @@ def absence(
     return search.instead(root, found)
 
 
-def _handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
+def handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
     """That an agent which returns a type handed over to one that answers in another, or in text."""
     above = next(
         (node for node in walk(root) if author in {below.name for below in _below_model(node)}), None

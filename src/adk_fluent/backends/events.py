@@ -25,6 +25,9 @@ T_co = TypeVar("T_co", covariant=True)
 DISCARDS: Final = "adk_fluent.discards"
 """Metadata of an event that withdraws the answers of earlier ones, listed by event id."""
 
+BEGUN: Final = "adk_fluent.begun"
+"""Metadata of an answer: ids of earlier events of its author whose words begin it."""
+
 RAISED: Final = "adk_fluent.raised"
 """Metadata of an event that reports an exception, which ADK raises unless it runs the agent again."""
 
@@ -315,6 +318,17 @@ def answers(events: Iterable[AgentEvent]) -> list[AgentEvent]:
     return seen or [e for e in said if e.metadata.get(STANDS_IN)]
 
 
+def whole(answer: AgentEvent, events: Iterable[AgentEvent]) -> str:
+    """The text of an answer, with what its author said in front of it beside calls of tools, if that counts.
+
+    Args:
+        events: those of the run.
+    """
+    begun = answer.metadata.get(BEGUN)
+    said = {event.id: event.content or "" for event in events} if begun else {}
+    return "".join((*(said.get(key, "") for key in begun or ()), answer.content or ""))
+
+
 def standing(events: Iterable[AgentEvent]) -> list[AgentEvent]:
     """The events without those that a later fallback withdrew."""
     listed = list(events)
@@ -373,8 +387,9 @@ def final_text(events: Iterable[AgentEvent]) -> str:
     >>> final_text([said, AgentEvent("s", state_delta={"k": 1}, is_final=True)])
     'Hello.'
     """
-    found = answers(events)
-    return (found[-1].content or "") if found else ""
+    listed = list(events)
+    found = answers(listed)
+    return whole(found[-1], listed) if found else ""
 
 
 SAYS: Final = "adk_fluent.says"
@@ -454,17 +469,17 @@ class RunResult(list[AgentEvent], Generic[T_co]):
     def text(self) -> str:
         """The text of the last answer to the user; empty when there was none, and while the run waits.
 
+        Since ADK 2.4, words that its agent said before, beside calls of tools, begin it: ADK stores them so.
         What agents say to each other does not count. Where the steps that would have answered were skipped
         (`.proceed_if`), the last answer before them does, unless its agent is hidden by `.hide()`. After
         `resume`, what was said before the run waited counts as well.
         """
-        found = self._answers
-        return (found[-1].content or "") if found else ""
+        return final_text(self._whole_run)
 
     @property
-    def _answers(self) -> list[AgentEvent]:
-        """The answers of the whole run; none while it waits, since the last is still to come."""
-        return [] if self.pending else answers([*self._earlier, *self])
+    def _whole_run(self) -> tuple[AgentEvent, ...]:
+        """The events of the whole run; none while it waits, since the last answer is still to come."""
+        return () if self.pending else (*self._earlier, *self)
 
     @property
     def visible(self) -> list[AgentEvent]:
@@ -485,7 +500,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
             return self._settled.get()
         if self._parse is None:
             return cast(T_co, self.text)
-        return self._parse.output(() if self.pending else (*self._earlier, *self))
+        return self._parse.output(self._whole_run)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy needs, without what parses answers: that leads to all of the compiled expression."""

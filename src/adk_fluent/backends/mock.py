@@ -230,7 +230,7 @@ def mock_backend(
     )
 
 
-def call_tool(name: str, **args: Any) -> ToolCall:
+def call_tool(name: str, /, **args: Any) -> ToolCall:
     """A scripted function call; see `mock_backend`."""
     if not isinstance(cast(object, name), str):
         raise ArgumentError(f"call_tool() takes the name of a tool, not {name!r:.40}.")

@@ -13,7 +13,7 @@ from adk_fluent.errors import ResourceError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.resources import Call, lacking, wanted
+from adk_fluent.ir.resources import Call, lacking, taken_twice, wanted
 from adk_fluent.ir.tools import ToolSpec, agents_inside, innermost
 from adk_fluent.spelling import did_you_mean
 
@@ -48,6 +48,8 @@ def _of(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object
         if call.function is not None and (parameter := lacking(call, given)) is not None:
             hint = _hint(parameter, name, given) if call.injected else _ELSEWHERE
             yield _missing(name, call.what, call.function, parameter, "which nobody gives it", hint)
+        if not isinstance(node, AgentNode) and (parameter := taken_twice(call, given)) is not None:
+            yield _missing(name, call.what, call.function, parameter, *_TWICE)
     if isinstance(node, AgentNode) and "tools" in node.given:
         for function, hidden in _declared(node.tools):
             if (parameter := _untold(function, given, hidden)) is not None:
@@ -82,6 +84,12 @@ def _missing(name: str, what: str, function: object, parameter: str, why: str, h
 
 _ELSEWHERE: Final = (
     "Resources are given to tools, callbacks, taps, functions that are steps, and what chooses among steps."
+)
+
+
+_TWICE: Final = (
+    "which is the state by its place, and a resource by its name",
+    "The state comes first, resources behind it: write (state, resource), or rename the parameter.",
 )
 
 

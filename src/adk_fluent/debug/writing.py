@@ -160,7 +160,7 @@ class Given:
         """The same, from its beginning."""
         return Given(self._calls)
 
-    def __call__(self, **args: Any) -> Any:
+    def __call__(self, /, **args: Any) -> Any:
         """The next outcome for these arguments; the last repeats.
 
         Raises:

@@ -48,7 +48,7 @@ class Declarations:
 
     # --- what functions inside are given ------------------------------------------------------------
 
-    def inject(self, **resources: object) -> Self:
+    def inject(self, /, **resources: object) -> Self:
         """Give functions inside what they need: parameters of these names are filled in, hidden from models.
 
         Tools, callbacks of agents, functions that are steps, taps, and predicates that choose among steps

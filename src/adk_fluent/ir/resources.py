@@ -134,6 +134,20 @@ def lacking(call: Call, resources: Collection[str]) -> str | None:
     return None
 
 
+def taken_twice(call: Call, resources: Collection[str]) -> str | None:
+    """The parameter of a step's function that is filled by its place, and has the name of a resource.
+
+    >>> taken_twice(Call(lambda prices: None, "its test"), ["prices"])
+    'prices'
+    """
+    names = set(wanted(call.function, resources)) if call.injected else ()
+    if not names:
+        return None
+    listed = _parameters(call.function).values()
+    placed = [one.name for one in listed if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+    return next((name for name in placed[: call.told] if name in names), None)
+
+
 def _parameters(function: object) -> Mapping[str, inspect.Parameter]:
     """The parameters of a function; of what tells none, none."""
     if not callable(function):

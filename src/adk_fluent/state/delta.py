@@ -24,7 +24,7 @@ LOST: Final = (
 def _refusing(wanted: Callable[..., Mapping[str, object]]) -> Callable[..., Never]:
     """A method that refuses to write what `wanted` makes of its arguments."""
 
-    def refuse(self: ReadOnlyState, *args: Any, **kwargs: Any) -> Never:
+    def refuse(self: ReadOnlyState, /, *args: Any, **kwargs: Any) -> Never:
         raise self.refusal(wanted(*args, **kwargs))
 
     return refuse

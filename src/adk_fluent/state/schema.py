@@ -257,7 +257,7 @@ def _declarer(ref: StateFieldRef) -> str:
 
 
 def _check_name(cls: type[StateSchema], ref: StateFieldRef) -> None:
-    taken = hasattr(StateSchema, ref.name)
+    taken = hasattr(StateSchema, ref.name) or ref.name == "model_config"  # of the model of an answer
     if taken or ref.name.startswith("__"):
         raise SchemaError(f"{cls.__name__}.{ref.name}: StateSchema uses that name itself; choose another.")
 

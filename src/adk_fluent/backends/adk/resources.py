@@ -595,7 +595,8 @@ def callback(
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
         context = next(one for one in (*args, *kwargs.values()) if hasattr(one, "_invocation_context"))
-        given = await provided(names, resources, ctx_of(context), whose)
+        needed = [name for name in names if name not in kwargs]  # what ADK gives by that name stands
+        given = await provided(needed, resources, ctx_of(context), whose)
         result = function(*args, **kwargs, **given)
         return await result if inspect.isawaitable(result) else result
 

@@ -194,7 +194,7 @@ class _Turn:
 _turn: Final[ContextVar[_Turn | None]] = ContextVar("adk_fluent_turn", default=None)
 
 
-async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """What a function gives that is called in a thread: that of the run if it is its turn, else a new one.
 
     At most `LIMIT` of these calls run in one event loop at the same time; one that was given up counts until

@@ -16,7 +16,7 @@ from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.base import STEP_BY_STEP, UNSET
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import RouteNode
 from adk_fluent.spelling import Spelling
@@ -150,15 +150,25 @@ def _delegates(facts: Facts) -> Iterator[ContractIssue]:
         if not promised or not step.children or not facts.reaches(step):
             continue
         name = answer_type(promised).name
-        others = [child for child in step.children if child.is_model and not _returns(child, promised)]
-        if others:
-            names = at_most_three([other.name for other in others])
+        answering = (agent for child in step.children for agent in _answering(child))
+        names = at_most_three([agent.name for agent in answering if not _returns(agent, promised)])
+        if names:
             yield TypeMismatch(
                 agent=step.name,
                 message=f"{step.name} returns {name}, and can hand over to {names}, which "
-                f"{'do' if len(others) > 1 else 'does'} not",
+                f"{'do' if ' and ' in names else 'does'} not",
                 hint=f"A run that ends so raises an AnswerError. Give {names} .returns({name}), too.",
             )
+
+
+def _answering(step: Step) -> list[Step]:
+    """The agents one of which has the last word in a step, down to the first that may hand over itself."""
+    if step.node.annotations.visibility == "zero_cost":
+        return []
+    if step.is_model:
+        return [step]
+    found = [agents for child in step.children if (agents := _answering(child))]
+    return [agent for each in (found[-1:] if step.node.runs in STEP_BY_STEP else found) for agent in each]
 
 
 def _returns(step: Step, promised: object) -> bool:

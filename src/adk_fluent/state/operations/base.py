@@ -133,7 +133,7 @@ class StateOperation(Described):
     def __init_subclass__(cls) -> None:
         OPERATIONS[cls.name] = cls
 
-    def __call__(self, state: StateView) -> Changes:
+    def __call__(self, state: StateView, /) -> Changes:
         """What it changes: key → the value to write, `None` for a key that goes."""
         return {}
 

@@ -147,7 +147,7 @@ class Fn(StateOperation):
     fn: TransformFn
     declared: Access = NO_ACCESS
 
-    def __call__(self, state: StateView, **resources: Any) -> Changes:
+    def __call__(self, state: StateView, /, **resources: Any) -> Changes:
         return cast(Changes, self.fn(state, **resources))
 
     def calls(self) -> Iterator[Call]:

@@ -23,7 +23,7 @@ def state_of(ctx: InvocationContext) -> ReadOnlyState:
     )
 
 
-async def holds(predicate: Predicate, state: ReadOnlyState, step: str, **given: Any) -> bool:
+async def holds(predicate: Predicate, state: ReadOnlyState, step: str, /, **given: Any) -> bool:
     """Whether a user's predicate holds for `state`; `step` is the name of the step that asks.
 
     `given` are its resources.

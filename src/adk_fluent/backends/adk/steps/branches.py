@@ -44,7 +44,7 @@ class Overlay(dict[str, Any]):
     elsewhere. What cannot be copied, such as a lock, is shared.
     """
 
-    def __init__(self, below: dict[str, Any], **laid_over: Any) -> None:
+    def __init__(self, below: dict[str, Any], /, **laid_over: Any) -> None:
         super().__init__(below, **laid_over)
         self._shared = {key for key in below if key not in laid_over}
 
@@ -81,7 +81,7 @@ class Overlay(dict[str, Any]):
         self.get(key)
         return super().pop(key, *default)
 
-    def update(self, *others: Any, **values: Any) -> None:
+    def update(self, /, *others: Any, **values: Any) -> None:
         """Set several."""
         for key, value in dict(*others, **values).items():
             self[key] = value

@@ -233,7 +233,7 @@ def within_schema(node: Node, events: Events) -> Events:
 
 
 async def transformed(
-    node: TransformNode, step: str, state: ReadOnlyState, pieces: Feed | None = None, **given: Any
+    node: TransformNode, step: str, state: ReadOnlyState, pieces: Feed | None = None, /, **given: Any
 ) -> dict[str, Any]:
     """What a transform changes in `state`; `step` is its name, and `given` are its resources.
 
@@ -250,7 +250,7 @@ async def transformed(
 
 
 async def shown_to(
-    node: TapNode, step: str, state: ReadOnlyState, pieces: Feed | None = None, **given: Any
+    node: TapNode, step: str, state: ReadOnlyState, pieces: Feed | None = None, /, **given: Any
 ) -> None:
     """Show `state` to the function of a tap, or each piece of an answer.
 

@@ -23,7 +23,7 @@ from adk_fluent.backends.adk.events.asides import Telling, go_inside, tell
 from adk_fluent.backends.adk.events.branch_sessions import BranchSessions
 from adk_fluent.backends.adk.events.signals import failure, pauses, told_text
 from adk_fluent.backends.adk.steps.branches import Overlay, branch_below
-from adk_fluent.backends.answering import Answers
+from adk_fluent.backends.answering import Answers, handed_over
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError, ToolError, no_answer, sentence
 from adk_fluent.ir.naming import Named
@@ -46,12 +46,14 @@ class ExpressionTool(AgentTool, Telling):
         super().__init__(agent)
         self._outlet: Outlet = outlet_of(named.root)
         self._answers = Answers.of(named)
+        self._root = named.root
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         """The answer of the agent to a request, or what is wrong with the arguments of the call.
 
         Raises:
             RunError: it gave an error in place of an answer.
+            AnswerError: it returns a type, and handed over to an agent that answers in another, or in text.
             ToolError: it stopped for a person, which nobody could answer.
         """
         outer = private.invocation(tool_context)
@@ -91,6 +93,8 @@ class ExpressionTool(AgentTool, Telling):
         if not (seen or spoken):
             return ""
         last = (seen or spoken)[-1]
+        if (absent := handed_over(self._root, self._answers, last.author)) is not None:
+            absent.value()
         return to_jsonable_python(self._answers.parse(last.author, told_text(last)), fallback=repr)
 
 

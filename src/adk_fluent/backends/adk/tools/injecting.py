@@ -58,7 +58,7 @@ class BoundFunction:
         self._call = call
         vars(self)["__call__"] = _looked_at
 
-    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    async def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call it; the signature is that of the object."""
         return await self._call(*args, **kwargs)
 
