@@ -49,6 +49,11 @@ def quiet(text: str) -> None:
     """Open a ticket, of which nothing is known until it is done."""
 
 
+def asked_of(function: Callable[..., Any], text: str = "broken") -> str:
+    """The question about a call of such a tool."""
+    return f'{function.__name__}(text="{text}") runs outside of this process. What is its result?'
+
+
 class Report(BaseModel):
     """What came of a ticket."""
 
@@ -106,7 +111,7 @@ async def test_a_run_waits_for_the_result_of_a_long_running_tool(function: Calla
     result = await expression.run("hi", backend=backend)
     (pending,) = result.pending
     assert (pending.agent, pending.kind, pending.awaited) == ("desk", "result", "a result")
-    assert pending.message == f'What does {function.__name__}(text="broken") give?'
+    assert pending.message == asked_of(function)
     assert pending.payload["name"] == function.__name__
     assert pending.payload.get("response") == function("")
     assert result.text == ""
@@ -197,7 +202,7 @@ async def test_a_result_that_comes_days_later(kind: str, tmp_path: Path) -> None
 async def test_every_way_to_run_says_that_it_waits() -> None:
     """`ask` and `map` raise; a stream and a conversation keep their session."""
     expression = desk() >> B
-    with pytest.raises(RunError, match=r"'desk' waits for a result: What does ticket\(.*\.pending") as caught:
+    with pytest.raises(RunError, match=r"'desk' waits for a result: ticket\(.*\.pending") as caught:
         await expression.ask_async("hi", backend=scripted())
     assert caught.value.result is not None
     assert caught.value.result.pending[0].kind == "result"
