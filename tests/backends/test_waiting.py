@@ -49,6 +49,11 @@ def quiet(text: str) -> None:
     """Open a ticket, of which nothing is known until it is done."""
 
 
+def asked_of(function: Callable[..., Any], text: str = "broken") -> str:
+    """The question about a call of such a tool."""
+    return f'{function.__name__}(text="{text}") runs outside of this process. What is its result?'
+
+
 class Report(BaseModel):
     """What came of a ticket."""
 
@@ -106,7 +111,7 @@ async def test_a_run_waits_for_the_result_of_a_long_running_tool(function: Calla
     result = await expression.run("hi", backend=backend)
     (pending,) = result.pending
     assert (pending.agent, pending.kind, pending.awaited) == ("desk", "result", "a result")
-    assert pending.message == f'What does {function.__name__}(text="broken") give?'
+    assert pending.message == asked_of(function)
     assert pending.payload["name"] == function.__name__
     assert pending.payload.get("response") == function("")
     assert result.text == ""
@@ -197,7 +202,7 @@ async def test_a_result_that_comes_days_later(kind: str, tmp_path: Path) -> None
 async def test_every_way_to_run_says_that_it_waits() -> None:
     """`ask` and `map` raise; a stream and a conversation keep their session."""
     expression = desk() >> B
-    with pytest.raises(RunError, match=r"'desk' waits for a result: What does ticket\(.*\.pending") as caught:
+    with pytest.raises(RunError, match=r"'desk' waits for a result: ticket\(.*\.pending") as caught:
         await expression.ask_async("hi", backend=scripted())
     assert caught.value.result is not None
     assert caught.value.result.pending[0].kind == "result"
@@ -446,3 +451,72 @@ async def test_an_adopted_workflow_waits_for_input() -> None:
     rest = await answered(expression, result, "Oslo")
     assert "Rain in Oslo" in [event.raw.output for event in rest if event.raw is not None]
     assert rest.pending == []
+
+
+# --- several at once ------------------------------------------------------------------------------
+
+
+def pay(amount: int) -> str:
+    """Pay somebody."""
+    return "paid"
+
+
+def every_kind(request: Any) -> Any:
+    """What each model answers: one with a tool calls it, and tells what it gave."""
+    tools = [tool.name for each in request.config.tools or () for tool in each.function_declarations]
+    if "read" in tools:
+        return reads(request)
+    if "pay" not in tools:
+        return asks(request)
+    given = str([response.response for response in responses_in(request)])
+    return "Paid." if "paid" in given else call_tool("pay", amount=5)
+
+
+def all_kinds() -> Expr[Any]:
+    """Branches that wait for a result, an approval of a tool, a credential, and an approval of a gate."""
+    payer = Agent("payer").tool(pay, require_confirmation=True)
+    return FanOut(desk("desk"), payer, Mail(KEY).reader("mail"), A >> gate(lambda s: True, message="Go?"))
+
+
+TOGETHER: Mapping[str, Callable[[], Expr[Any]]] = {
+    "branches": lambda: all_kinds() >> B,
+    "branches in branches": lambda: FanOut(all_kinds(), desk("other", quiet)) >> B,
+    "items": lambda: S.set(items=[1, 2]) >> map_over("items", all_kinds()) >> B,
+    "a loop": lambda: Loop(all_kinds(), max_iterations=1) >> B,
+}
+GIVEN: Mapping[str, object] = {"approval": True, "result": {"status": "fixed"}, "credential": "k"}
+
+
+async def calls_at_once(expression: Expr[Any]) -> dict[str, int]:
+    """How often each model is asked where all is answered at once."""
+    backend = mock_backend({}, default=every_kind)
+    result = await expression.run("hi", backend=backend)
+    answers = {pending.id: GIVEN[pending.kind] for pending in result.pending}
+    await expression.resume(session_id=result.session_id, answers=answers, backend=backend)
+    return {agent: len(calls) for agent, calls in backend.calls.items()}
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("shape", TOGETHER)
+async def test_waits_of_several_kinds_are_answered_one_by_one(shape: str, kind: str, tmp_path: Path) -> None:
+    """Only who was answered goes on, and asks its model; the others wait on, and the step behind them all."""
+    service, backend = session_service(kind, tmp_path), mock_backend({}, default=every_kind)
+    expression, first = TOGETHER[shape](), True
+    options: dict[str, Any] = {"session_id": "s", "backend": backend, "session_service": service}
+    result = await expression.run("hi", **options)
+    assert {pending.kind for pending in result.pending} == set(GIVEN)
+    while waiting := {pending.id: pending for pending in result.pending}:
+        assert "b" not in backend.calls
+        chosen = [*waiting][0 if first else -1]
+        given, first = {chosen: GIVEN[waiting[chosen].kind]}, not first
+        with pytest.raises(SessionError, match=r"'s' does not wait for 'x'; it waits for '") as unknown:
+            await expression.resume(answers={**given, "x": 1}, **options)
+        assert all(repr(id) in str(unknown.value) for id in waiting)
+        result = await expression.resume(answers=given, **options)
+        assert [pending.id for pending in result.pending] == [id for id in waiting if id != chosen]
+        with pytest.raises(SessionError, match=f"does not wait for '{chosen}'; it waits for "):
+            await expression.resume(answers=given, **options)
+    assert result.text == "ok"
+    asked = {agent: len(calls) for agent, calls in backend.calls.items()}
+    await close(service)
+    assert asked == await calls_at_once(expression)

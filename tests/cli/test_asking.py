@@ -123,8 +123,66 @@ def test_json_on_a_terminal_is_json_alone(person: Person) -> None:
     assert (seen.code, seen.err) == (0, "")
     *events, result = [json.loads(line) for line in seen.out.splitlines()]
     asked = [pending for event in events for pending in event["pending"]]
-    assert asked == [{"id": asked[0]["id"], "agent": "gate", "message": "Send it?"}]
-    assert result["text"] == "Hello."
+    form = "True, False or a payload that approves"
+    told = {"agent": "gate", "kind": "approval", "message": "Send it?", "form": form}
+    assert asked == [{"id": asked[0]["id"], **told, "payload": {}}]
+    assert (result["text"], result["pending"]) == ("Hello.", [])
+
+
+TICKET = (
+    '■ clerk asks: weather(city="Rome") runs outside of this process. What is its result?\n'
+    "  Give what the tool gave: text, or anything else that is JSON; an empty line leaves it open.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [("sunny", {"result": "sunny"}), ('{"sky": "blue"}', {"sky": "blue"}), ("7", {"result": 7})],
+)
+def test_a_result_on_a_terminal(person: Person, typed: str, given: object) -> None:
+    """The question says the call and the form of the answer; the run goes on with what is typed."""
+    seen = person(f"{PIPELINES}:slow", "Hi", typed=f"{typed}\n")
+    assert seen == Seen(0, f"{TICKET}answer › ● clerk\n  It is {given}.\n  7 tokens   N s\n", "")
+
+
+def test_a_question_left_open(person: Person) -> None:
+    """An empty line leaves a result open: a single turn ends with the id, and a chat goes on."""
+    seen = person(f"{PIPELINES}:slow", "Hi", typed="\n")
+    assert (seen.code, seen.out) == (1, f"{TICKET}answer › ")
+    assert re.search(r"'clerk' waits for a result, '[\w-]+': weather\(.*What is its result\?\n$", seen.err)
+    chat = person(f"{PIPELINES}:slow", typed="Hi\n\n")
+    assert (chat.code, chat.out.count("you › ")) == (0, 2)
+    assert "'clerk' waits for a result" in chat.out
+
+
+def test_a_credential_is_not_shown(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is typed is read as a password is, and stays text; after another form the question comes again."""
+    asked, typed = list[str](), ['{"no": "key"}', "123"]
+
+    def hidden(prompt: str) -> str:
+        asked.append(prompt)
+        return typed.pop(0)
+
+    monkeypatch.setattr("adk_fluent.cli.run.getpass", hidden)
+    seen = person(f"{PIPELINES}:keyed", "Hi")
+    assert seen.code == 0
+    assert asked == ["answer › "] * 2
+    assert seen.out.count("■ clerk asks: API key 'X-Key'?") == 2
+    assert "It is {'result': 'opened with 123'}." in seen.out
+    assert re.search("The answer to '.*' is no credential: .* Give the key, the token", seen.err)
+
+
+def test_several_questions_of_several_kinds(person: Person) -> None:
+    """Each is asked once, in order; one that is left open is told at the end, the other one goes on."""
+    seen = person(f"{PIPELINES}:mixed", "Hi", typed="\ny\n")
+    assert seen.code == 1
+    assert [line for line in seen.out.splitlines() if " asks: " in line] == [
+        TICKET.splitlines()[0],
+        "answer › ■ gate asks: Send it?",
+    ]
+    assert "● sender\n  Sent." in seen.out
+    assert "'clerk' waits for a result" in seen.err
+    assert "gate" not in seen.err
 
 
 def test_a_chat_on_a_terminal(person: Person) -> None:

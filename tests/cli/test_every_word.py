@@ -67,7 +67,7 @@ options:
 """,
     "run": """\
 usage: adk-fluent run [-h] [--debug] [--state KEY=VALUE] [--json] [-v] [--session-db FILE]
-[--session ID] TARGET [PROMPT]
+[--session ID] [--answer ID=VALUE] TARGET [PROMPT]
 
 Run a pipeline; without PROMPT, chat with it.
 
@@ -84,6 +84,8 @@ options:
   -v, --verbose      show what agents say to each other, too
   --session-db FILE  keep sessions in this SQLite file
   --session ID       the session to go on in; made when missing
+  --answer ID=VALUE  what a run of the session waits for, as text or JSON; y or yes approves; may be
+                        given several times, and goes without PROMPT
 """
     + TARGETS,
     "worker": """\

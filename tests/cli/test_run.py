@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -293,14 +294,53 @@ def test_a_question_cannot_steer_the_terminal(cli: Cli) -> None:
     assert "\x1b" not in done.out.split("asks:")[1]
 
 
-def test_an_approval_nobody_gives_fails(cli: Cli) -> None:
-    """Without anyone to answer, the run ends with one line and exit code 1."""
-    done = cli("run", f"{PIPELINES}:gated", "Hi")
-    assert done.code == 1
-    assert done.err == (
-        "adk-fluent: 'gate' waits for approval: Send it? Answer on standard input: y or yes approves, "
-        "anything else does not.\n"
-    )
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gated", r"input \(y or yes approves\); .*'gate' waits for approval, 'gate-[\w-]+': Send it\?"),
+        ("slow", r"input; .*'clerk' waits for a result, '[\w-]+': weather\(.*"),
+        ("keyed", r"input; .*'clerk' waits for a credential, '[\w-]+': API key 'X-Key'\?"),
+    ],
+)
+def test_an_answer_that_is_not_given_fails(cli: Cli, name: str, said: str) -> None:
+    """Without anyone to answer, the run ends with one line and exit code 1: the ids, and how to go on."""
+    done = cli("run", f"{PIPELINES}:{name}", "Hi")
+    assert (done.code, done.out) == (1, "")
+    assert re.fullmatch(f"adk-fluent: Answer each with a line on standard {said}\n", done.err)
+    (result,) = results(cli("run", f"{PIPELINES}:{name}", "Hi", "--json").out)
+    assert (result["text"], len(result["pending"])) == ("", 1)
+
+
+def test_a_stored_run_is_answered_later(cli: Cli) -> None:
+    """One by one, by id; an id that does not wait, or waits no more, is one line with those that do."""
+    kept = ["run", f"{PIPELINES}:mixed", "--session-db", "kept.db", "--session", "s"]
+    first = cli(*kept, "Hi")
+    assert "--session-db kept.db --session s --answer ID=VALUE (y or yes approves) goes on." in first.err
+    ids = re.findall(r", '([\w-]+)': ", first.err)
+    result, gate = sorted(ids, key=lambda id: id.startswith("gate"))
+    unknown = cli(*kept, "--answer", "x=1")
+    assert unknown.code == 1
+    assert unknown.err.startswith("adk-fluent: Session 's' does not wait for 'x'; it waits for ")
+    assert result in unknown.err
+    assert gate in unknown.err
+    second = cli(*kept, "--answer", f"{gate}=y")
+    assert (second.code, re.findall(r", '([\w-]+)': ", second.err)) == (1, [result])
+    again = cli(*kept, "--answer", f"{gate}=y")
+    assert again.err == f"adk-fluent: Session 's' does not wait for '{gate}'; it waits for '{result}'.\n"
+    asked = cli(*kept, stdin="sunny\n")
+    assert (asked.code, asked.out.strip()) == (0, "It is {'result': 'sunny'}.")
+    late = cli(*kept, "--answer", f"{result}=sunny")
+    assert late.err == f"adk-fluent: Session 's' does not wait for '{result}'; it waits for nothing.\n"
+
+
+def test_an_answer_needs_a_stored_session(cli: Cli) -> None:
+    """Without one, and with a PROMPT, it is wrong usage."""
+    for given in (
+        ["--answer", "x=1"],
+        ["Hi", "--session-db", "kept.db", "--session", "s", "--answer", "x=1"],
+    ):
+        done = cli("run", PIPELINES, *given)
+        assert (done.code, "--answer goes on with a stored run" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.backends.test_waiting import (
     B,
     Mail,
     adk_request_input,
+    asked_of,
     desk,
     quiet,
     reads,
@@ -76,7 +77,7 @@ async def test_a_task_waits_for_the_result_of_a_tool(function: Callable[..., Any
     async with A2AServer(desk(function=function) >> B, backend=backend) as server:
         asked = await task(server.url, "hi")
         assert state(asked) == "INPUT_REQUIRED"
-        assert text_of(asked) == f'What does {function.__name__}(text="broken") give?'
+        assert text_of(asked) == asked_of(function)
         assert (call_in(asked)["name"], call_in(asked)["args"]) == (function.__name__, {"text": "broken"})
         assert "b" not in backend.calls
         answer = {
@@ -124,7 +125,7 @@ async def test_questions_of_one_task_are_answered_in_turn() -> None:
             return "All done."
         return "Wait." if responses_in(request) else types.Content(role="model", parts=calls)
 
-    ticketed = 'What does quiet(text="x") give?'
+    ticketed = asked_of(quiet, "x")
     agent = desk(function=quiet).tools(T.fn(pay, confirm=True))
     async with A2AServer(agent, backend=mock_backend({"desk": both})) as server:
         asked = await task(server.url, "hi")

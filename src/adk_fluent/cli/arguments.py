@@ -130,6 +130,14 @@ def _add_running(commands: _Commands) -> None:
     run.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     run.add_argument("--session-db", metavar="FILE", type=Path, help="keep sessions in this SQLite file")
     run.add_argument("--session", metavar="ID", help="the session to go on in; made when missing")
+    run.add_argument(
+        "--answer",
+        metavar="ID=VALUE",
+        action="append",
+        default=[],
+        help="what a run of the session waits for, as text or JSON; y or yes approves; may be given several "
+        "times, and goes without PROMPT",
+    )
 
 
 def _add_worker(commands: _Commands) -> None:

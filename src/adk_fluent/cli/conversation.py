@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from adk_fluent.backends.reading import Reading
 from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.errors import ADKFluentError, what_happened
+from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError, what_happened
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
@@ -31,7 +31,8 @@ class Conversation:
         backend: what runs an expression; a test's mock, or by default ADK with the agents' own models.
 
     Attributes:
-        pending: the approvals that the last turn waits for.
+        pending: what the last turn waits for and nobody has answered.
+        store: the file that keeps the session, if one does.
     """
 
     def __init__(
@@ -51,8 +52,9 @@ class Conversation:
         self._compiled = _compile(target, self._backend, None if session_id else state or {})
         self._reading = Reading(self._compiled.named)
         self.session_id: str = session_id or str(uuid.uuid4())
+        self.store: Path | None = sessions
         self.pending: list[Pending] = []
-        self._state = state
+        self._run, self._state = "", state
 
     @property
     def root(self) -> Node:
@@ -77,12 +79,34 @@ class Conversation:
             async for event in checked:
                 yield event
 
-    async def answer(self, approvals: Mapping[str, bool]) -> AsyncGenerator[AgentEvent, None]:
-        """Go on with the turn that waits for these approvals."""
-        events = self._backend.resume(self._compiled, session_id=self.session_id, approvals=approvals)
+    async def answer(self, answers: Mapping[str, Any]) -> AsyncGenerator[AgentEvent, None]:
+        """Go on with the turn that waits for these answers.
+
+        Raises:
+            ArgumentError: an answer has another form than `Pending.form` names; the turn waits on.
+            SessionError: the session does not wait for one of them.
+            FailedRunError: a model or tool failed.
+        """
+        events = self._backend.resume(self._compiled, session_id=self.session_id, approvals=answers)
         async with aclosing(self._checked(events)) as checked:
             async for event in checked:
                 yield event
+
+    async def look(self) -> Mapping[str, Pending]:
+        """Take up what the last run of a stored session waits for; id → what all its runs wait for."""
+        found: dict[str, Pending] = {}
+        with suppress(SessionError):  # there is no such session yet
+            for run, asked in (await self._waiting()).items():
+                self._run, self.pending = run, [*asked]
+                found |= {each.id: each for each in asked}
+        return found
+
+    async def _waiting(self) -> Mapping[str, Sequence[Pending]]:
+        """Run → what it waits for; of an app that cannot go on, approvals alone."""
+        session = await self._backend.session(self._compiled, self.session_id)
+        if self._compiled.app.resumability_config is not None:
+            return session.waiting
+        return {run: [p for p in asked if p.kind == "approval"] for run, asked in session.waiting.items()}
 
     async def state(self) -> dict[str, Any]:
         """What the session's state holds now."""
@@ -91,7 +115,8 @@ class Conversation:
 
     async def _checked(self, events: AsyncGenerator[AgentEvent, None]) -> AsyncGenerator[AgentEvent, None]:
         problems: dict[str, str] = {}
-        self.pending = []
+        before, self.pending = self.pending, []
+        asks = bool(before)
         try:
             async with aclosing(events) as running:
                 async for event in running:
@@ -99,14 +124,18 @@ class Conversation:
                         problems.pop(withdrawn, None)
                     if event.error and not event.content and RAISED not in event.metadata:
                         problems[event.id] = f"model error in agent {event.author!r}: {one_line(event.error)}"
-                    self.pending += [each for each in event.pending if each.kind == "approval"]
+                    asks, self._run = asks or bool(event.pending), event.invocation_id
                     yield event
+        except ArgumentError:  # an answer of another form
+            self.pending = before
+            raise
         except ADKFluentError:
             raise
         except Exception as error:
             raise FailedRunError(what_happened(error)) from error
         if problems:
             raise FailedRunError(next(iter(problems.values())))
+        self.pending = [*(await self._waiting()).get(self._run, ())] if asks else []
 
 
 def _compile(target: Target, backend: ADKBackend, state: Mapping[str, Any] | None) -> Compiled:

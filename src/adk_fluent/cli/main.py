@@ -18,7 +18,7 @@ from io import TextIOWrapper
 from adk_fluent._tracebacks import FULL
 from adk_fluent.cli.arguments import parsed
 from adk_fluent.cli.errors import UsageError, one_line
-from adk_fluent.cli.pairs import pairs
+from adk_fluent.cli.pairs import pairs, words_of
 from adk_fluent.errors import ADKFluentError
 
 
@@ -67,6 +67,7 @@ def _command(arguments: argparse.Namespace) -> int:
             verbose=arguments.verbose,
             sessions=arguments.session_db,
             session_id=arguments.session,
+            answers=words_of("--answer", arguments.answer),
         )
     if arguments.command == "viz":
         from adk_fluent.cli.draw import draw

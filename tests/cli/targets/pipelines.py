@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
+from fastapi.openapi.models import APIKey, APIKeyIn
 from google.adk.agents import LlmAgent
 from google.adk.apps.app import App
+from google.adk.auth.auth_tool import AuthConfig
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, S, gate
+from adk_fluent import Agent, FanOut, S, gate
+
+KEY = AuthConfig(
+    auth_scheme=APIKey(**{"in": APIKeyIn.header, "name": "X-Key"}),  # pyright: ignore[reportArgumentType]  # an alias
+    credential_key="key",
+)
 
 
 def _text(text: str, *, partial: bool | None = None) -> LlmResponse:
@@ -96,6 +104,25 @@ def asking_tool(city: str, tool_context: ToolContext) -> str:
 asking_tool.__name__ = "weather"
 
 
+def slow_tool(city: str) -> None:
+    """A tool whose result comes from elsewhere."""
+
+
+slow_tool.__name__ = "weather"
+
+
+def keyed_tool(city: str, tool_context: ToolContext) -> str:
+    """A tool that needs a key, and tells it."""
+    if (credential := tool_context.get_auth_response(KEY)) is None:
+        tool_context.request_credential(KEY)
+        tool_context.actions.skip_summarization = True
+        return "locked"
+    return f"opened with {credential.api_key}"
+
+
+keyed_tool.__name__ = "weather"
+
+
 def broken_tool(city: str) -> str:
     """A tool that fails."""
     raise LookupError(f"no weather in {city}")
@@ -135,6 +162,9 @@ gates = (
 hostile = Agent("hostile", Says(text="red \x1b[31malert\x07 here"))
 hostile_gate = hostile.writes("words") >> gate(lambda state: True, message="Send {words}?")
 careful = Agent("clerk", CallsTool()).tool(weather, require_confirmation=True)
+slow = Agent("clerk", CallsTool()).tool(LongRunningFunctionTool(slow_tool))
+keyed = Agent("clerk", CallsTool()).tool(keyed_tool)
+mixed = FanOut(gate(lambda state: True, message="Send it?") >> Agent("sender", Says(text="Sent.")), slow)
 
 typed = LlmAgent(name="typed", model=Says(text="no letter"), output_schema=Letter, output_key="letter")
 hasty = Says(text="{}", at_once=True)

@@ -73,7 +73,8 @@ def _approval(call: types.FunctionCall) -> _Question:
 
 def _result(call: types.FunctionCall) -> _Question:
     payload = {"name": call.name or "", "args": dict(call.args or {})}
-    return f"What does {call_text(payload)} give?", payload, "result"
+    said = f"{call_text(payload)} runs outside of this process. What is its result?"
+    return said, payload, "result"
 
 
 def _credential(call: types.FunctionCall) -> _Question:

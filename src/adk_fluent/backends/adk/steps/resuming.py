@@ -10,6 +10,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
+from adk_fluent.backends.adk.steps.checkpoints import is_below
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, waits
 from adk_fluent.backends.adk.steps.tree import ancestors
 
@@ -40,12 +41,15 @@ def outermost(agent: BaseAgent, ctx: InvocationContext) -> tuple[BaseAgent, Invo
 async def while_waiting(agent: BaseAgent, ctx: InvocationContext, events: Events) -> Events:
     """The events of a model agent, which neither goes on nor ends while it, or one below it, waits.
 
+    An agent that waits does nothing while others are answered: ADK would ask its model again each time.
     Answered one of two calls, ADK 1.x asks the model again at once, with the other one open, and takes the
     agent for done; so it does where somebody below the agent waits again. What follows a new call is left to
     ADK: 2.x asks the model once more, so that it can say what it waits for.
     """
     made: set[str | None] = set()
     async with aclosing(events) as run:
+        if _is_passed_over(ctx) and waits(agent, ctx):
+            return
         async for event in run:
             own = event.author == agent.name
             if own and event.actions.end_of_agent and waits(agent, ctx):
@@ -58,6 +62,16 @@ async def while_waiting(agent: BaseAgent, ctx: InvocationContext, events: Events
             answered = [each for each in event.get_function_responses() if each.id not in made]
             if answered and not event.actions.transfer_to_agent and waits(agent, ctx):
                 return
+
+
+def _is_passed_over(ctx: InvocationContext) -> bool:
+    """Whether the run goes on with answers of which none is for this branch, or what is below it."""
+    run = [event for event in ctx.session.events if event.invocation_id == ctx.invocation_id]
+    messages = [event for event in run if event.author == "user" and event.get_function_responses()]
+    if not messages:
+        return False
+    asked = {call.id for event in run if is_below(event, ctx.branch) for call in event.get_function_calls()}
+    return asked.isdisjoint(answer.id for answer in messages[-1].get_function_responses())
 
 
 def _checkpoints(events: Iterable[Event]) -> tuple[dict[str, dict[str, Any]], dict[str, bool]]:
