@@ -25,6 +25,9 @@ T_co = TypeVar("T_co", covariant=True)
 DISCARDS: Final = "adk_fluent.discards"
 """Metadata of an event that withdraws the answers of earlier ones, listed by event id."""
 
+BEGINNING: Final = "adk_fluent.beginning"
+"""Metadata of the first event of a session that was created with state: that state."""
+
 RAISED: Final = "adk_fluent.raised"
 """Metadata of an event that reports an exception, which ADK raises unless it runs the agent again."""
 
