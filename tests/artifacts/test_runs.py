@@ -283,6 +283,63 @@ async def test_a_rewind_takes_artifacts_back() -> None:
         await read.run("x", backend=backend, session_id="s")
 
 
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_a_rewind_leaves_no_file_behind(kind: str, tmp_path: Path) -> None:
+    """A file that was not there then is not listed, and one that was there has the content it had."""
+    backend = mock_backend({}, **(services(tmp_path) if kind == "file" else {}))
+    on: dict[str, Any] = {"session_id": "s", "backend": backend}
+    load = A.load("n.md")
+    save = S.capture("said") >> A.publish("n.md", from_key="said")
+    for _ in range(2):  # the numbers of versions start again
+        first = await save.run("one", **on)
+        second = await (save >> save).run("two", **on)
+        await save.rewind(before_invocation_id=second.invocation_id, **on)
+        assert (await load.run("x", **on)).state["n"] == "one"
+        third = await save.run("three", **on)
+        await save.rewind(before_invocation_id=third.invocation_id, **on)
+        assert (await load.run("x", **on)).state["n"] == "one"
+        await save.rewind(before_invocation_id=first.invocation_id, **on)
+        assert (await A.list("names").run("x", **on)).state["names"] == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_a_rewind_restores_what_a_program_put_there(kind: str, tmp_path: Path) -> None:
+    """A version that no run has saved is there again, with its type and metadata, also if it is empty."""
+    service = service_of(kind, tmp_path)
+    place: dict[str, Any] = {**PLACE, "session_id": "s", "filename": "n.csv"}
+    empty = types.Part(inline_data=types.Blob(data=b"", mime_type="text/csv"))
+    await service.save_artifact(**place, artifact=empty, custom_metadata={"by": "me"})
+    on: dict[str, Any] = {"session_id": "s", "backend": mock_backend({}, artifact_service=service)}
+    run = await A.save("n.csv", "a,b").run("x", **on)
+    await A.list("names").rewind(before_invocation_id=run.invocation_id, **on)
+    told = await service.get_artifact_version(**place)
+    assert told is not None
+    assert (told.custom_metadata, told.mime_type) == ({"by": "me"}, "text/csv")
+    assert (await A.load("n.csv").run("x", **on)).state["n"] in ("", b"")
+
+
+async def test_a_rewind_leaves_files_of_the_user() -> None:
+    """A file of the user, which other sessions share, stays as it is, as in ADK."""
+    on: dict[str, Any] = {"session_id": "s", "backend": mock_backend({})}
+    run = await (A.save("user:n.md", "one") >> A.save("m.md", "two")).run("x", **on)
+    await A.list("names").rewind(before_invocation_id=run.invocation_id, **on)
+    assert (await A.list("names").run("x", **on)).state["names"] == ["user:n.md"]
+
+
+async def test_a_rewind_that_cannot_take_files_back_changes_nothing() -> None:
+    """Where the artifact service fails, the error names it, and the state stays as well."""
+
+    class Full(InMemoryArtifactService):
+        async def delete_artifact(self, **place: Any) -> None:
+            raise OSError("the disk is gone")
+
+    on: dict[str, Any] = {"session_id": "s", "backend": mock_backend({}, artifact_service=Full())}
+    run = await (S.set(x=1) >> A.save("n.md", "one")).run("x", **on)
+    with pytest.raises(ArtifactError, match=r"rewind\(\): .*'n\.md' raised.*disk is gone"):
+        await A.list("names").rewind(before_invocation_id=run.invocation_id, **on)
+    assert (await S.identity().run("x", **on)).state["x"] == 1
+
+
 # --- ADK's own Runner -----------------------------------------------------------------------------
 
 

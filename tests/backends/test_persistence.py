@@ -8,18 +8,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
+from google.adk.events.event import Event
 from google.adk.memory import InMemoryMemoryService
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Pipeline, S, gate, map_over
+from adk_fluent.backends.events import BEGINNING
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import SessionError
 from adk_fluent.testing import call_tool, mock_backend
@@ -215,6 +218,71 @@ async def test_rewinding_removes_what_the_run_added(service: BaseSessionService)
     await B.run("next", backend=backend, session_service=service, session_id="s")
     assert "kept" in seen(backend.calls["b"][0])
     assert "undone" not in seen(backend.calls["b"][0])
+
+
+@pytest.mark.parametrize("creator", ["run", "session", "create_session"])
+async def test_rewinding_keeps_what_a_session_began_with(creator: str, service: BaseSessionService) -> None:
+    """Values that a session was created with are there after a rewind, also if runs have changed them."""
+    start: dict[str, Any] = {"x": 1, "y": {"z": [1], "w": True}}
+    on: dict[str, Any] = {"session_id": "s", "session_service": service}
+    place = {"app_name": "adk_fluent_app", "user_id": "user", "session_id": "s"}
+    changes = S.set(x=2, new=3) >> A
+    given: dict[str, Any] = {}
+    if creator == "create_session":
+        await service.create_session(**place, state=start)
+    else:
+        given = {"state": start}
+    if creator == "session":
+        async with changes.session(**on, **given, backend=script()) as chat:
+            first = await chat.send("hi")
+    else:
+        first = await play(changes, **on, **given)
+    second = await play(S.set(x=4, y={"w": 1}) >> A, **on)
+    assert await stored(service) == {"x": 4, "y": {"w": 1}, "new": 3}
+    await A.rewind(before_invocation_id=second.invocation_id, **on)
+    after = await stored(service)
+    assert json.dumps(after, sort_keys=True) == json.dumps({**start, "x": 2, "new": 3}, sort_keys=True)
+    third = await play(S.set(y=None) >> A, **on)
+    await A.rewind(before_invocation_id=third.invocation_id, **on)
+    assert await stored(service) == {**start, "x": 2, "new": 3}
+    await A.rewind(before_invocation_id=first.invocation_id, **on)
+    assert await stored(service) == start
+
+
+async def test_a_rewind_leaves_what_other_sessions_share(service: BaseSessionService) -> None:
+    """Keys of the user and of the app stay as they are, as in ADK; those of the session go back."""
+    given: dict[str, Any] = {"x": 1, "user:u": 1, "app:a": 1}
+    on: dict[str, Any] = {"session_id": "s", "session_service": service}
+    run = await play(S.set(x=2, **{"user:u": 2, "app:a": 2}) >> A, state=given, **on)
+    await A.rewind(before_invocation_id=run.invocation_id, **on)
+    assert await stored(service) == {"x": 1, "user:u": 2, "app:a": 2}
+
+
+async def test_rewinding_natively(service: BaseSessionService) -> None:
+    """`rewind_async` of the Runner that `to_runner` makes gives the same; an unknown run is ADK's error."""
+    runner = (S.set(x=2) >> A).to_runner(session_service=service)
+    place: Any = {"user_id": "user", "session_id": "s"}
+    await service.create_session(app_name=runner.app_name, **place, state={"x": 1})
+    events = await play(S.set(x=2), session_service=service, session_id="s", app_name=runner.app_name)
+    await runner.rewind_async(**place, rewind_before_invocation_id=events.invocation_id)
+    session = await service.get_session(app_name=runner.app_name, **place)
+    assert session is not None
+    assert session.state == {"x": 1}
+    with pytest.raises(ValueError, match="Invocation ID not found: nope"):
+        await runner.rewind_async(**place, rewind_before_invocation_id="nope")
+
+
+async def test_a_run_that_begins_at_the_same_time_undoes_nothing(service: BaseSessionService) -> None:
+    """Of two first runs of a session that was created with state, neither writes that state again."""
+    place: dict[str, Any] = {"app_name": "adk_fluent_app", "user_id": "user", "session_id": "s"}
+    await service.create_session(**place, state={"x": 1})
+    late = await service.get_session(**place)
+    await play(S.set(x=2), session_service=service, session_id="s")
+    note = Event(invocation_id="late", author="user", custom_metadata={BEGINNING: {"x": 1}})
+    assert late is not None
+    with suppress(ValueError):  # a store on disk refuses the late one
+        await service.append_event(session=late, event=note)
+    assert (await stored(service))["x"] == 2
 
 
 async def test_rewinding_an_unknown_run() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -230,6 +231,41 @@ async def test_sessions_that_nobody_ends_are_bounded(monkeypatch: pytest.MonkeyP
         await agent.run("hi", backend=backend, session_id=session)
     assert runs.kept()[1] == 3
     assert spends.sessions == [{"a": n} for n in (1, 1, 2, 1, 1, 3, 1)]
+
+
+async def test_a_rewind_takes_back_what_is_kept_for_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of a session are what they were before the run; of too many runs ago, they start anew."""
+    monkeypatch.setattr(runs, "COPIES", 3)
+    spends = Spends()
+    on: dict[str, Any] = {"session_id": "s", "backend": mock_backend(default="x")}
+    agent = a.middleware(spends)
+    made = [await agent.run("hi", **on) for _ in range(5)]
+    for index, count in ((4, 5), (3, 4), (2, 3), (1, 1)):
+        await agent.rewind(before_invocation_id=made[index].invocation_id, **on)
+        await agent.run("hi", **on)
+        assert spends.sessions[-1] == {"a": count}
+
+
+async def test_a_value_that_cannot_be_copied_starts_anew() -> None:
+    """A rewind drops a value of the session that Python cannot copy."""
+
+    class Locks(Middleware):
+        def __init__(self) -> None:
+            self.held = self.per_session(list[Any])
+            self.seen: list[int] = []
+
+        async def before_run(self, ctx: Context) -> None:
+            self.held(ctx).append(threading.Lock())
+            self.seen.append(len(self.held(ctx)))
+
+    locks = Locks()
+    on: dict[str, Any] = {"session_id": "s", "backend": mock_backend(default="x")}
+    agent = a.middleware(locks)
+    await agent.run("hi", **on)
+    run = await agent.run("hi", **on)
+    await agent.rewind(before_invocation_id=run.invocation_id, **on)
+    await agent.run("hi", **on)
+    assert locks.seen == [1, 2, 1]
 
 
 async def test_a_live_conversation_and_a_run_share_what_is_kept_for_their_session() -> None:

@@ -228,15 +228,22 @@ async def test_runs_of_another_process_count(tmp_path: Path) -> None:
                 await running
 
 
-async def test_what_was_taken_back_is_still_used() -> None:
-    """Tokens of runs that were rewound stay used."""
-    backend = mock_backend({"a": using(900)})
+@pytest.mark.parametrize("restart", [False, True])
+async def test_what_was_taken_back_is_not_used(restart: bool, tmp_path: Path) -> None:
+    """A rewind gives a session's budget what it was before the run, in this process and in another."""
+
+    def backend() -> Any:
+        return mock_backend({"a": using(400)}, session_service=session_service("sqlite", tmp_path))
+
+    on: dict[str, Any] = {"session_id": "s", "backend": backend()}
     agent = A.middleware(token_budget(1000, per="session"))
-    first = await agent.run("hi", session_id="s", backend=backend)
-    await agent.rewind(session_id="s", before_invocation_id=first.invocation_id, backend=backend)
-    for budget in (agent, A.middleware(token_budget(1000, per="session"))):
-        with pytest.raises(BudgetError, match="the session has used 900, and"):
-            await budget.run("x" * 800, session_id="s", backend=backend)
+    await agent.run("hi", **on)
+    for _ in range(3):
+        run = await agent.run("hi", **on)
+        await agent.rewind(before_invocation_id=run.invocation_id, **on)
+        on["backend"] = backend() if restart else on["backend"]
+    with pytest.raises(BudgetError, match="the session has used 400, and"):
+        await agent.run("x" * 3000, **on)
 
 
 async def test_budgets_of_equal_requests_are_one() -> None:

@@ -28,6 +28,9 @@ DISCARDS: Final = "adk_fluent.discards"
 BEGUN: Final = "adk_fluent.begun"
 """Metadata of an answer: ids of earlier events of its author whose words begin it."""
 
+BEGINNING: Final = "adk_fluent.beginning"
+"""Metadata of the first event of a session that was created with state: that state."""
+
 RAISED: Final = "adk_fluent.raised"
 """Metadata of an event that reports an exception, which ADK raises unless it runs the agent again."""
 

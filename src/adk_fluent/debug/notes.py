@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from adk_fluent import __version__
 from adk_fluent._limit import limits_around
 from adk_fluent._redaction import Redactor
+from adk_fluent.backends.events import BEGINNING
 from adk_fluent.debug.errors import bases_of
 from adk_fluent.debug.events import event_from
 from adk_fluent.debug.recording import Recording, pipeline_hash
@@ -127,6 +128,8 @@ class Notes:
         found = [each for each in events if each.invocation_id not in known and each.id not in self._old]
         while found and found[-1].author == "user" and found[-1].invocation_id == run.invocation_id:
             found.pop()  # what the user says now
+        # What a session was created with is state, and is kept as that.
+        found = [each for each in found if BEGINNING not in (each.custom_metadata or {})]
         if known:  # what ADK itself wrote after a recorded run, as a summary
             found = [each for each in found if each.actions.compaction is None]
         self._old.update(each.id for each in found)

@@ -341,7 +341,10 @@ class Terminals(Looking, Generic[T_co]):
     async def rewind(
         self, *, session_id: str, before_invocation_id: str, **options: Unpack[ResumeOptions]
     ) -> None:
-        """Undo a run and all after it: the state is what it was before.
+        """Undo a run and all after it: the session is exactly what it was before.
+
+        That is its conversation, its state, its files, and what middleware keeps for it. What other sessions
+        share stays: `user:` and `app:` keys, and files of the user. A deleted file does not come back.
 
         Args:
             session_id: the session of the run.

@@ -38,7 +38,7 @@ def token_budget(max_tokens: int, per: Per = "run") -> TokenBudget:
     answer was not stored: of agents inside tools, of losers of a race, and failed ones.
 
     Objects of different requests share the budget of a session where they are equal and stand in equal
-    pipelines. What was rewound stays used. Of `map` each input is a run.
+    pipelines. Tokens of runs that a rewind undid do not count. Of `map` each input is a run.
 
     Of a live conversation nothing can be refused before it is said: what its events report is counted, and
     it ends with `BudgetError` when that is more than the budget.

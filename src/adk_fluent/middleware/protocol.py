@@ -204,6 +204,9 @@ class Middleware:
         the library deletes the session, as `ask` does with one that nobody named. Of more than 10,000
         sessions of a service, or more than 64 values of a session, those go that were not used for longest.
         What must outlive the process belongs into `ctx.state`.
+
+        A rewind gives the value back as it was before the run: a copy, which each run makes when it first
+        asks. A value that cannot be copied, or whose run is more than 32 runs ago, is made anew.
         """
         return Kept(factory, "session")
 

@@ -349,8 +349,16 @@ _CASES = {
     >> map_over("tickets", S.fn(lambda s: {"t": 1}, reads=["_item"], writes=["t"]) >> Agent("r").reads("t")),
     "the item is read by a tool": Pipeline(load_tickets) >> map_over("tickets", Agent("r").tool(read_item)),
     "nobody is asked": Pipeline(load_tickets)
-    >> map_over("tickets", S.counter("n"))
+    >> map_over("tickets", S.log("tickets"))
     >> Agent("r").reads("results"),
+    "counted within each item": Pipeline(load_tickets)
+    >> map_over(
+        "tickets", S.set(n=0) >> Loop(helper.instruct("{_item}") >> S.counter("n"), max_iterations=2)
+    ),
+    "joined after a map": Pipeline(load_tickets)
+    >> map_over("tickets", helper.instruct("{_item}"))
+    >> S.compute(n=lambda s: len(s["results"]))
+    >> Agent("r").instruct("{n}").context(C.none()),
     "written again after it is read": writer >> Agent("r").reads("draft") >> writer.named("w2"),
     "written again on one branch": writer
     >> classifier

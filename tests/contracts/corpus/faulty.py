@@ -851,3 +851,12 @@ _add(
     "r",
     "user_name",
 )
+
+for what, body, agent, key in (
+    ("counted in a map", S.counter("n"), "counter", "n"),
+    ("collected in a map", S.accumulate("_item", into="all"), "accumulate", "all"),
+    ("a history in a map", S.set(k="v") >> helper >> S.history("k"), "history", "k_history"),
+    ("added up by a function in a map", S.fn(lambda s: {"t": s["t"] + 1}, reads=["t"], writes=["t"]), "fn", "t"),
+    ("counted in a loop in a map", Loop(helper >> S.counter("n"), max_iterations=2), "counter", "n"),
+):
+    _add("warn", "parallel-writers", what, S.set(t=0) >> _TICKETS >> map_over("tickets", _reads("_item") >> body), agent, key)

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.fact import PRESENT
 from adk_fluent.contracts.issues import ParallelWriters
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
-from adk_fluent.ir.nodes import ParallelNode
+from adk_fluent.ir.nodes import MapOverNode, ParallelNode, TransformNode
 
 
 @check(place=170)
 def check_parallel_writers(root: object) -> list[ContractIssue]:
-    """No two branches that run at the same time write one key, unless only one of them is kept."""
+    """No two branches that run at the same time write one key, unless only one of them is kept.
+
+    Nor does an operation on the state build on what it writes itself in each item of a map.
+    """
     facts = analyse(root)
-    return [
-        issue
-        for step in facts.steps
-        if isinstance(step.node, ParallelNode) and step.node.merge != "first_complete" and facts.reaches(step)
-        for issue in _clashes(step, facts)
-    ]
+    found: list[ContractIssue] = []
+    told: set[tuple[Step, str]] = set()
+    for step in facts.steps:
+        if not facts.reaches(step):
+            continue
+        if isinstance(step.node, ParallelNode) and step.node.merge != "first_complete":
+            found += _clashes(step, facts)
+        elif isinstance(step.node, MapOverNode):
+            found += _restarts(step, facts, told)
+    return found
 
 
 def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
@@ -39,3 +47,37 @@ def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
                     hint=f"They are branches of {step.name}: whichever is slower wins.\n"
                     "Give each a key of its own and join them with S.merge(..., into=...).",
                 )
+
+
+def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator[ContractIssue]:
+    """Operations in the body of a map that change a key from what it was before the map, in every item."""
+    inside = tuple(step.walk(facts.steps))
+    answers = step.node.output_key
+    for writer in inside:
+        if not isinstance(writer.node, TransformNode) or not facts.reaches(writer):
+            continue
+        for key in sorted(_changed(writer, inside, facts) - {step.node.item_key}):
+            if (writer, key) in told:
+                continue
+            told.add((writer, key))
+            yield ParallelWriters(
+                agent=writer.name,
+                key=key,
+                message=f'{writer.name} changes "{key}" in each item of {step.name}, from what it was before',
+                hint="The items run apart from each other, so one change is left, not one for each item.\n"
+                f'Let each item answer, and work on the list "{answers}" after the map, such as '
+                f'S.compute({key.rpartition(":")[2]}=lambda s: len(s["{answers}"])). Or use a Loop.',
+            )
+
+
+def _changed(writer: Step, inside: Sequence[Step], facts: Facts) -> set[str]:
+    """The keys that an operation makes of what they were, unless the same item wrote that."""
+    own = facts.effects_of(writer).writes.keys()
+    earlier = {key for each in inside if each.index < writer.index for key in facts.writes_of(each)}
+    kept = {read.key for read in getattr(writer.node.fn, "reads", ()) if read.via == "own"} - earlier
+    found = {
+        read.key
+        for read in facts.reads_of(writer)
+        if read.mask != PRESENT or not all({*fact.writers} <= {*inside} for fact in read.facts)
+    }
+    return (kept | found) & own

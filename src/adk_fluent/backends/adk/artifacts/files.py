@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.artifacts import BaseArtifactService
+from google.adk.sessions import Session
 from google.genai import types
 
 from adk_fluent.artifacts.asking import Delete, File, Latest, Load, Names, Request, Save, Work
@@ -28,17 +28,27 @@ ADK 1.x's file service gives two saves that run at the same time one number, and
 """
 
 
+class FilePlace(Protocol):
+    """Where artifacts are: a run, or a session outside of one."""
+
+    @property
+    def session(self) -> Session: ...  # noqa: D102
+
+    @property
+    def artifact_service(self) -> BaseArtifactService | None: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True)
 class Files:
     """The artifacts that a step, or an agent, can get at.
 
     Attributes:
-        ctx: the run.
+        ctx: the run, or the session.
         who: who asks, for messages: `Step 'publish'`.
         saved: filename → the version that was saved last.
     """
 
-    ctx: InvocationContext
+    ctx: FilePlace
     who: str
     saved: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -79,12 +89,28 @@ class Files:
         Raises:
             ArtifactError: it is not there.
         """
-        found: types.Part | None = await self._ask("load_artifact", filename=filename, version=version)
-        if found is None:
-            found = await self._empty(filename, version)
-        if found is None or _is_gone(found):
+        if (found := await self._found(filename, version)) is None:
             raise ArtifactError(f"{self.who} needs {await self._missing(filename, version)}")
         return found
+
+    async def take_back(self, filename: str, undone: int) -> int | None:
+        """Make the version before `undone` the latest; without one, remove the file.
+
+        Returns:
+            The number that the version has now; `None` if the file is gone.
+        """
+        versions: list[int] = await self._ask("list_versions", filename=filename)
+        before = max((version for version in versions if version < undone), default=None)
+        part = None if before is None else await self._found(filename, before)
+        if part is None:
+            if versions:
+                await self._ask("delete_artifact", filename=filename)
+            return None
+        told = await self._ask("get_artifact_version", filename=filename, version=before)
+        metadata = dict(told.custom_metadata) if told is not None else None
+        return await self._ask(
+            "save_artifact", filename=filename, artifact=part, custom_metadata=metadata or None
+        )
 
     async def _save(self, request: Save) -> int:
         lock = _SAVING.setdefault(
@@ -99,6 +125,12 @@ class Files:
             )
         self.saved[request.filename] = version
         return version
+
+    async def _found(self, filename: str, version: int | None) -> types.Part | None:
+        found: types.Part | None = await self._ask("load_artifact", filename=filename, version=version)
+        if found is None:
+            found = await self._empty(filename, version)
+        return None if found is None or _is_gone(found) else found
 
     async def _empty(self, filename: str, version: int | None) -> types.Part | None:
         """A file without content, of which ADK 1.x's memory service says that it is not there."""

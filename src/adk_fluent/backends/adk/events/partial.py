@@ -47,7 +47,7 @@ class PartOfSession(BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         """Put an event into the session; behind the message of the user, what earlier segments said."""
         added = await super().append_event(session, event)
-        if self._said and event.author == "user":
+        if self._said and event.author == "user" and event.content:
             session.events += [
                 told.model_copy(update={"invocation_id": event.invocation_id}) for told in self._said
             ]

@@ -52,6 +52,13 @@ def live(events: Sequence[Event]) -> list[Event]:
     return kept[::-1]
 
 
+def undone(events: Sequence[Event]) -> set[str]:
+    """The runs that a rewind annulled."""
+    if not any(event.actions.rewind_before_invocation_id for event in events):
+        return set()
+    return {event.invocation_id for event in events} - {event.invocation_id for event in live(events)}
+
+
 def unanswered(events: Iterable[Event]) -> dict[str, Event]:
     """The calls that wait for somebody outside the run: id → the event that makes the call.
 

@@ -13,6 +13,7 @@ from google.adk.sessions.state import State as AdkState
 from google.adk.tools.base_tool import BaseTool
 
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.events.signals import live
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.places import node_of, pipeline_at, step_at
 from adk_fluent.ir.base import Node
@@ -164,11 +165,11 @@ class HookContext:
         return None if plugin is None else plugin.place_of(middleware)
 
     def stored_events(self, middleware: object) -> Iterable[Event]:
-        """The stored events of the session, of those agents that a middleware acts on."""
+        """The stored events of the session that no rewind annulled, of the agents a middleware acts on."""
         if (plugin := self._plugin) is None:
             return ()
         events = runs.outermost(self.invocation).session.events
-        return [event for event in events if plugin.acts_on(middleware, event.author)]
+        return [event for event in live(events) if plugin.acts_on(middleware, event.author)]
 
     @property
     def _plugin(self) -> Any:

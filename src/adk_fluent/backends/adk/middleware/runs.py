@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, MutableMapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from contextvars import ContextVar
+from copy import deepcopy
 from typing import Any, Final, Protocol
 
 from google.adk.agents.base_agent import BaseAgent
@@ -17,6 +18,7 @@ from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.events.branch_sessions import really, store
+from adk_fluent.backends.adk.events.signals import undone
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.middleware.keeping import Scope, Simulation
 
@@ -26,12 +28,44 @@ SESSIONS: Final = 10_000
 VALUES: Final = 64
 """How many values one session, user or app has at most; those not used for longest go first."""
 
+COPIES: Final = 32
+"""Of how many runs of a session copies of its values are kept; to go back further clears the values."""
+
 Values = MutableMapping[object, Any]
 _Key = tuple[str, str, str]
 
 
 class _Recent(OrderedDict[object, Any]):
-    """The values of one session, user or app, of which those used last are kept."""
+    """The values of one session, user or app, of which those used last are kept.
+
+    Attributes:
+        before: of a session: run → copies of the values as they were before it, for a rewind.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: OrderedDict[str, dict[object, Any]] = OrderedDict()
+        self._dropped = ""
+
+    def begins(self, run: str, events: Sequence[Event]) -> None:
+        """Note that a run begins, unless that is known; what runs did that were undone since is taken back.
+
+        Runs before the last `COPIES` have no copies; if one of those was undone, the values start anew.
+        """
+        if run in self.before:
+            return
+        annulled = undone(events)
+        if self.before and (taken := [each for each in self.before if each in annulled]):
+            is_known = self._dropped not in annulled
+            values = self.before[taken[0]] if is_known else {}
+            self._dropped = self._dropped if is_known else ""
+            for each in taken:
+                del self.before[each]
+            self.clear()
+            self.update(values)
+        self.before[run] = _copies(self)
+        if len(self.before) > COPIES:
+            self._dropped, _ = self.before.popitem(last=False)
 
     def __getitem__(self, key: object) -> Any:
         value = super().__getitem__(key)
@@ -42,6 +76,15 @@ class _Recent(OrderedDict[object, Any]):
         super().__setitem__(key, value)
         if len(self) > VALUES:
             self.popitem(last=False)
+
+
+def _copies(values: Mapping[object, Any]) -> dict[object, Any]:
+    """Copies of values; one that cannot be copied is left out, and made anew when it is asked for."""
+    made: dict[object, Any] = {}
+    for name, value in values.items():
+        with suppress(Exception):
+            made[name] = deepcopy(value)
+    return made
 
 
 class _Run:
@@ -75,10 +118,10 @@ class _Run:
 
 
 _runs: dict[str, _Run] = {}
-_sessions: weakref.WeakKeyDictionary[BaseSessionService, OrderedDict[_Key, Values]] = (
+_sessions: weakref.WeakKeyDictionary[BaseSessionService, OrderedDict[_Key, _Recent]] = (
     weakref.WeakKeyDictionary()
 )
-_NOTHING: Final[Mapping[_Key, Values]] = {}
+_NOTHING: Final[Mapping[_Key, _Recent]] = {}
 _starting: ContextVar[list[_Run] | None] = ContextVar("adk_fluent_starting", default=None)
 
 
@@ -268,13 +311,19 @@ def keeps(ctx: InvocationContext) -> bool:
 
 def values(ctx: InvocationContext, scope: Scope) -> Values:
     """What is kept for the scope that a context is in; nothing that lasts, once the run has ended."""
-    run = _runs.get(outermost(ctx).invocation_id)
+    first = outermost(ctx)
+    run = _runs.get(first.invocation_id)
     if run is None:
         return {}
-    return run.values if scope == "run" else _beyond(run, scope)
+    if scope == "run":
+        return run.values
+    found = _beyond(run, scope)
+    if scope == "session":
+        found.begins(run.id, first.session.events)
+    return found
 
 
-def _beyond(run: _Run, scope: Scope) -> Values:
+def _beyond(run: _Run, scope: Scope) -> _Recent:
     app, user, session = run.key
     key = (app, "" if scope == "app" else user, session if scope == "session" else "")
     table = _sessions.setdefault(run.service, OrderedDict())

@@ -24,6 +24,7 @@ from adk_fluent.backends.adk.events.asides import in_full
 from adk_fluent.backends.adk.middleware.runs import watched
 from adk_fluent.backends.adk.resources import close
 from adk_fluent.backends.adk.running.convert import knowingly, run_config
+from adk_fluent.backends.adk.running.rewinds import Beginnings, rewound
 from adk_fluent.backends.adk.running.sqlite import one_writer
 from adk_fluent.backends.adk.running.store_errors import telling_of
 from adk_fluent.backends.adk.running.visibility import marked, sight_of
@@ -105,7 +106,7 @@ class FluentRunner(Runner):
     def __init__(self, app: App, config: ExecutionConfig, services: Services, outlet: Outlet) -> None:
         assert services.session_service is not None
         super().__init__(
-            app=app.model_copy(update={"plugins": [FailureNotes(), *app.plugins]}),
+            app=app.model_copy(update={"plugins": [Beginnings(), FailureNotes(), *app.plugins]}),
             session_service=services.session_service,
             artifact_service=services.artifact_service,
             memory_service=services.memory_service,
@@ -145,6 +146,16 @@ class FluentRunner(Runner):
             async with aclosing(super().run_live(**options)) as events:
                 async for event in events:
                     yield self._seen(marked(in_full(event), sight_of(event, self._outlet)))
+
+    async def rewind_async(self, **options: Any) -> None:
+        """ADK's `rewind_async`, after which state and files are exactly what they were."""
+        whose = {"user_id": options["user_id"], "session_id": options["session_id"]}
+        session = await self.session_service.get_session(app_name=self.app_name, **whose)
+        before = options["rewind_before_invocation_id"]
+        if session is None or all(event.invocation_id != before for event in session.events):
+            await super().rewind_async(**options)  # it raises
+        else:
+            await rewound(session, before, self.session_service, self.artifact_service)
 
     async def annotated(self, *, marks: bool = True, **options: Any) -> AsyncGenerator[Event, None]:
         """What `run_async` gives, before a policy blanks anything.

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
 from pydantic import PrivateAttr
 
 from adk_fluent.analysis.cuts import Hearing
@@ -98,7 +99,8 @@ class SegmentAgent(FluentAgent):
         run = [event for event in events if event.invocation_id == ctx.invocation_id]
         since = since_checkpoint(ctx, cast(BaseAgent, self.parent_agent))  # nothing, unless it was paused
         own = [(to_json(e), e.actions.state_delta) for e in since if e.author != "user"]
-        asked = next((event.content for event in run if event.author == "user"), ctx.user_content)
+        said = (event.content for event in run if _said(event))
+        asked = next(said, ctx.user_content)
         mode = ctx.run_config.streaming_mode if ctx.run_config else None
         hears = self._hears
         return Work(
@@ -111,7 +113,7 @@ class SegmentAgent(FluentAgent):
                 to_json(event)
                 for event in events
                 if event.invocation_id != ctx.invocation_id
-                and (event.author in hears.earlier or (hears.user and event.author == "user"))
+                and (event.author in hears.earlier or (hears.user and _said(event)))
             ],
             events=[to_json(event) for event in run if event.author in hears.authors],
             own=own,
@@ -123,6 +125,11 @@ class SegmentAgent(FluentAgent):
                 "credential_service": ctx.credential_service,
             },
         )
+
+
+def _said(event: Event) -> bool:
+    """Whether an event is a message of the user, and no note under the user's name."""
+    return event.author == "user" and event.content is not None
 
 
 def in_turn(name: str, agents: Sequence[BaseAgent]) -> BaseAgent:

@@ -8,6 +8,7 @@ from typing import Any, cast
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.sessions import BaseSessionService
 
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.events.branch_sessions import store
@@ -24,9 +25,14 @@ def removal(ctx: InvocationContext, event: Event) -> Event | None:
     `None` where nothing becomes smaller, or the store does not merge. One that does leaves out a key that is
     `None` inside a dict; so that the run itself sees no other state, the event leaves it out, too.
     """
-    if event.partial or not private.merges_dicts(type(store(ctx))):
+    return None if event.partial else removed_before(event, ctx.session.state, type(store(ctx)))
+
+
+def removed_before(event: Event, state: Mapping[str, Any], service: type[BaseSessionService]) -> Event | None:
+    """What `removal` gives, for a session with this state in a store of this kind."""
+    if not private.merges_dicts(service):
         return None
-    state, written = ctx.session.state, event.actions.state_delta
+    written = event.actions.state_delta
     written.update({key: _present(value) for key, value in written.items()})
     smaller = [k for k, value in written.items() if _loses(state.get(k), value)]
     if not smaller:
