@@ -21,6 +21,7 @@ from adk_fluent import (
     RemoteAgent,
     Route,
     S,
+    T,
     gate,
     map_over,
     race,
@@ -108,6 +109,23 @@ class Nameless:
 
     def __call__(self, state: object) -> bool:
         return True
+
+
+class Scale:
+    """An object that weighs what is in state."""
+
+    def __call__(self, unit: str, tool_context: Any) -> str:
+        """Weigh it."""
+        tool_context.state["seen"] = unit
+        return f"{tool_context.state['parcel']} {unit}"
+
+
+class Passing:
+    """An object that does with the state what its source does not show."""
+
+    def __call__(self, tool_context: Any) -> str:
+        """Pass it on."""
+        return str(dict(tool_context.state))
 
 
 NAMELESS = Nameless()
@@ -298,6 +316,8 @@ CORRECT: list[Correct] = [
         ("a remote agent that writes", RemoteAgent("far", endpoint=ENDPOINT).writes("x") >> blind.instruct("{x}")),
         ("two sets of tools", Agent("a").tools(Toolset(), Toolset()), "unknown-access"),
         ("two tools of ADK", Agent("a").tools(FunctionTool(get_weather), FunctionTool(get_news))),
+        ("a tool that is an object, and one that is a class", S.set(parcel=1) >> Agent("a").tools(Scale(), T.fn(Query))),
+        ("a tool that is an object whose source shows nothing", Agent("a").tool(Passing()), "unknown-access"),
         ("tools of another branch", (caller | Agent("b").tool(get_news).context(C.none())) >> reader),
         ("all values, and a test by a function", S.set(amount=1) >> Agent("a").writes(Desk.intent) >> Route(Desk.intent).when(is_large, helper).eq("refund", other).eq("other", reader)),
         ("pictures to one that takes no sound", Agent("p").produces_modality(Modality.IMAGE) >> Agent("t").accepts(Modality.IMAGE, Modality.AUDIO)),
